@@ -1,0 +1,236 @@
+//! Runs bindgen over one sub-library's headers and sorts what it found. Knows Rust's syntax, not our output's.
+
+use std::path::Path;
+use std::process::Command;
+
+use bindgen::callbacks::ParseCallbacks;
+use quote::ToTokens;
+
+use crate::facts::Facts;
+use crate::{Error, Module, Source};
+
+/// A C enum: its Rust name, its integer type, and its enumerators in the header's order.
+pub(crate) struct Enum {
+    pub(crate) name: String,
+    pub(crate) repr: String,
+    pub(crate) facts: Facts,
+    pub(crate) enumerators: Vec<(String, String, Facts)>,
+}
+
+/// A function of the public API.
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<(String, syn::Type)>,
+    pub(crate) returns: Option<syn::Type>,
+    pub(crate) facts: Facts,
+}
+
+/// A struct, type alias or constant, as bindgen wrote it but without its comment.
+pub(crate) struct Other {
+    pub(crate) item: syn::Item,
+    pub(crate) name: String,
+    pub(crate) facts: Facts,
+}
+
+/// Everything that one sub-library's headers declare.
+#[derive(Default)]
+pub(crate) struct Parsed {
+    pub(crate) enums: Vec<Enum>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) others: Vec<Other>,
+}
+
+pub(crate) fn parse(module: Module, source: &Source, scratch: &Path) -> Result<Parsed, Error> {
+    let text = run_bindgen(module, source, scratch)?;
+    let file =
+        syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
+    let mut parsed = Parsed::default();
+    for item in file.items {
+        sort(item, &mut parsed)?;
+    }
+    Ok(parsed)
+}
+
+fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, Error> {
+    let headers = match module {
+        Module::Cuda => r".*[/\\](cuda_runtime_api|library_types)\.h",
+        Module::Graph => r".*[/\\]cudnn_(version|graph|backend)(_v9)?\.h",
+        Module::Ops => r".*[/\\]cudnn_ops(_v9)?\.h",
+        Module::Cnn => r".*[/\\]cudnn_cnn(_v9)?\.h",
+        Module::Adv => r".*[/\\]cudnn_adv(_v9)?\.h",
+        Module::Ext => r".*[/\\]cudnn_(subquadratic|gnn)_ops(_v9)?\.h",
+    };
+    let mut builder = bindgen::Builder::default()
+        .header(scratch.join(format!("{}.h", module.name())).to_string_lossy())
+        .clang_arg(format!("-I{}", scratch.join("cuda").display()))
+        .clang_arg(format!("-I{}", source.cudnn_include.display()))
+        .allowlist_file(headers)
+        // Include guards are no constants of the API.
+        .blocklist_item(r"_?CU\w*_H_?")
+        .allowlist_recursively(false)
+        .default_enum_style(bindgen::EnumVariation::NewType { is_bitfield: false, is_global: false })
+        .use_core()
+        .layout_tests(false)
+        .clang_macro_fallback()
+        .clang_macro_fallback_build_dir(scratch)
+        .formatter(bindgen::Formatter::None)
+        .parse_callbacks(Box::new(KeepFactsOnly));
+    if let Some(folder) = compiler_headers() {
+        builder = builder.clang_arg("-isystem").clang_arg(folder);
+    }
+    let bindings = builder
+        .generate()
+        .map_err(|error| Error::new(format!("bindgen, reading the headers of `{}`: {error}", module.name())))?;
+    Ok(bindings.to_string())
+}
+
+/// libclang from a wheel carries no `stddef.h` of its own; the C compiler that Rust links with has one.
+fn compiler_headers() -> Option<String> {
+    let output = Command::new("cc").arg("-print-file-name=include").output().ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Path::new(&folder).is_absolute().then_some(folder)
+}
+
+#[derive(Debug)]
+struct KeepFactsOnly;
+
+impl ParseCallbacks for KeepFactsOnly {
+    fn process_comment(&self, comment: &str) -> Option<String> {
+        Some(Facts::from_comment(comment).to_string())
+    }
+}
+
+fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
+    match item {
+        syn::Item::ForeignMod(block) => {
+            for item in block.items {
+                let syn::ForeignItem::Fn(function) = item else {
+                    return Err(Error::new("the headers declare something foreign that is no function"));
+                };
+                parsed.functions.push(function_of(function)?);
+            }
+        }
+        syn::Item::Impl(block) => {
+            let name = block.self_ty.to_token_stream().to_string();
+            let target = find_enum(parsed, &name);
+            for item in block.items {
+                let syn::ImplItem::Const(constant) = item else {
+                    return Err(Error::new(format!("unexpected item in the impl of {name}")));
+                };
+                let value = enumerator_value(&constant)?;
+                let enumerator = constant.ident.to_string();
+                let facts = take_facts(&constant.attrs).or_undated(&enumerator);
+                target.enumerators.push((enumerator, value, facts));
+            }
+        }
+        syn::Item::Struct(item) if is_open_enum(&item) => {
+            let facts = take_facts(&item.attrs).or_undated(&item.ident.to_string());
+            let repr = item.fields.iter().next().map(|field| type_text(&field.ty)).unwrap_or_default();
+            let target = find_enum(parsed, &item.ident.to_string());
+            target.repr = repr;
+            target.facts = facts;
+        }
+        syn::Item::Use(item) => sort(syn::Item::Type(renaming(&item)?), parsed)?,
+        mut other => {
+            let (name, attrs) = match &mut other {
+                syn::Item::Struct(item) => {
+                    for field in &mut item.fields {
+                        field.attrs.clear();
+                    }
+                    (item.ident.to_string(), &mut item.attrs)
+                }
+                syn::Item::Type(item) => (item.ident.to_string(), &mut item.attrs),
+                syn::Item::Const(item) => (item.ident.to_string(), &mut item.attrs),
+                unknown => {
+                    let text = unknown.to_token_stream();
+                    return Err(Error::new(format!("the generator has no form for: {text}")));
+                }
+            };
+            let facts = take_facts(attrs).or_undated(&name);
+            attrs.retain(|attribute| !attribute.path().is_ident("doc"));
+            parsed.others.push(Other { item: other, name, facts });
+        }
+    }
+    Ok(())
+}
+
+/// bindgen writes a typedef of an enum as `pub use self::tag as name`: the same thing as a type alias.
+fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
+    if let syn::UseTree::Path(path) = &item.tree
+        && let syn::UseTree::Rename(rename) = &*path.tree
+    {
+        let (tag, name, attrs) = (&rename.ident, &rename.rename, &item.attrs);
+        return Ok(syn::parse_quote!(#(#attrs)* pub type #name = #tag;));
+    }
+    Err(Error::new(format!("the generator has no form for: {}", item.to_token_stream())))
+}
+
+/// bindgen writes an open enum as an impl with its constants, then the struct; either may come first.
+fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> &'a mut Enum {
+    let position = parsed.enums.iter().position(|item| item.name == name).unwrap_or(parsed.enums.len());
+    if position == parsed.enums.len() {
+        parsed.enums.push(Enum {
+            name: name.to_owned(),
+            repr: String::new(),
+            facts: Facts::default(),
+            enumerators: Vec::new(),
+        });
+    }
+    &mut parsed.enums[position]
+}
+
+fn is_open_enum(item: &syn::ItemStruct) -> bool {
+    item.attrs.iter().any(|attribute| attribute.to_token_stream().to_string().contains("transparent"))
+}
+
+fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, Error> {
+    match &constant.expr {
+        syn::Expr::Call(call) if call.args.len() == 1 => Ok(call.args.to_token_stream().to_string().replace("- ", "-")),
+        _ => Err(Error::new(format!("the value of {} is not a number", constant.ident))),
+    }
+}
+
+fn function_of(function: syn::ForeignItemFn) -> Result<Function, Error> {
+    let name = function.sig.ident.to_string();
+    if function.sig.variadic.is_some() {
+        return Err(Error::new(format!("{name} is variadic: the table has no form for it")));
+    }
+    let mut arguments = Vec::new();
+    for input in function.sig.inputs {
+        let syn::FnArg::Typed(argument) = input else {
+            return Err(Error::new(format!("{name} has a receiver")));
+        };
+        arguments.push((argument.pat.to_token_stream().to_string(), *argument.ty));
+    }
+    let returns = match function.sig.output {
+        syn::ReturnType::Default => None,
+        syn::ReturnType::Type(_, ty) => Some(*ty),
+    };
+    let facts = take_facts(&function.attrs).or_undated(&name);
+    Ok(Function { name, arguments, returns, facts })
+}
+
+fn take_facts(attributes: &[syn::Attribute]) -> Facts {
+    let mut text = String::new();
+    for attribute in attributes {
+        if let syn::Meta::NameValue(meta) = &attribute.meta
+            && meta.path.is_ident("doc")
+        {
+            text.push_str(&meta.value.to_token_stream().to_string());
+        }
+    }
+    Facts::from_marker(&text)
+}
+
+/// A type as one would write it: `*mut cudnnHandle_t`, `core::ffi::c_int`.
+pub(crate) fn type_text(ty: &syn::Type) -> String {
+    ty.to_token_stream()
+        .to_string()
+        .replace(":: core :: ffi :: ", "core::ffi::")
+        .replace(":: core :: option :: Option", "Option")
+        .replace("* mut ", "*mut ")
+        .replace("* const ", "*const ")
+        .replace("[ ", "[")
+        .replace(" ]", "]")
+        .replace(" ;", ";")
+}

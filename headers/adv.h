@@ -1,0 +1,2 @@
+/* libcudnn_adv: the module `adv`. */
+#include <cudnn_adv.h>

@@ -1,0 +1,2 @@
+/* libcudnn_cnn: the module `cnn`. */
+#include <cudnn_cnn.h>

@@ -1,0 +1,2 @@
+/* CUDA types that cuDNN names: the module `cuda`. */
+#include <cuda_runtime_api.h>

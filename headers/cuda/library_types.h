@@ -1,0 +1,11 @@
+/* Stand-in for CUDA's library_types.h: the one enum that cuDNN's headers name. */
+#ifndef CUDNN_SHIM_LIBRARY_TYPES_H
+#define CUDNN_SHIM_LIBRARY_TYPES_H
+
+typedef enum libraryPropertyType_t {
+    MAJOR_VERSION = 0,
+    MINOR_VERSION = 1,
+    PATCH_LEVEL = 2
+} libraryPropertyType;
+
+#endif

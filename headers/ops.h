@@ -1,0 +1,2 @@
+/* libcudnn_ops: the module `ops`. */
+#include <cudnn_ops.h>

@@ -1,0 +1,1 @@
+//! The drop-in C library: not built yet.
