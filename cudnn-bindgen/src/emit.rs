@@ -81,7 +81,7 @@ fn open_enum(text: &mut String, module: Module, item: &Enum) {
 }
 
 fn other_item(module: Module, other: &Other) -> Result<String, Error> {
-    let doc = doc(module, &other.name, other.facts);
+    let doc = format!(" {}", doc(module, &other.name, other.facts));
     let mut item = other.item.clone();
     let attribute: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
     let attributes = match &mut item {
@@ -89,8 +89,8 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
             for field in &mut item.fields {
                 let doc = match &field.ident {
                     Some(name) if name == "_unused" => continue,
-                    Some(name) => format!("`{name}`, as in `{}`.", other.name),
-                    None => format!("The value of `{}`.", other.name),
+                    Some(name) => format!(" `{name}`, as in `{}`.", other.name),
+                    None => format!(" The value of `{}`.", other.name),
                 };
                 field.attrs.push(syn::parse_quote!(#[doc = #doc]));
             }
@@ -115,12 +115,7 @@ fn doc(module: Module, name: &str, facts: Facts) -> String {
         Module::Cuda => return "A type of CUDA's, as cuDNN's headers name it.".into(),
         _ => format!("`libcudnn_{}`", module.name()),
     };
-    match facts.since {
-        Some(since) => {
-            let _ = write!(text, ", since cuDNN {}.", dotted(since));
-        }
-        None => text.push_str(", its first release not stated."),
-    }
+    let _ = write!(text, ", since cuDNN {}.", dotted(facts.since.unwrap_or_default()));
     if let Some(deprecated) = facts.deprecated {
         let _ = write!(text, " **Deprecated** since cuDNN {}.", dotted(deprecated));
     }

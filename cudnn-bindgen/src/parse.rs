@@ -119,12 +119,12 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
                 };
                 let value = enumerator_value(&constant)?;
                 let enumerator = constant.ident.to_string();
-                let facts = take_facts(&constant.attrs).or_undated(&enumerator);
+                let facts = take_facts(&constant.attrs).corrected(&enumerator);
                 target.enumerators.push((enumerator, value, facts));
             }
         }
         syn::Item::Struct(item) if is_open_enum(&item) => {
-            let facts = take_facts(&item.attrs).or_undated(&item.ident.to_string());
+            let facts = take_facts(&item.attrs).corrected(&item.ident.to_string());
             let repr = item.fields.iter().next().map(|field| type_text(&field.ty)).unwrap_or_default();
             let target = find_enum(parsed, &item.ident.to_string());
             target.repr = repr;
@@ -146,7 +146,7 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
                     return Err(Error::new(format!("the generator has no form for: {text}")));
                 }
             };
-            let facts = take_facts(attrs).or_undated(&name);
+            let facts = take_facts(attrs).corrected(&name);
             attrs.retain(|attribute| !attribute.path().is_ident("doc"));
             parsed.others.push(Other { item: other, name, facts });
         }
@@ -206,7 +206,7 @@ fn function_of(function: syn::ForeignItemFn) -> Result<Function, Error> {
         syn::ReturnType::Default => None,
         syn::ReturnType::Type(_, ty) => Some(*ty),
     };
-    let facts = take_facts(&function.attrs).or_undated(&name);
+    let facts = take_facts(&function.attrs).corrected(&name);
     Ok(Function { name, arguments, returns, facts })
 }
 

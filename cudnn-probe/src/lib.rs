@@ -1,1 +1,32 @@
-//! x
+//! Finds and identifies installations of cuDNN by reading files.
+//!
+//! Nothing is loaded and nothing that is found is run; there is no `unsafe` here. One search serves everybody:
+//! `cudnn-loader` at run time, `cudnn-sys`'s build script, and `cudnn-doctor`.
+//!
+//! - [`Library`]: the files that a cuDNN 9 consists of, and their names.
+//! - [`identify`]: what one file is, or the [`Refusal`] that says why it cannot be used.
+//! - [`Search`]: the folders in which a cuDNN may be, in order, each with its [`Origin`].
+//! - [`find`]: the first of them that holds a usable cuDNN, and why each one before it was refused.
+//!
+//! It knows nothing of bindings, of dlopen, or of the command line.
+#![forbid(unsafe_code)]
+
+mod cuda;
+mod elf;
+mod environment;
+mod find;
+mod ld_cache;
+mod library;
+mod origin;
+mod refusal;
+mod search;
+mod version;
+
+pub use elf::{Identity, identify};
+pub use environment::Environment;
+pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
+pub use library::Library;
+pub use origin::Origin;
+pub use refusal::{Architecture, Refusal};
+pub use search::{DIR_VARIABLE, Search};
+pub use version::{Version, VersionError};

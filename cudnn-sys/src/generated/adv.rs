@@ -156,75 +156,75 @@ open_enum! {
     }
 }
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-major)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-major)
 pub const CUDNN_ADV_MAJOR: u32 = 9;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-minor)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-minor)
 pub const CUDNN_ADV_MINOR: u32 = 28;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-patch)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-adv-patch)
 pub const CUDNN_ADV_PATCH: u32 = 0;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-rnn-padded-io-disabled)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-rnn-padded-io-disabled)
 pub const CUDNN_RNN_PADDED_IO_DISABLED: u32 = 0;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-rnn-padded-io-enabled)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-rnn-padded-io-enabled)
 pub const CUDNN_RNN_PADDED_IO_ENABLED: u32 = 1;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-seqdata-dim-count)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-seqdata-dim-count)
 pub const CUDNN_SEQDATA_DIM_COUNT: u32 = 4;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-querymap-all-to-one)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-querymap-all-to-one)
 pub const CUDNN_ATTN_QUERYMAP_ALL_TO_ONE: u32 = 0;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-querymap-one-to-one)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-querymap-one-to-one)
 pub const CUDNN_ATTN_QUERYMAP_ONE_TO_ONE: u32 = 1;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-disable-proj-biases)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-disable-proj-biases)
 pub const CUDNN_ATTN_DISABLE_PROJ_BIASES: u32 = 0;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-enable-proj-biases)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-enable-proj-biases)
 pub const CUDNN_ATTN_ENABLE_PROJ_BIASES: u32 = 2;
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-wkind-count)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnn-attn-wkind-count)
 pub const CUDNN_ATTN_WKIND_COUNT: u32 = 8;
 
-///`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnstruct)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnRNNStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndescriptor-t)
 pub type cudnnRNNDescriptor_t = *mut cudnnRNNStruct;
 
-///`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatastruct)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatastruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnRNNDataStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatadescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatadescriptor-t)
 pub type cudnnRNNDataDescriptor_t = *mut cudnnRNNDataStruct;
 
-///`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatastruct)
+/// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatastruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnSeqDataStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatadescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatadescriptor-t)
 pub type cudnnSeqDataDescriptor_t = *mut cudnnSeqDataStruct;
 
-///`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattnstruct)
+/// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattnstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnAttnStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_adv`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattndescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattndescriptor-t)
 pub type cudnnAttnDescriptor_t = *mut cudnnAttnStruct;

@@ -7,19 +7,19 @@ use super::*;
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
     cudnnFusedOps_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6;
     }
 }
@@ -27,83 +27,83 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
     cudnnFusedOpsConstParamLabel_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_XDESC = 0;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_XDATA_PLACEHOLDER = 1;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_MODE = 2;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_ACTIVATION_DESC = 6;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_CONV_DESC = 7;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_WDESC = 8;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_WDATA_PLACEHOLDER = 9;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DWDESC = 10;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DWDATA_PLACEHOLDER = 11;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_YDESC = 12;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_YDATA_PLACEHOLDER = 13;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DYDESC = 14;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DYDATA_PLACEHOLDER = 15;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_YSTATS_DESC = 16;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_YSUM_PLACEHOLDER = 17;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_ZDESC = 26;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_ZDATA_PLACEHOLDER = 27;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DXDESC = 33;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DXDATA_PLACEHOLDER = 34;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DZDESC = 35;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_DZDATA_PLACEHOLDER = 36;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38;
     }
 }
@@ -111,11 +111,11 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
     cudnnFusedOpsPointerPlaceHolder_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
         CUDNN_PTR_NULL = 0;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
         CUDNN_PTR_ELEM_ALIGNED = 1;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
         CUDNN_PTR_16B_ALIGNED = 2;
     }
 }
@@ -123,176 +123,176 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
     cudnnFusedOpsVariantParamLabel_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_XDATA = 0;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_EQSCALE = 1;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_EQBIAS = 2;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_WDATA = 3;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_DWDATA = 4;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_YDATA = 5;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_DYDATA = 6;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_YSUM = 7;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_YSQSUM = 8;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_WORKSPACE = 9;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_SCALE = 10;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_BIAS = 11;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_SAVED_MEAN = 12;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_SAVED_INVSTD = 13;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_RUNNING_MEAN = 14;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_RUNNING_VAR = 15;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_ZDATA = 16;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_Z_EQSCALE = 17;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_Z_EQBIAS = 18;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_ACTIVATION_BITMASK = 19;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_DXDATA = 20;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_DZDATA = 21;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_DSCALE = 22;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_BN_DBIAS = 23;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102;
-        #[doc = "`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103;
     }
 }
 
-///`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-major)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-major)
 pub const CUDNN_CNN_MAJOR: u32 = 9;
 
-///`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-minor)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-minor)
 pub const CUDNN_CNN_MINOR: u32 = 28;
 
-///`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-patch)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnn-cnn-patch)
 pub const CUDNN_CNN_PATCH: u32 = 0;
 
-///`libcudnn_cnn`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnConvolutionStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutiondescriptor-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutiondescriptor-t)
 pub type cudnnConvolutionDescriptor_t = *mut cudnnConvolutionStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperfstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperfstruct)
 #[repr(C)]
 pub struct cudnnConvolutionFwdAlgoPerfStruct {
-    ///`algo`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `algo`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub algo: cudnnConvolutionFwdAlgo_t,
-    ///`status`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `status`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub status: cudnnStatus_t,
-    ///`time`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `time`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub time: f32,
-    ///`memory`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `memory`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub memory: usize,
-    ///`determinism`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `determinism`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub determinism: cudnnDeterminism_t,
-    ///`mathType`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `mathType`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub mathType: cudnnMathType_t,
-    ///`reserved`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
+    /// `reserved`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub reserved: [::core::ffi::c_int; 3usize],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperf-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperf-t)
 pub type cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerfStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperfstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperfstruct)
 #[repr(C)]
 pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
-    ///`algo`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `algo`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub algo: cudnnConvolutionBwdDataAlgo_t,
-    ///`status`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `status`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub status: cudnnStatus_t,
-    ///`time`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `time`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub time: f32,
-    ///`memory`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `memory`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub memory: usize,
-    ///`determinism`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `determinism`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub determinism: cudnnDeterminism_t,
-    ///`mathType`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `mathType`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub mathType: cudnnMathType_t,
-    ///`reserved`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
+    /// `reserved`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub reserved: [::core::ffi::c_int; 3usize],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperf-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperf-t)
 pub type cudnnConvolutionBwdDataAlgoPerf_t = cudnnConvolutionBwdDataAlgoPerfStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsConstParamStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparampack-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparampack-t)
 pub type cudnnFusedOpsConstParamPack_t = *mut cudnnFusedOpsConstParamStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsVariantParamStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparampack-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparampack-t)
 pub type cudnnFusedOpsVariantParamPack_t = *mut cudnnFusedOpsVariantParamStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplanstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplanstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsPlanStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplan-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplan-t)
 pub type cudnnFusedOpsPlan_t = *mut cudnnFusedOpsPlanStruct;
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperfstruct)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperfstruct)
 #[repr(C)]
 pub struct cudnnConvolutionBwdFilterAlgoPerfStruct {
-    ///`algo`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `algo`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub algo: cudnnConvolutionBwdFilterAlgo_t,
-    ///`status`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `status`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub status: cudnnStatus_t,
-    ///`time`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `time`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub time: f32,
-    ///`memory`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `memory`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub memory: usize,
-    ///`determinism`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `determinism`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub determinism: cudnnDeterminism_t,
-    ///`mathType`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `mathType`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub mathType: cudnnMathType_t,
-    ///`reserved`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
+    /// `reserved`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub reserved: [::core::ffi::c_int; 3usize],
 }
 
-///`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperf-t)
+/// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperf-t)
 pub type cudnnConvolutionBwdFilterAlgoPerf_t = cudnnConvolutionBwdFilterAlgoPerfStruct;

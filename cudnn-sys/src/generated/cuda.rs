@@ -16,25 +16,25 @@ open_enum! {
     }
 }
 
-///A type of CUDA's, as cuDNN's headers name it.
+/// A type of CUDA's, as cuDNN's headers name it.
 pub type libraryPropertyType = libraryPropertyType_t;
 
-///A type of CUDA's, as cuDNN's headers name it.
+/// A type of CUDA's, as cuDNN's headers name it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct CUstream_st {
     _unused: [u8; 0],
 }
 
-///A type of CUDA's, as cuDNN's headers name it.
+/// A type of CUDA's, as cuDNN's headers name it.
 pub type cudaStream_t = *mut CUstream_st;
 
-///A type of CUDA's, as cuDNN's headers name it.
+/// A type of CUDA's, as cuDNN's headers name it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct CUgraph_st {
     _unused: [u8; 0],
 }
 
-///A type of CUDA's, as cuDNN's headers name it.
+/// A type of CUDA's, as cuDNN's headers name it.
 pub type cudaGraph_t = *mut CUgraph_st;

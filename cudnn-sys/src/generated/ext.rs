@@ -7,80 +7,80 @@ use super::*;
 open_enum! {
     #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
     cudnnCausalConv1dActivation_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1;
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+    #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
     cudnnGnnAggOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_AGG_SUM = 0;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_AGG_MEAN = 1;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_AGG_MAX = 2;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_AGG_MIN = 3;
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+    #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
     cudnnGnnActivationOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_LINEAR = 0;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_RELU = 1;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_SIGMOID = 2;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_TANH = 3;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_ELU = 4;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_SCALAR = 5;
-        #[doc = "`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
+        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
         CUDNN_GNN_ACT_LEAKY_RELU = 6;
     }
 }
 
-///`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)
+/// `libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)
 #[repr(C)]
 pub struct cudnnGnnCscGraph_t {
-    ///`cscOffsets`, as in `cudnnGnnCscGraph_t`.
+    /// `cscOffsets`, as in `cudnnGnnCscGraph_t`.
     pub cscOffsets: *const ::core::ffi::c_void,
-    ///`cscIndices`, as in `cudnnGnnCscGraph_t`.
+    /// `cscIndices`, as in `cudnnGnnCscGraph_t`.
     pub cscIndices: *const ::core::ffi::c_void,
-    ///`mapCscToCoo`, as in `cudnnGnnCscGraph_t`.
+    /// `mapCscToCoo`, as in `cudnnGnnCscGraph_t`.
     pub mapCscToCoo: *const ::core::ffi::c_void,
-    ///`mapRevToCoo`, as in `cudnnGnnCscGraph_t`.
+    /// `mapRevToCoo`, as in `cudnnGnnCscGraph_t`.
     pub mapRevToCoo: *const ::core::ffi::c_void,
-    ///`nSrcNodes`, as in `cudnnGnnCscGraph_t`.
+    /// `nSrcNodes`, as in `cudnnGnnCscGraph_t`.
     pub nSrcNodes: i64,
-    ///`nDstNodes`, as in `cudnnGnnCscGraph_t`.
+    /// `nDstNodes`, as in `cudnnGnnCscGraph_t`.
     pub nDstNodes: i64,
-    ///`nIndices`, as in `cudnnGnnCscGraph_t`.
+    /// `nIndices`, as in `cudnnGnnCscGraph_t`.
     pub nIndices: i64,
-    ///`idxType`, as in `cudnnGnnCscGraph_t`.
+    /// `idxType`, as in `cudnnGnnCscGraph_t`.
     pub idxType: cudnnDataType_t,
-    ///`cscRevOffsets`, as in `cudnnGnnCscGraph_t`.
+    /// `cscRevOffsets`, as in `cudnnGnnCscGraph_t`.
     pub cscRevOffsets: *const ::core::ffi::c_void,
 }
 
-///`libcudnn_ext`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)
+/// `libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cudnnGnnMhaParams_t {
-    ///`activation`, as in `cudnnGnnMhaParams_t`.
+    /// `activation`, as in `cudnnGnnMhaParams_t`.
     pub activation: cudnnGnnActivationOp_t,
-    ///`activationAlpha`, as in `cudnnGnnMhaParams_t`.
+    /// `activationAlpha`, as in `cudnnGnnMhaParams_t`.
     pub activationAlpha: f32,
-    ///`numHeads`, as in `cudnnGnnMhaParams_t`.
+    /// `numHeads`, as in `cudnnGnnMhaParams_t`.
     pub numHeads: ::core::ffi::c_int,
-    ///`concatHeads`, as in `cudnnGnnMhaParams_t`.
+    /// `concatHeads`, as in `cudnnGnnMhaParams_t`.
     pub concatHeads: ::core::ffi::c_int,
 }

@@ -111,7 +111,7 @@ open_enum! {
         CUDNN_STATUS_ARCH_MISMATCH = 3007;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_MAPPING_ERROR = 4006;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_VERSION_MISMATCH = 1002;
@@ -535,7 +535,7 @@ open_enum! {
         CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET = 203;
         #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT = 205;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINECFG_ENGINE = 300;
@@ -759,7 +759,7 @@ open_enum! {
         CUDNN_ATTR_ENGINE_DEVICEPROP = 1307;
         #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE = 1308;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT = 1309;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_MATMUL_COMP_TYPE = 1500;
@@ -793,7 +793,7 @@ open_enum! {
         CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC = 1613;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC = 1620;
@@ -819,9 +819,9 @@ open_enum! {
         CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS = 1630;
         #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_DIMS = 1640;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_INIT_VALUES = 1641;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH = 1642;
         #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_ACCUMULATOR_UIDS = 1643;
@@ -829,7 +829,7 @@ open_enum! {
         CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_CURRENT_UIDS = 1644;
         #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_OUTPUT_UIDS = 1645;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_COMPUTE_TYPES = 1646;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_RESAMPLE_MODE = 1700;
@@ -987,15 +987,15 @@ open_enum! {
         CUDNN_ATTR_OPERATION_ROPE_FWD_OUTPUT_SCALE = 3403;
         #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_FWD_ROPE_DIM = 3404;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_BWD_DYDESC = 3410;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_BWD_DXDESC = 3411;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_BWD_FREQSDESC = 3412;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_BWD_OUTPUT_SCALE = 3413;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_ROPE_BWD_ROPE_DIM = 3414;
         #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_XDESC = 2250;
@@ -1123,7 +1123,7 @@ open_enum! {
         CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC = 2817;
         #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY = 2818;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA = 2819;
         #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC = 2820;
@@ -1437,7 +1437,7 @@ open_enum! {
         CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR = 48;
         #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
         CUDNN_BACKEND_OPERATION_ROPE_FWD_DESCRIPTOR = 49;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
         CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR = 50;
     }
 }
@@ -1527,7 +1527,7 @@ open_enum! {
         CUDNN_KNOB_TYPE_CTA_SPLIT_K_MODE = 16;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_K_SLC = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_IDX_MODE = 18;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SLICED = 19;
@@ -1687,39 +1687,39 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
     cudnnBackendOperationGraphMode_t: core::ffi::c_int {
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_AUTO = -1;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_CONV_FORWARD = 0;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_DATA = 1;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_FILTER = 2;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_INFER = 17;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_TRAIN = 18;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_NORM_BWD = 19;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_GENERIC_CONV_FUSION = 20;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_FWD = 22;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_BWD = 23;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_BLAS_MATMUL = 25;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_GENERIC_MATMUL_FUSION = 26;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_GENERIC_POINTWISE_FUSION = 27;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_SDPA_FWD = 28;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_SDPA_BWD = 29;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_FWD = 30;
-        #[doc = "`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
         CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_BWD = 31;
     }
 }
@@ -1734,96 +1734,96 @@ open_enum! {
     }
 }
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-major)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-major)
 pub const CUDNN_MAJOR: u32 = 9;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-minor)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-minor)
 pub const CUDNN_MINOR: u32 = 28;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-patchlevel)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-patchlevel)
 pub const CUDNN_PATCHLEVEL: u32 = 0;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-version)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-version)
 pub const CUDNN_VERSION: u32 = 92800;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-sm-major-number)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-sm-major-number)
 pub const CUDNN_MAX_SM_MAJOR_NUMBER: u32 = 12;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-sm-minor-number)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-sm-minor-number)
 pub const CUDNN_MAX_SM_MINOR_NUMBER: u32 = 1;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-device-version)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-max-device-version)
 pub const CUDNN_MAX_DEVICE_VERSION: u32 = 1210;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-major)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-major)
 pub const CUDNN_GRAPH_MAJOR: u32 = 9;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-minor)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-minor)
 pub const CUDNN_GRAPH_MINOR: u32 = 28;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-patch)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-graph-patch)
 pub const CUDNN_GRAPH_PATCH: u32 = 0;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-error-en)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-error-en)
 pub const CUDNN_SEV_ERROR_EN: u32 = 2;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-warning-en)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-warning-en)
 pub const CUDNN_SEV_WARNING_EN: u32 = 4;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-info-en)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-sev-info-en)
 pub const CUDNN_SEV_INFO_EN: u32 = 8;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-dim-max)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnn-dim-max)
 pub const CUDNN_DIM_MAX: u32 = 8;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncontext)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncontext)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnContext {
     _unused: [u8; 0],
 }
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnhandle-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnhandle-t)
 pub type cudnnHandle_t = *mut cudnnContext;
 
-///`libcudnn_graph`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnruntimetag-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnruntimetag-t)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnRuntimeTag_t {
     _unused: [u8; 0],
 }
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndebugstruct)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndebugstruct)
 #[repr(C)]
 pub struct cudnnDebugStruct {
-    ///`cudnn_version`, as in `cudnnDebugStruct`.
+    /// `cudnn_version`, as in `cudnnDebugStruct`.
     pub cudnn_version: ::core::ffi::c_uint,
-    ///`cudnnStatus`, as in `cudnnDebugStruct`.
+    /// `cudnnStatus`, as in `cudnnDebugStruct`.
     pub cudnnStatus: cudnnStatus_t,
-    ///`time_sec`, as in `cudnnDebugStruct`.
+    /// `time_sec`, as in `cudnnDebugStruct`.
     pub time_sec: ::core::ffi::c_uint,
-    ///`time_usec`, as in `cudnnDebugStruct`.
+    /// `time_usec`, as in `cudnnDebugStruct`.
     pub time_usec: ::core::ffi::c_uint,
-    ///`time_delta`, as in `cudnnDebugStruct`.
+    /// `time_delta`, as in `cudnnDebugStruct`.
     pub time_delta: ::core::ffi::c_uint,
-    ///`handle`, as in `cudnnDebugStruct`.
+    /// `handle`, as in `cudnnDebugStruct`.
     pub handle: cudnnHandle_t,
-    ///`stream`, as in `cudnnDebugStruct`.
+    /// `stream`, as in `cudnnDebugStruct`.
     pub stream: cudaStream_t,
-    ///`pid`, as in `cudnnDebugStruct`.
+    /// `pid`, as in `cudnnDebugStruct`.
     pub pid: ::core::ffi::c_ulonglong,
-    ///`tid`, as in `cudnnDebugStruct`.
+    /// `tid`, as in `cudnnDebugStruct`.
     pub tid: ::core::ffi::c_ulonglong,
-    ///`cudaDeviceId`, as in `cudnnDebugStruct`.
+    /// `cudaDeviceId`, as in `cudnnDebugStruct`.
     pub cudaDeviceId: ::core::ffi::c_int,
-    ///`reserved`, as in `cudnnDebugStruct`.
+    /// `reserved`, as in `cudnnDebugStruct`.
     pub reserved: [::core::ffi::c_int; 15usize],
 }
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndebug-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndebug-t)
 pub type cudnnDebug_t = cudnnDebugStruct;
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncallback-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncallback-t)
 pub type cudnnCallback_t = ::core::option::Option<
     unsafe extern "C" fn(
         sev: cudnnSeverity_t,
@@ -1833,18 +1833,18 @@ pub type cudnnCallback_t = ::core::option::Option<
     ),
 >;
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptor-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptor-t)
 pub type cudnnBackendDescriptor_t = *mut ::core::ffi::c_void;
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnfractionstruct)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnfractionstruct)
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cudnnFractionStruct {
-    ///`numerator`, as in `cudnnFractionStruct`.
+    /// `numerator`, as in `cudnnFractionStruct`.
     pub numerator: i64,
-    ///`denominator`, as in `cudnnFractionStruct`.
+    /// `denominator`, as in `cudnnFractionStruct`.
     pub denominator: i64,
 }
 
-///`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnfraction-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnfraction-t)
 pub type cudnnFraction_t = cudnnFractionStruct;

@@ -155,9 +155,9 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
     cudnnNormAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
+        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
         CUDNN_NORM_ALGO_STANDARD = 0;
-        #[doc = "`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
+        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
         CUDNN_NORM_ALGO_PERSIST = 1;
     }
 }
@@ -251,143 +251,143 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
     cudnnCTCLossAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
+        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
         CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0;
-        #[doc = "`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
+        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
         CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1;
     }
 }
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-major)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-major)
 pub const CUDNN_OPS_MAJOR: u32 = 9;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-minor)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-minor)
 pub const CUDNN_OPS_MINOR: u32 = 28;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-patch)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-ops-patch)
 pub const CUDNN_OPS_PATCH: u32 = 0;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-n)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-n)
 pub const CUDNN_LRN_MIN_N: u32 = 1;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-max-n)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-max-n)
 pub const CUDNN_LRN_MAX_N: u32 = 16;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-k)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-k)
 pub const CUDNN_LRN_MIN_K: f64 = 0.00001;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-beta)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-lrn-min-beta)
 pub const CUDNN_LRN_MIN_BETA: f64 = 0.01;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-bn-min-epsilon)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnn-bn-min-epsilon)
 pub const CUDNN_BN_MIN_EPSILON: f64 = 0.0;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensorstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensorstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnTensorStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensordescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensordescriptor-t)
 pub type cudnnTensorDescriptor_t = *mut cudnnTensorStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnPoolingStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingdescriptor-t)
 pub type cudnnPoolingDescriptor_t = *mut cudnnPoolingStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFilterStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterdescriptor-t)
 pub type cudnnFilterDescriptor_t = *mut cudnnFilterStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnLRNStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrndescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrndescriptor-t)
 pub type cudnnLRNDescriptor_t = *mut cudnnLRNStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnactivationstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnactivationstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnActivationStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnactivationdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnactivationdescriptor-t)
 pub type cudnnActivationDescriptor_t = *mut cudnnActivationStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnspatialtransformerstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnspatialtransformerstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnSpatialTransformerStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnspatialtransformerdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnspatialtransformerdescriptor-t)
 pub type cudnnSpatialTransformerDescriptor_t = *mut cudnnSpatialTransformerStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnOpTensorStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensordescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensordescriptor-t)
 pub type cudnnOpTensorDescriptor_t = *mut cudnnOpTensorStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnReduceTensorStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensordescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensordescriptor-t)
 pub type cudnnReduceTensorDescriptor_t = *mut cudnnReduceTensorStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnCTCLossStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossdescriptor-t)
 pub type cudnnCTCLossDescriptor_t = *mut cudnnCTCLossStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensortransformstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensortransformstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnTensorTransformStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensortransformdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensortransformdescriptor-t)
 pub type cudnnTensorTransformDescriptor_t = *mut cudnnTensorTransformStruct;
 
-///`libcudnn_ops`, its first release not stated. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndropoutstruct)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndropoutstruct)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnDropoutStruct {
     _unused: [u8; 0],
 }
 
-///`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndropoutdescriptor-t)
+/// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndropoutdescriptor-t)
 pub type cudnnDropoutDescriptor_t = *mut cudnnDropoutStruct;

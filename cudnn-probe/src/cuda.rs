@@ -1,0 +1,84 @@
+//! Which CUDA major a library was built with, without loading it. Two witnesses are heard, in this order:
+//!
+//! 1. The GPU code in `.nv_fatbin`: each entry's header states the version of its code. PTX 8.x comes with CUDA 12 and
+//!    PTX 9.x with CUDA 13; machine code in the older of two formats comes with nothing newer than CUDA 12. (Seen in
+//!    every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28, cu12 and cu13.)
+//! 2. The folder: a wheel's record beside it (`nvidia_cudnn_cu13-9.28.0.42.dist-info`).
+//!
+//! `libcudnn_graph.so.9` carries no GPU code of its own, so its folder is all there is; once loaded, it says.
+
+use std::ops::Range;
+use std::path::Path;
+
+use object::read::ReadRef;
+
+/// How many code entries are looked at before the first witness is given up.
+const ENTRIES: usize = 64;
+
+pub(crate) fn major<'a>(
+    path: &Path,
+    section: impl Fn(&str) -> Option<Range<u64>>,
+    data: impl ReadRef<'a>,
+) -> Option<u32> {
+    section(".nv_fatbin").and_then(|range| from_fatbin(range, data)).or_else(|| from_record(path))
+}
+
+fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
+    const MAGIC: u64 = 0xba55_ed50;
+    const PTX: u64 = 1;
+    const MACHINE_CODE: u64 = 2;
+    let number = |offset: u64, length: u64| -> Option<u64> {
+        let bytes: &[u8] = data.read_bytes_at(offset, length).ok()?;
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let mut offset = range.start;
+    let mut container_end = offset;
+    let mut older_format = false;
+    for _ in 0..ENTRIES {
+        if offset >= container_end {
+            // Containers lie one behind the other, on multiples of eight.
+            offset = container_end.next_multiple_of(8);
+            if offset >= range.end || number(offset, 4)? != MAGIC {
+                break;
+            }
+            container_end = offset.checked_add(16)?.checked_add(number(offset + 8, 8)?)?;
+            offset += number(offset + 6, 2)?;
+        }
+        let (kind, header, payload) = (number(offset, 2)?, number(offset + 4, 4)?, number(offset + 8, 8)?);
+        let (minor, major) = (number(offset + 24, 2)?, number(offset + 26, 2)?);
+        match (kind, major) {
+            (PTX, 7) => return Some(11),
+            (PTX, 8) => return Some(12),
+            (PTX, 9) => return Some(13),
+            _ => older_format |= kind == MACHINE_CODE && minor < 8,
+        }
+        offset = offset.checked_add(header.max(16))?.checked_add(payload)?;
+    }
+    older_format.then_some(12)
+}
+
+fn from_record(path: &Path) -> Option<u32> {
+    // site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9
+    let site_packages = path.ancestors().nth(4)?;
+    if path.ancestors().nth(3)?.file_name()? != "nvidia" {
+        return None;
+    }
+    // A JIT wheel's folder has a record of its own.
+    let package = match path.ancestors().nth(2)?.file_name()?.to_str()? {
+        "cudnn_jit" => "nvidia_cudnn_jit_cu",
+        _ => "nvidia_cudnn_cu",
+    };
+    let majors: Vec<u32> = std::fs::read_dir(site_packages)
+        .ok()?
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name();
+            let name = name.to_str()?.strip_prefix(package)?.strip_suffix(".dist-info")?;
+            name.split('-').next()?.parse().ok()
+        })
+        .collect();
+    // With the records of two, as after one wheel was installed over another, neither is believed.
+    match majors.as_slice() {
+        [major] => Some(*major),
+        _ => None,
+    }
+}

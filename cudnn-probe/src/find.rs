@@ -1,0 +1,150 @@
+//! From folders to an installation: the first folder that holds a usable cuDNN 9, and why each before it does not.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Identity, Library, Origin, Refusal, Search, Version, identify};
+
+/// A folder in which a cuDNN may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Why it is looked at.
+    pub origin: Origin,
+}
+
+/// A candidate that was looked at and not taken.
+#[derive(Debug)]
+pub struct Considered {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Why it was not taken.
+    pub refusal: Refusal,
+}
+
+/// A folder that holds a cuDNN 9 whose `libcudnn_graph.so.9` can be read and serves this program.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The folder, without links in it, so that one installation has one path.
+    pub folder: PathBuf,
+    /// Why it was looked at.
+    pub origin: Origin,
+    /// Its version: that of `libcudnn_graph.so.9`, which `cudnnGetVersion` returns too.
+    pub version: Version,
+    /// The CUDA major that it was built for, where files tell.
+    pub cuda_major: Option<u32>,
+}
+
+impl Installation {
+    /// The path of one of its libraries, there or not.
+    #[must_use]
+    pub fn path(&self, library: Library) -> PathBuf {
+        self.folder.join(library.file_name())
+    }
+
+    /// Is the file there?
+    #[must_use]
+    pub fn has(&self, library: Library) -> bool {
+        // A file that is there and cannot be read counts as there: its own error says more than absence.
+        self.path(library).symlink_metadata().is_ok()
+    }
+
+    /// Reads one of its libraries, and holds it against the version and the CUDA major of the installation.
+    ///
+    /// # Errors
+    /// Why it cannot be used with this installation.
+    pub fn check(&self, library: Library) -> Result<Identity, Refusal> {
+        let identity = identify(&self.path(library), library)?;
+        match (identity.version, identity.cuda_major, self.cuda_major) {
+            (Some(found), _, _) if found != self.version => Err(Refusal::MixedVersions { found, graph: self.version }),
+            (_, Some(found), Some(graph)) if found != graph => Err(Refusal::MixedCuda { found, graph }),
+            _ => Ok(identity),
+        }
+    }
+}
+
+/// What an installation must be to be taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Requirements {
+    /// The oldest version that will do.
+    pub minimum: Option<Version>,
+    /// The CUDA major that it must have been built for.
+    pub cuda_major: Option<u32>,
+    /// Refuse a folder in which any library is damaged or of another version, instead of leaving that library's
+    /// functions to fail.
+    pub strict: bool,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// The first folder that serves, if any does.
+    pub installation: Option<Installation>,
+    /// Those looked at before it, in order.
+    pub considered: Vec<Considered>,
+}
+
+/// Goes through the search's folders up to the first that serves.
+#[must_use]
+pub fn find(search: &Search, requirements: &Requirements) -> Found {
+    let mut considered = Vec::new();
+    for candidate in search.candidates() {
+        match examine(&candidate, requirements) {
+            Ok(installation) => return Found { installation: Some(installation), considered },
+            Err(refusal) => considered.push(Considered { candidate, refusal }),
+        }
+    }
+    Found { installation: None, considered }
+}
+
+/// Looks at one folder.
+///
+/// # Errors
+/// Why it does not serve.
+pub fn examine(candidate: &Candidate, requirements: &Requirements) -> Result<Installation, Refusal> {
+    if !candidate.folder.is_absolute() {
+        return Err(Refusal::NotAbsolute);
+    }
+    let graph = candidate.folder.join(Library::Graph.file_name());
+    let identity = identify(&graph, Library::Graph).map_err(|refusal| match refusal {
+        Refusal::Absent => other_major(&candidate.folder).unwrap_or(Refusal::Absent),
+        refusal => refusal,
+    })?;
+    let found = identity.version.ok_or_else(|| Refusal::Malformed {
+        what: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
+    })?;
+    if let Some(wanted) = requirements.minimum.filter(|wanted| found < *wanted) {
+        return Err(Refusal::TooOld { found, wanted });
+    }
+    let folder = std::fs::canonicalize(&candidate.folder).map_err(|error| Refusal::Unreadable { error })?;
+    let mut installation =
+        Installation { folder, origin: candidate.origin.clone(), version: found, cuda_major: identity.cuda_major };
+    // graph carries no GPU code, so a neighbour may know better.
+    if installation.cuda_major.is_none() && (requirements.cuda_major.is_some() || requirements.strict) {
+        installation.cuda_major = [Library::EnginesRuntimeCompiled, Library::Ops, Library::EnginesPrecompiled]
+            .iter()
+            .find_map(|library| identify(&installation.path(*library), *library).ok()?.cuda_major);
+    }
+    if let (Some(wanted), Some(found)) = (requirements.cuda_major, installation.cuda_major)
+        && wanted != found
+    {
+        return Err(Refusal::WrongCuda { found, wanted });
+    }
+    if requirements.strict {
+        for library in Library::ALL {
+            match installation.check(library) {
+                Ok(_) | Err(Refusal::Absent) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+    Ok(installation)
+}
+
+/// An older cuDNN in a folder that has no cuDNN 9.
+fn other_major(folder: &Path) -> Option<Refusal> {
+    [8, 7]
+        .into_iter()
+        .find(|major| folder.join(format!("libcudnn.so.{major}")).exists())
+        .map(|major| Refusal::OtherMajor { major })
+}

@@ -1,0 +1,53 @@
+//! Where a folder was named: the reason why it is looked at.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The reason why a folder is looked at. The search goes through them in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Given in code.
+    Explicit,
+    /// Given by this environment variable.
+    Variable(&'static str),
+    /// A cuDNN that this process has loaded already.
+    Process,
+    /// Beside the running executable, or beside the drop-in library itself.
+    BesideProgram,
+    /// A wheel in the active Python virtual environment.
+    VirtualEnvironment(PathBuf),
+    /// The active conda environment.
+    Conda(PathBuf),
+    /// A wheel in the environment of the `python3` that stands first on PATH.
+    Python(PathBuf),
+    /// `LD_LIBRARY_PATH`.
+    LibraryPath,
+    /// `/etc/ld.so.cache`.
+    LinkerCache,
+    /// One of the dynamic linker's own folders.
+    LinkerDefault,
+    /// `CUDA_HOME`, `CUDA_PATH` or the like.
+    CudaVariable(&'static str),
+    /// A folder in which cuDNN is often installed.
+    Usual,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Explicit => f.write_str("given in code"),
+            Origin::Variable(name) => write!(f, "given by {name}"),
+            Origin::Process => f.write_str("already loaded in this process"),
+            Origin::BesideProgram => f.write_str("beside the program"),
+            Origin::VirtualEnvironment(root) => write!(f, "the active virtual environment {root:?}"),
+            Origin::Conda(root) => write!(f, "the active conda environment {root:?}"),
+            Origin::Python(root) => write!(f, "the python3 on PATH, of {root:?}"),
+            Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
+            Origin::LinkerCache => f.write_str("/etc/ld.so.cache"),
+            Origin::LinkerDefault => f.write_str("the dynamic linker's own folders"),
+            Origin::CudaVariable(name) => write!(f, "below {name}"),
+            Origin::Usual => f.write_str("a usual folder"),
+        }
+    }
+}

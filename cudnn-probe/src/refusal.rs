@@ -1,0 +1,192 @@
+//! Why a file or a folder cannot be used. Each cause has its own name, its own words, and its own cure.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::{Library, Version};
+
+/// A processor architecture, as an ELF file names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Architecture(pub u16);
+
+impl Architecture {
+    /// The one that this program runs on.
+    pub const OURS: Architecture =
+        Architecture(if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64.0 } else { object::elf::EM_X86_64.0 });
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            value if value == object::elf::EM_X86_64.0 => f.write_str("x86-64"),
+            value if value == object::elf::EM_AARCH64.0 => f.write_str("aarch64"),
+            value if value == object::elf::EM_386.0 => f.write_str("32-bit x86"),
+            value if value == object::elf::EM_PPC64.0 => f.write_str("ppc64le"),
+            other => write!(f, "ELF machine {other}"),
+        }
+    }
+}
+
+/// Why a file or a folder cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such file.
+    Absent,
+    /// There is none, but the folder holds a cuDNN of another major version.
+    OtherMajor {
+        /// The major version that is there.
+        major: u32,
+    },
+    /// The path is relative: it would mean something else in every working directory.
+    NotAbsolute,
+    /// It is there and cannot be opened or read.
+    Unreadable {
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A folder, a pipe, a device: nothing that can be a library.
+    NotAFile {
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// It does not begin as an ELF file does.
+    NotElf {
+        /// Its first bytes, at most 16.
+        starts_with: Vec<u8>,
+    },
+    /// An ELF file that ends before what its own headers promise.
+    Truncated {
+        /// The length that the headers promise, in bytes, at least.
+        promised: u64,
+        /// The length that it has, in bytes.
+        length: u64,
+    },
+    /// An ELF file whose headers contradict each other.
+    Malformed {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Built for another architecture.
+    WrongArchitecture {
+        /// The file's.
+        found: Architecture,
+        /// This program's.
+        wanted: Architecture,
+    },
+    /// A shared library, but another one than its file name says.
+    WrongSoname {
+        /// The name that the library gives itself.
+        found: String,
+        /// The library that was looked for.
+        wanted: Library,
+    },
+    /// Another major version than 9.
+    WrongMajor {
+        /// The library's version.
+        found: Version,
+    },
+    /// Older than asked for.
+    TooOld {
+        /// The library's version.
+        found: Version,
+        /// The oldest that would do.
+        wanted: Version,
+    },
+    /// Built for another CUDA major than asked for.
+    WrongCuda {
+        /// The CUDA major that the library was built for.
+        found: u32,
+        /// The one that was asked for.
+        wanted: u32,
+    },
+    /// Another version than the rest of the installation.
+    MixedVersions {
+        /// This library's version.
+        found: Version,
+        /// The version of `libcudnn_graph.so.9`.
+        graph: Version,
+    },
+    /// Built for another CUDA major than the rest of the installation.
+    MixedCuda {
+        /// The CUDA major of this library.
+        found: u32,
+        /// The CUDA major of the rest.
+        graph: u32,
+    },
+    /// The process has a cuDNN from another folder already.
+    ProcessHasAnother {
+        /// Where that one is.
+        loaded: PathBuf,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Absent => f.write_str("absent"),
+            Refusal::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
+            Refusal::NotAbsolute => f.write_str("a relative path, which is never searched"),
+            Refusal::Unreadable { error } => write!(f, "cannot be read: {error}"),
+            Refusal::NotAFile { what } => write!(f, "not a file but {what}"),
+            Refusal::NotElf { starts_with } => {
+                write!(f, "not an ELF file: it begins with \"{}\"", starts_with.escape_ascii())
+            }
+            Refusal::Truncated { promised, length } => {
+                write!(f, "truncated: {length} bytes of at least {promised}")
+            }
+            Refusal::Malformed { what } => write!(f, "a damaged ELF file: {what}"),
+            Refusal::WrongArchitecture { found, wanted } => {
+                write!(f, "built for {found}, and this program runs on {wanted}")
+            }
+            Refusal::WrongSoname { found, wanted } => {
+                write!(f, "calls itself {found:?}, not {:?}", wanted.file_name())
+            }
+            Refusal::WrongMajor { found } => write!(f, "is cuDNN {found}, and cuDNN 9 is needed"),
+            Refusal::TooOld { found, wanted } => write!(f, "is cuDNN {found}, and at least {wanted} is asked for"),
+            Refusal::WrongCuda { found, wanted } => {
+                write!(f, "built for CUDA {found}, and CUDA {wanted} is asked for")
+            }
+            Refusal::MixedVersions { found, graph } => {
+                write!(f, "is cuDNN {found} beside a libcudnn_graph.so.9 of {graph}")
+            }
+            Refusal::MixedCuda { found, graph } => {
+                write!(f, "built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
+            }
+            Refusal::ProcessHasAnother { loaded } => {
+                write!(f, "the process has loaded {loaded:?} already, and two cuDNNs in one process mix")
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// What a person can do about it: one sentence, or nothing where there is nothing to say.
+    #[must_use]
+    pub fn cure(&self) -> Option<String> {
+        Some(match self {
+            Refusal::Absent | Refusal::NotAbsolute => return None,
+            Refusal::OtherMajor { .. } | Refusal::WrongMajor { .. } => {
+                "Install cuDNN 9, for example with `pip install nvidia-cudnn-cu12`.".into()
+            }
+            Refusal::Unreadable { .. } => "Give the user that runs this program the right to read the file.".into(),
+            Refusal::NotAFile { .. } | Refusal::NotElf { .. } => {
+                "Put the real library in its place: this is no shared library.".into()
+            }
+            Refusal::Truncated { .. } | Refusal::Malformed { .. } => {
+                "Install it again: the file is damaged, as after a broken download or a full disk.".into()
+            }
+            Refusal::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
+            Refusal::WrongSoname { .. } => "Install cuDNN again: files of it have been renamed.".into(),
+            Refusal::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
+            Refusal::WrongCuda { wanted, .. } => format!("Install nvidia-cudnn-cu{wanted}."),
+            Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } => {
+                "Remove this folder's cuDNN and install one release anew: its files are of two.".into()
+            }
+            Refusal::ProcessHasAnother { .. } => {
+                "Use one cuDNN in the process: load it through the same folder, or before the other one.".into()
+            }
+        })
+    }
+}

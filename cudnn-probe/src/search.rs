@@ -1,0 +1,229 @@
+//! The folders in which a cuDNN may be, in the order in which they are looked at.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::find::Candidate;
+use crate::{Environment, Library, Origin, ld_cache};
+
+/// The environment variable that names the one folder (or one library file in it) to take cuDNN from.
+pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
+
+/// Where to look. The order is fixed: see [`Origin`].
+#[derive(Clone, Debug)]
+pub struct Search {
+    environment: Environment,
+    explicit: Option<PathBuf>,
+    process: Vec<PathBuf>,
+    beside: Vec<PathBuf>,
+    variable: &'static str,
+}
+
+impl Search {
+    /// The whole search, in the given world.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        Search { environment, explicit: None, process: Vec::new(), beside: Vec::new(), variable: DIR_VARIABLE }
+    }
+
+    /// Takes cuDNN from this folder, or from the folder of this file, and looks nowhere else.
+    #[must_use]
+    pub fn explicit(mut self, path: impl Into<PathBuf>) -> Self {
+        self.explicit = Some(path.into());
+        self
+    }
+
+    /// Adds a folder from which this process has loaded a cuDNN already.
+    #[must_use]
+    pub fn loaded(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.process.push(folder.into());
+        self
+    }
+
+    /// Adds a folder to look into along with the executable's: that of the drop-in library.
+    #[must_use]
+    pub fn beside(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.beside.push(folder.into());
+        self
+    }
+
+    /// Reads another variable than [`DIR_VARIABLE`].
+    #[must_use]
+    pub fn variable(mut self, name: &'static str) -> Self {
+        self.variable = name;
+        self
+    }
+
+    /// The folders, in order. A folder that was named twice comes twice, each time with its origin.
+    ///
+    /// A path given in code or by the variable stands alone: who names a folder wants that one, and an error where it
+    /// does not serve.
+    pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
+        let named = self
+            .explicit
+            .clone()
+            .map(|path| (path, Origin::Explicit))
+            .or_else(|| {
+                let path = self.environment.variable(self.variable)?;
+                Some((path.into(), Origin::Variable(self.variable)))
+            })
+            .map(|(path, origin)| Candidate { folder: folder_of(path), origin });
+        let stages: &[fn(&Search) -> Vec<Candidate>] = match named {
+            Some(_) => &[],
+            None => &[
+                Search::in_process,
+                Search::beside_program,
+                Search::python_environments,
+                Search::linker,
+                Search::cuda_variables,
+                Search::usual,
+            ],
+        };
+        // Each stage is asked only when all before it have given nothing usable.
+        named.into_iter().chain(stages.iter().flat_map(move |stage| stage(self)))
+    }
+
+    fn in_process(&self) -> Vec<Candidate> {
+        self.process.iter().map(|folder| Candidate { folder: folder.clone(), origin: Origin::Process }).collect()
+    }
+
+    fn beside_program(&self) -> Vec<Candidate> {
+        let program = self.environment.program_folder().map(|folder| {
+            let above = folder.parent().unwrap_or(folder);
+            [folder.to_owned(), folder.join("lib"), above.join("lib")]
+        });
+        self.beside
+            .iter()
+            .cloned()
+            .chain(program.into_iter().flatten())
+            .map(|folder| Candidate { folder, origin: Origin::BesideProgram })
+            .collect()
+    }
+
+    fn python_environments(&self) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        if let Some(root) = self.absolute("VIRTUAL_ENV") {
+            wheels(&root, &Origin::VirtualEnvironment(root.clone()), &mut found);
+        }
+        if let Some(root) = self.absolute("CONDA_PREFIX") {
+            let origin = Origin::Conda(root.clone());
+            wheels(&root, &origin, &mut found);
+            found.push(Candidate { folder: root.join("lib"), origin });
+        }
+        if let Some(root) = self.python_on_path() {
+            wheels(&root, &Origin::Python(root.clone()), &mut found);
+        }
+        found
+    }
+
+    /// The environment of the first `python3` on PATH: the folder above its `bin`. Nothing is run to learn it.
+    fn python_on_path(&self) -> Option<PathBuf> {
+        let path = self.environment.variable("PATH")?;
+        let bin = std::env::split_paths(&path)
+            .filter(|folder| folder.is_absolute())
+            .find(|folder| folder.join("python3").exists())?;
+        Some(bin.parent()?.to_owned())
+    }
+
+    /// What the dynamic linker would search for a bare name: LD_LIBRARY_PATH, its cache, its own folders.
+    fn linker(&self) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        if let Some(path) = self.environment.variable("LD_LIBRARY_PATH") {
+            // The linker splits at colons and semicolons; an empty part is the working directory, never searched here.
+            for folder in split(&path).filter(|folder| folder.is_absolute()) {
+                found.push(Candidate { folder, origin: Origin::LibraryPath });
+            }
+        }
+        let cache = self.environment.system("/etc/ld.so.cache");
+        for file in ld_cache::lookup(&cache, Library::Graph.file_name()) {
+            if let Some(folder) = file.parent().and_then(Path::to_str) {
+                found.push(Candidate { folder: self.environment.system(folder), origin: Origin::LinkerCache });
+            }
+        }
+        for folder in LINKER_FOLDERS {
+            found.push(Candidate { folder: self.environment.system(folder), origin: Origin::LinkerDefault });
+        }
+        found
+    }
+
+    fn cuda_variables(&self) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        for name in ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"] {
+            if let Some(root) = self.absolute(name) {
+                for folder in ["lib64", "lib", TARGET_FOLDER] {
+                    found.push(Candidate { folder: root.join(folder), origin: Origin::CudaVariable(name) });
+                }
+            }
+        }
+        found
+    }
+
+    fn usual(&self) -> Vec<Candidate> {
+        ["/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/lib", "/usr/local/lib64", "/opt/conda/lib"]
+            .iter()
+            .map(|folder| Candidate { folder: self.environment.system(folder), origin: Origin::Usual })
+            .collect()
+    }
+
+    fn absolute(&self, variable: &str) -> Option<PathBuf> {
+        self.environment.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}
+
+const TARGET_FOLDER: &str =
+    if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
+
+const LINKER_FOLDERS: [&str; 5] = if cfg!(target_arch = "aarch64") {
+    ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"]
+} else {
+    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"]
+};
+
+/// A path that names a file stands for the file's folder.
+fn folder_of(path: PathBuf) -> PathBuf {
+    match path.parent() {
+        Some(parent) if path.is_file() => parent.to_owned(),
+        _ => path,
+    }
+}
+
+fn split(path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::{OsStrExt, OsStringExt};
+        path.as_bytes()
+            .split(|byte| matches!(byte, b':' | b';'))
+            .map(|part| PathBuf::from(std::ffi::OsString::from_vec(part.to_vec())))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+    #[cfg(not(unix))]
+    std::env::split_paths(path).collect::<Vec<_>>().into_iter()
+}
+
+/// The folders of cuDNN's wheels below an environment's root, newest Python first, the full wheel before the JIT one.
+fn wheels(root: &Path, origin: &Origin, found: &mut Vec<Candidate>) {
+    for lib in ["lib", "lib64"] {
+        let mut pythons: Vec<(u32, PathBuf)> = std::fs::read_dir(root.join(lib))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let minor = entry.file_name().to_str()?.strip_prefix("python3.")?.parse().ok()?;
+                Some((minor, entry.path()))
+            })
+            .collect();
+        pythons.sort_by(|a, b| b.cmp(a));
+        for (_, python) in pythons {
+            // Debian's Python calls the folder dist-packages.
+            for packages in ["site-packages", "dist-packages"] {
+                for product in ["cudnn", "cudnn_jit"] {
+                    let folder = python.join(packages).join("nvidia").join(product).join("lib");
+                    if folder.is_dir() {
+                        found.push(Candidate { folder, origin: origin.clone() });
+                    }
+                }
+            }
+        }
+    }
+}

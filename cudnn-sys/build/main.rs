@@ -1,0 +1,4 @@
+//! fn main
+fn main() {
+    println!("cargo:version=9.28.0");
+}
