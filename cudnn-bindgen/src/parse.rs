@@ -112,7 +112,7 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
         }
         syn::Item::Impl(block) => {
             let name = block.self_ty.to_token_stream().to_string();
-            let target = find_enum(parsed, &name);
+            let target = find_enum(parsed, &name)?;
             for item in block.items {
                 let syn::ImplItem::Const(constant) = item else {
                     return Err(Error::new(format!("unexpected item in the impl of {name}")));
@@ -126,7 +126,7 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
         syn::Item::Struct(item) if is_open_enum(&item) => {
             let facts = take_facts(&item.attrs).corrected(&item.ident.to_string());
             let repr = item.fields.iter().next().map(|field| type_text(&field.ty)).unwrap_or_default();
-            let target = find_enum(parsed, &item.ident.to_string());
+            let target = find_enum(parsed, &item.ident.to_string())?;
             target.repr = repr;
             target.facts = facts;
         }
@@ -166,17 +166,13 @@ fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
 }
 
 /// bindgen writes an open enum as an impl with its constants, then the struct; either may come first.
-fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> &'a mut Enum {
-    let position = parsed.enums.iter().position(|item| item.name == name).unwrap_or(parsed.enums.len());
-    if position == parsed.enums.len() {
-        parsed.enums.push(Enum {
-            name: name.to_owned(),
-            repr: String::new(),
-            facts: Facts::default(),
-            enumerators: Vec::new(),
-        });
+fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, Error> {
+    if parsed.enums.iter().all(|item| item.name != name) {
+        let (name, repr) = (name.to_owned(), String::new());
+        parsed.enums.push(Enum { name, repr, facts: Facts::default(), enumerators: Vec::new() });
     }
-    &mut parsed.enums[position]
+    let found = parsed.enums.iter_mut().find(|item| item.name == name);
+    found.ok_or_else(|| Error::new(format!("{name} was lost")))
 }
 
 fn is_open_enum(item: &syn::ItemStruct) -> bool {

@@ -1,1 +1,66 @@
-//! x
+//! All of cuDNN 9, each function resolved on its first call, straight from the right sub-library.
+//!
+//! Put `use cudnn_loader as cudnn;` where `use cudnn_sys as cudnn;` stood: the same names, the same signatures, the
+//! types re-exported. Nothing is linked; the first call of a function finds an installation, loads the sub-library
+//! that the function is in, and from then on a call is one load and one jump.
+//!
+//! ```no_run
+//! use cudnn_loader as cudnn;
+//!
+//! // SAFETY: the function takes nothing and has no precondition.
+//! let version = unsafe { cudnn::cudnnGetVersion() };
+//! println!("{version}"); // 92800, or 0 where there is no cuDNN
+//! ```
+//!
+//! # When it cannot be loaded
+//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits
+//! ([`LoadError::status`]); the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and
+//! [`cudnnGetLastErrorString`] then tells the whole story: every path that was tried, the dynamic linker's own words,
+//! and what to do. To learn it as a value, ask first:
+//!
+//! ```no_run
+//! use cudnn_loader::{Function, Options};
+//!
+//! let loaded = Options::new().minimum_version("9.10".parse()?).load()?;
+//! println!("cuDNN {} in {}", loaded.version, loaded.folder.display());
+//! Function::CudnnConvolutionForward.resolve()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # One installation
+//! The first use decides on one folder, by `cudnn-probe`'s search, and everything comes from there by absolute path
+//! until the process ends: nothing is ever unloaded, and a second cuDNN is never loaded beside a first. A cuDNN that
+//! the process holds already, because a framework loaded it, is the one that is used.
+//!
+//! # Threads, constructors, fork
+//! Every function may be called first from any thread. No lock is held while the dynamic linker works, so a first
+//! call from a static constructor, which runs under the linker's own lock, cannot deadlock with a first call from
+//! another thread: it waits at most a second for the other, then does the work itself. A child after `fork` goes on
+//! with whatever was loaded, and takes over at once what another thread of its parent was in the middle of; what CUDA
+//! and cuDNN themselves allow in such a child is their own affair.
+//!
+//! # Safety
+//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
+//! asks for.
+#![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
+
+mod elected;
+mod error;
+mod functions;
+mod last_error;
+mod linker;
+mod loading;
+mod options;
+mod slot;
+mod sub_library;
+mod sync;
+
+pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
+pub use cudnn_sys::types::*;
+
+pub use error::{LinkerFault, LoadError, LoadErrorKind};
+pub use functions::{Function, adv, cnn, ext, graph, ops};
+pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+pub use loading::{Opened, installation};
+pub use options::{DIR_VARIABLE, Options, load};
+pub use sub_library::SubLibrary;

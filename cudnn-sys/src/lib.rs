@@ -37,8 +37,6 @@
 mod open_enum;
 mod status;
 
-use open_enum::open_enum;
-
 /// Includes one generated file: the one checked in, or the one that the build script made from your headers.
 macro_rules! generated {
     ($module:ident) => {
@@ -53,31 +51,46 @@ mod table {
     generated!(functions);
 }
 
-/// The few types of CUDA's that cuDNN's headers name. Streams and graphs are opaque pointers, so those of any CUDA
-/// crate can be cast to them.
-pub mod cuda {
-    generated!(cuda);
-}
-pub use cuda::*;
-
 macro_rules! declare {
     ($($library:ident { $(
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
-    )* })*) => { $(
-        #[doc = concat!("Types, constants and functions of `libcudnn_", stringify!($library), "`.")]
-        pub mod $library {
-            generated!($library);
+    )* })*) => {
+        /// The types and constants alone, without the functions: for crates that bring functions of their own.
+        pub mod types {
+            use crate::open_enum::open_enum;
 
-            unsafe extern "C" { $(
-                $(#[$doc])*
-                ///
-                /// # Safety
-                /// See the crate's documentation.
-                pub fn $name($($argument: $type),*) -> $returns;
-            )* }
+            /// The few types of CUDA's that cuDNN's headers name. Streams and graphs are opaque pointers, so those of
+            /// any CUDA crate can be cast to them.
+            pub mod cuda {
+                generated!(cuda);
+            }
+            pub use cuda::*;
+            $(
+                #[doc = concat!("Types and constants of `libcudnn_", stringify!($library), "`.")]
+                pub mod $library {
+                    generated!($library);
+                }
+                pub use $library::*;
+            )*
         }
-        pub use $library::*;
-    )* };
+        pub use types::cuda;
+        pub use types::cuda::*;
+        $(
+            #[doc = concat!("Types, constants and functions of `libcudnn_", stringify!($library), "`.")]
+            pub mod $library {
+                pub use crate::types::$library::*;
+
+                unsafe extern "C" { $(
+                    $(#[$doc])*
+                    ///
+                    /// # Safety
+                    /// See the crate's documentation.
+                    pub fn $name($($argument: $type),*) -> $returns;
+                )* }
+            }
+            pub use $library::*;
+        )*
+    };
 }
 for_each_function!(declare);

@@ -1,0 +1,329 @@
+//! Why a function cannot be called: as a value for programs, as a story for people, as a status for C.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudnn_probe::{Considered, DIR_VARIABLE, Installation, Refusal, Version};
+
+use crate::{Function, SubLibrary, cudnnStatus_t};
+
+/// Why a function, or a sub-library, cannot be used.
+///
+/// Its `Display` is the whole story, over several lines; the first line stands on its own.
+#[derive(Clone, Debug)]
+pub struct LoadError {
+    function: Option<Function>,
+    library: SubLibrary,
+    failure: Arc<Failure>,
+}
+
+/// What happened, apart from whom it happened to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: LoadErrorKind,
+    pub(crate) installation: Option<Installation>,
+    pub(crate) considered: &'static [Considered],
+}
+
+/// What went wrong.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadErrorKind {
+    /// No folder that was looked at holds a cuDNN 9 that serves: see [`LoadError::considered`].
+    NoInstallation,
+    /// The installation lacks this sub-library, as a JIT-only one lacks `libcudnn_ops.so.9`.
+    NotInstalled,
+    /// The file is there and was refused before it was loaded.
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The dynamic linker could not load the file.
+    Linker {
+        /// The file.
+        path: PathBuf,
+        /// What the linker's words mean.
+        fault: LinkerFault,
+        /// The linker's own words.
+        message: String,
+    },
+    /// What was loaded is not what the file had said.
+    NotConfirmed {
+        /// The file.
+        path: PathBuf,
+        /// The difference.
+        what: String,
+    },
+    /// The installed cuDNN is older than the function.
+    TooNew {
+        /// The installed version.
+        installed: Version,
+    },
+    /// The installed cuDNN should have the function, going by its version, and has not.
+    Missing {
+        /// The library that was asked.
+        path: PathBuf,
+    },
+    /// An installation is in use already, and does not meet what is asked for now.
+    AlreadyPinned {
+        /// Why it does not serve.
+        refusal: Refusal,
+    },
+}
+
+/// What the dynamic linker's words mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkerFault {
+    /// A library that this one needs was not found.
+    MissingDependency {
+        /// Its name.
+        name: String,
+    },
+    /// A symbol that this library needs is in none that were loaded.
+    UndefinedSymbol {
+        /// Its name.
+        name: String,
+    },
+    /// A version of a symbol that this library needs is in none that were loaded: the C library is too old, for
+    /// example.
+    MissingVersion {
+        /// Its name.
+        name: String,
+    },
+    /// Something else: the words are all there is.
+    Other,
+}
+
+impl LinkerFault {
+    /// Reads glibc's (and musl's) words.
+    pub(crate) fn of(message: &str) -> LinkerFault {
+        let after = |marker: &str, end: &[char]| {
+            let rest = message.split(marker).nth(1)?.trim_start();
+            Some(rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']).to_owned())
+        };
+        if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
+            return LinkerFault::UndefinedSymbol { name };
+        }
+        if let Some(name) = after("version `", &['\'']) {
+            return LinkerFault::MissingVersion { name };
+        }
+        if let Some((name, _)) = message.split_once(": cannot open shared object file") {
+            let name = name.rsplit(": ").next().unwrap_or(name);
+            return LinkerFault::MissingDependency { name: name.to_owned() };
+        }
+        LinkerFault::Other
+    }
+}
+
+impl LoadError {
+    pub(crate) fn new(library: SubLibrary, failure: Arc<Failure>) -> Self {
+        LoadError { function: None, library, failure }
+    }
+
+    pub(crate) fn of_library(mut self, library: SubLibrary) -> Self {
+        self.library = library;
+        self
+    }
+
+    pub(crate) fn of_function(mut self, function: Function) -> Self {
+        self.function = Some(function);
+        self
+    }
+
+    /// The function that was wanted, if it was a function.
+    #[must_use]
+    pub fn function(&self) -> Option<Function> {
+        self.function
+    }
+
+    /// The sub-library that was wanted; it may be one that the function's own needs.
+    #[must_use]
+    pub fn library(&self) -> SubLibrary {
+        self.library
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> &LoadErrorKind {
+        &self.failure.kind
+    }
+
+    /// The installation in use; none where none was found.
+    #[must_use]
+    pub fn installation(&self) -> Option<&Installation> {
+        self.failure.installation.as_ref()
+    }
+
+    /// Every folder that was looked at and not taken, in order, each with the reason.
+    #[must_use]
+    pub fn considered(&self) -> &[Considered] {
+        self.failure.considered
+    }
+
+    /// The status that a function returns for it.
+    #[must_use]
+    pub fn status(&self) -> cudnnStatus_t {
+        match self.kind() {
+            LoadErrorKind::NotInstalled => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
+            LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
+            LoadErrorKind::NotConfirmed { .. }
+            | LoadErrorKind::Refused {
+                refusal: Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } | Refusal::WrongMajor { .. },
+                ..
+            } => cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
+            _ => cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+        }
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub fn cure(&self) -> String {
+        match self.kind() {
+            LoadErrorKind::NoInstallation => {
+                self.considered().iter().find_map(|considered| considered.refusal.cure()).unwrap_or_else(|| {
+                    format!(
+                        "Install cuDNN, for example with `pip install nvidia-cudnn-cu12` in the active virtual \
+                         environment, or set {DIR_VARIABLE} to the folder that holds libcudnn_graph.so.9."
+                    )
+                })
+            }
+            LoadErrorKind::NotInstalled => {
+                "Install the full cuDNN (nvidia-cudnn-cu12 or -cu13) in place of the JIT-only or partial one, and one \
+                 that is new enough to have the library."
+                    .into()
+            }
+            LoadErrorKind::Refused { refusal, .. } | LoadErrorKind::AlreadyPinned { refusal } => {
+                refusal.cure().unwrap_or_else(|| "Install this cuDNN again.".into())
+            }
+            LoadErrorKind::Linker { fault: LinkerFault::MissingDependency { name }, .. } => missing_library_cure(name),
+            LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { name }, .. } => {
+                format!("Install this cuDNN again: a library beside this one is of another release and lacks {name}.")
+            }
+            LoadErrorKind::Linker { fault: LinkerFault::MissingVersion { name }, .. } => {
+                format!("This system's libraries are older than this cuDNN needs ({name}): install an older cuDNN.")
+            }
+            LoadErrorKind::Linker { fault: LinkerFault::Other, .. } | LoadErrorKind::NotConfirmed { .. } => {
+                "Install this cuDNN again.".into()
+            }
+            LoadErrorKind::TooNew { .. } => match self.function {
+                Some(function) => format!("Install cuDNN {} or newer.", function.since()),
+                None => "Install a newer cuDNN.".into(),
+            },
+            LoadErrorKind::Missing { .. } => "Install this cuDNN again: its files are not of one release.".into(),
+        }
+    }
+
+    /// What went wrong, in one sentence without the names of function and library.
+    fn reason(&self) -> String {
+        match self.kind() {
+            LoadErrorKind::NoInstallation => "no usable cuDNN 9 was found".into(),
+            LoadErrorKind::NotInstalled => match self.installation() {
+                Some(found) => format!("cuDNN {} in {:?} does not include it", found.version, found.folder),
+                None => "this cuDNN does not include it".into(),
+            },
+            LoadErrorKind::Refused { path, refusal } => format!("{path:?} {refusal}"),
+            LoadErrorKind::Linker { path, fault, .. } => match fault {
+                LinkerFault::MissingDependency { name } => format!("{path:?} needs {name}, which was not found"),
+                LinkerFault::UndefinedSymbol { name } => {
+                    format!("{path:?} needs the symbol {name}, which no loaded library has")
+                }
+                LinkerFault::MissingVersion { name } => format!("{path:?} needs {name}, which this system lacks"),
+                LinkerFault::Other => format!("the dynamic linker cannot load {path:?}"),
+            },
+            LoadErrorKind::NotConfirmed { path, what } => format!("{path:?}, once loaded, {what}"),
+            LoadErrorKind::TooNew { installed } => match self.installation() {
+                Some(found) => format!("the cuDNN in {:?} is {installed}, and too old for it", found.folder),
+                None => format!("this cuDNN is {installed}, and too old for it"),
+            },
+            LoadErrorKind::Missing { path } => format!("{path:?} lacks it"),
+            LoadErrorKind::AlreadyPinned { refusal } => match self.installation() {
+                Some(found) => format!("the cuDNN in use, in {:?}, {refusal}", found.folder),
+                None => format!("the cuDNN in use {refusal}"),
+            },
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.function {
+            Some(function) => write!(
+                f,
+                "{function} (in {} since cuDNN {}) cannot be called: {}",
+                function.library(),
+                function.since(),
+                self.reason()
+            )?,
+            None => write!(f, "{} cannot be used: {}", self.library, self.reason())?,
+        }
+        if let LoadErrorKind::Linker { message, .. } = self.kind() {
+            write!(f, "\nThe dynamic linker said: {message}")?;
+        }
+        // Where the installation is known, what was passed over on the way to it explains why it is this one.
+        if !self.considered().is_empty() {
+            f.write_str("\nLooked at, in this order:")?;
+            for Considered { candidate, refusal } in self.considered() {
+                write!(f, "\n  {:?} ({}): {refusal}", candidate.folder, candidate.origin)?;
+            }
+        }
+        if let Some(found) = self.installation() {
+            write!(f, "\nIn use: cuDNN {} in {:?} ({})", found.version, found.folder, found.origin)?;
+        }
+        write!(f, "\nWhat to do: {}", self.cure())
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Where to get a library that cuDNN needs and that is not its own.
+fn missing_library_cure(name: &str) -> String {
+    let package =
+        |package: &str, major: &str| format!("Install {package}-cu{major}, or put its folder on LD_LIBRARY_PATH.");
+    let major = name.split(".so.").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or("12");
+    if name.starts_with("libcuda.so") {
+        "The NVIDIA driver's library is missing, not cuDNN's: install the driver, or start the container with the GPU \
+         (`--gpus all`); under WSL it is in /usr/lib/wsl/lib."
+            .into()
+    } else if name.starts_with("libcublas") {
+        package("nvidia-cublas", major)
+    } else if name.starts_with("libnvrtc") {
+        package("nvidia-cuda-nvrtc", major)
+    } else if name.starts_with("libcudnn") {
+        "Install this cuDNN again: a library of its own is missing.".into()
+    } else if name.starts_with("libz.so") {
+        "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into()
+    } else {
+        format!("Install the package that has {name}, or put its folder on LD_LIBRARY_PATH.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_linkers_words_are_understood() {
+        let cases = [
+            (
+                "libcublasLt.so.12: cannot open shared object file: No such file or directory",
+                LinkerFault::MissingDependency { name: "libcublasLt.so.12".into() },
+            ),
+            (
+                "/a/libcudnn_ops.so.9: undefined symbol: cudnnGetLibConfig, version libcudnn_graph.so.9",
+                LinkerFault::UndefinedSymbol { name: "cudnnGetLibConfig".into() },
+            ),
+            (
+                "/lib/libc.so.6: version `GLIBC_2.99' not found (required by /a/libcudnn_ops.so.9)",
+                LinkerFault::MissingVersion { name: "GLIBC_2.99".into() },
+            ),
+            ("/a/libcudnn_ops.so.9: file too short", LinkerFault::Other),
+        ];
+        for (message, fault) in cases {
+            assert_eq!(LinkerFault::of(message), fault, "{message}");
+        }
+    }
+}

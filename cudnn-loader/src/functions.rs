@@ -1,0 +1,230 @@
+//! Every function of the table three times over: under its own name, as the resolver that its slot starts at, and as
+//! a variant of [`Function`]. Nothing here is written by hand for one function.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+
+use crate::slot::Slot;
+use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, loading};
+
+macro_rules! functions {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        /// A function of cuDNN's public API, as a value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Function { $($(
+            $(#[$doc])*
+            $variant,
+        )*)* }
+
+        impl Function {
+            /// All of them, by sub-library.
+            pub const ALL: &'static [Function] = &[$($(Function::$variant,)*)*];
+
+            /// What the table says of it.
+            const fn facts(self) -> Facts {
+                match self { $($(
+                    Function::$variant => Facts {
+                        symbol: match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                            Ok(name) => name,
+                            Err(_) => c"",
+                        },
+                        name: stringify!($name),
+                        library: library!($library),
+                        since: Version::new($($since),*),
+                        deprecated: $deprecated,
+                    },
+                )*)* }
+            }
+
+            fn slot(self) -> &'static Slot {
+                match self { $($( Function::$variant => &slots::$name, )*)* }
+            }
+        }
+
+        /// Where each function's calls go.
+        #[allow(non_upper_case_globals, reason = "named as their functions")]
+        mod slots {
+            use super::{Slot, resolvers};
+            $($( pub(super) static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ()); )*)*
+        }
+
+        /// What each slot starts at: finds the function, then makes the call.
+        mod resolvers {
+            use super::{Function, Unavailable, first_call};
+            $($(
+                #[cold]
+                pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
+                    match first_call(Function::$variant) {
+                        Ok(address) => {
+                            type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+                            // SAFETY: the address is that of cuDNN's function of this name, or of ours in its place,
+                            // and the table has its signature from cuDNN's own header.
+                            let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                            // SAFETY: the caller's obligation, passed on unchanged.
+                            unsafe { function($($argument),*) }
+                        }
+                        Err(status) => Unavailable::unavailable(status),
+                    }
+                }
+            )*)*
+        }
+
+        $(
+            #[doc = concat!("The functions of `libcudnn_", stringify!($library), "`, loaded on first use, with its types.")]
+            pub mod $library {
+                pub use cudnn_sys::types::$library::*;
+                $(
+                    $(#[$doc])*
+                    ///
+                    /// # Safety
+                    /// As in C: see cuDNN's documentation, and that of this crate.
+                    #[inline]
+                    pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
+                        type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+                        let address = super::slots::$name.get();
+                        // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                        let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                        // SAFETY: the caller's obligation, passed on unchanged.
+                        unsafe { function($($argument),*) }
+                    }
+                )*
+            }
+        )*
+    };
+}
+
+macro_rules! library {
+    (graph) => {
+        SubLibrary::Graph
+    };
+    (ops) => {
+        SubLibrary::Ops
+    };
+    (cnn) => {
+        SubLibrary::Cnn
+    };
+    (adv) => {
+        SubLibrary::Adv
+    };
+    (ext) => {
+        SubLibrary::Ext
+    };
+}
+
+cudnn_sys::for_each_function!(functions);
+
+/// One row of the table.
+struct Facts {
+    symbol: &'static CStr,
+    name: &'static str,
+    library: SubLibrary,
+    since: Version,
+    deprecated: bool,
+}
+
+impl Function {
+    /// Its name in C: `cudnnCreate`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Its name as the dynamic linker wants it.
+    pub(crate) const fn symbol(self) -> &'static CStr {
+        self.facts().symbol
+    }
+
+    /// The sub-library that it is in.
+    #[must_use]
+    pub const fn library(self) -> SubLibrary {
+        self.facts().library
+    }
+
+    /// The release that brought it.
+    #[must_use]
+    pub const fn since(self) -> Version {
+        self.facts().since
+    }
+
+    /// Has NVIDIA declared it deprecated, in the release that these bindings are of?
+    #[must_use]
+    pub const fn is_deprecated(self) -> bool {
+        self.facts().deprecated
+    }
+
+    /// The function of this name in C.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Function> {
+        Function::ALL.iter().copied().find(|function| function.name() == name)
+    }
+
+    /// Finds it now, loading what it takes, so that a later call cannot fail for want of it. Gives the address of the
+    /// function that a call will reach.
+    ///
+    /// # Errors
+    /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
+    pub fn resolve(self) -> Result<*const c_void, LoadError> {
+        let address = loading::address(self)?;
+        self.slot().set(address);
+        Ok(address.cast_const().cast())
+    }
+
+    /// Can it be called here? Loads what it takes to know.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        self.resolve().is_ok()
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The slow way of a call: resolves, or leaves the story behind and says which status to return.
+#[cold]
+#[inline(never)]
+fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
+    // Nothing below panics by design; a defect must still not unwind into C.
+    std::panic::catch_unwind(|| {
+        let address = function.resolve().map_err(|error| {
+            crate::last_error::record(&error);
+            error.status()
+        })?;
+        Ok(address.cast_mut().cast())
+    })
+    .unwrap_or(Err(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR))
+}
+
+/// What a function returns when it cannot be reached.
+trait Unavailable {
+    fn unavailable(status: cudnnStatus_t) -> Self;
+}
+
+impl Unavailable for cudnnStatus_t {
+    fn unavailable(status: cudnnStatus_t) -> Self {
+        status
+    }
+}
+
+/// The version functions.
+impl Unavailable for usize {
+    fn unavailable(_: cudnnStatus_t) -> Self {
+        0
+    }
+}
+
+impl Unavailable for () {
+    fn unavailable(_: cudnnStatus_t) {}
+}
+
+impl Unavailable for *const c_char {
+    fn unavailable(_: cudnnStatus_t) -> Self {
+        c"".as_ptr()
+    }
+}

@@ -1,0 +1,72 @@
+//! The dynamic linker, asked in the few ways that loading needs. The one module that opens libraries; it knows nothing
+//! of which to open or why.
+
+use std::ffi::{CStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// A library that this process holds, for good.
+#[derive(Debug)]
+pub(crate) struct Handle(*mut c_void);
+
+// SAFETY: a handle is a token that dlsym takes from any thread; it is never closed.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// Opens the library at this absolute path, with all that it needs. On failure, the linker's own words.
+pub(crate) fn open(path: &Path) -> Result<Handle, String> {
+    // SAFETY: the library's constructors run. That is what loading cuDNN means: the file has been identified, and the
+    // caller of a cuDNN function wants cuDNN's code to run.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(keep).map_err(|error| words(&error))
+}
+
+/// The library that the process has loaded under this name, which the linker would give to whoever asks for it.
+pub(crate) fn already_loaded(soname: &str) -> Option<Handle> {
+    // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
+    unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok().map(keep)
+}
+
+/// Never closed: handles, streams and callbacks outlive any notion of unloading.
+fn keep(library: Library) -> Handle {
+    Handle(library.into_raw())
+}
+
+/// libloading puts the linker's words into its error's source.
+fn words(error: &libloading::Error) -> String {
+    let mut source: &dyn std::error::Error = error;
+    while let Some(inner) = source.source() {
+        source = inner;
+    }
+    source.to_string()
+}
+
+/// The address of a function or datum in the library, or in those that it needs.
+pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the handle was never closed, and the name ends in NUL.
+    let address = unsafe { libc::dlsym(handle.0, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// The file that the code or data at this address was loaded from.
+pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr takes any address, and writes the structure only.
+    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
+    // SAFETY: all zeros is a valid value of it, and dladdr may have filled it.
+    let name = unsafe { info.assume_init() }.dli_fname;
+    if found == 0 || name.is_null() {
+        return None;
+    }
+    // SAFETY: the name is the linker's own, ends in NUL, and lives as long as the library, which is not closed.
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+/// Does this process run with more rights than the user who started it, so that variables are not to be believed?
+pub(crate) fn is_privileged() -> bool {
+    // SAFETY: the call reads the process's own auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
