@@ -217,10 +217,20 @@ impl LoadError {
         }
     }
 
+    /// The first folder that holds something, although nothing that serves.
+    fn notable(&self) -> Option<&Considered> {
+        self.considered().iter().find(|considered| considered.refusal.cure().is_some())
+    }
+
     /// What went wrong, in one sentence without the names of function and library.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation => "no usable cuDNN 9 was found".into(),
+            LoadErrorKind::NoInstallation => match self.notable() {
+                Some(Considered { candidate, refusal }) => {
+                    format!("no usable cuDNN 9 was found: the one in {:?} {refusal}", candidate.folder)
+                }
+                None => "no usable cuDNN 9 was found".into(),
+            },
             LoadErrorKind::NotInstalled => match self.installation() {
                 Some(found) => format!("cuDNN {} in {:?} does not include it", found.version, found.folder),
                 None => "this cuDNN does not include it".into(),
@@ -267,7 +277,7 @@ impl fmt::Display for LoadError {
         if !self.considered().is_empty() {
             f.write_str("\nLooked at, in this order:")?;
             for Considered { candidate, refusal } in self.considered() {
-                write!(f, "\n  {:?} ({}): {refusal}", candidate.folder, candidate.origin)?;
+                write!(f, "\n  {:?} ({}) {refusal}", candidate.folder, candidate.origin)?;
             }
         }
         if let Some(found) = self.installation() {

@@ -188,7 +188,12 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
     let pinned = PINNED.get().and_then(|outcome| outcome.as_ref().ok());
     let fail = |kind| pinned_failure(kind, pinned);
     let path = installation.path(library.library());
-    installation.check(library.library()).map_err(|refusal| match refusal {
+    let mut expected = installation.clone();
+    expected.cuda_major = expected.cuda_major.or_else(cuda_major_of_graph).or_else(|| {
+        // Graph has no need to tell before it is itself loaded.
+        (library != SubLibrary::Graph).then(|| installation.cuda_major_of_code()).flatten()
+    });
+    expected.check(library.library()).map_err(|refusal| match refusal {
         Refusal::Absent => fail(LoadErrorKind::NotInstalled),
         refusal => fail(LoadErrorKind::Refused { path: path.clone(), refusal }),
     })?;
@@ -201,6 +206,16 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
         open_shadowed(installation);
     }
     Ok(Opened { library, path, version, took: start.elapsed(), handle })
+}
+
+/// The CUDA major that the loaded graph library was built with. Its file says nothing of it, but once loaded it does.
+fn cuda_major_of_graph() -> Option<u32> {
+    let address = loaded_address(Function::CudnnGetCudartVersion)?;
+    // SAFETY: the address is that of cuDNN's function of this name.
+    let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(address) };
+    // SAFETY: it takes nothing, and returns a constant.
+    let version = unsafe { function() };
+    u32::try_from(version / 1000).ok().filter(|major| *major != 0)
 }
 
 /// Holds what was loaded against what its file had said. Gives the version in memory.

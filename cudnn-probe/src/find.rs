@@ -49,6 +49,15 @@ impl Installation {
         self.path(library).symlink_metadata().is_ok()
     }
 
+    /// The CUDA major that it was built for, from a library with GPU code where the installation itself does not tell:
+    /// `libcudnn_graph.so.9` has none.
+    #[must_use]
+    pub fn cuda_major_of_code(&self) -> Option<u32> {
+        [Library::EnginesRuntimeCompiled, Library::Ops, Library::EnginesPrecompiled]
+            .into_iter()
+            .find_map(|library| identify(&self.path(library), library).ok()?.cuda_major)
+    }
+
     /// Reads one of its libraries, and holds it against the version and the CUDA major of the installation.
     ///
     /// # Errors
@@ -119,11 +128,8 @@ pub fn examine(candidate: &Candidate, requirements: &Requirements) -> Result<Ins
     let folder = std::fs::canonicalize(&candidate.folder).map_err(|error| Refusal::Unreadable { error })?;
     let mut installation =
         Installation { folder, origin: candidate.origin.clone(), version: found, cuda_major: identity.cuda_major };
-    // graph carries no GPU code, so a neighbour may know better.
     if installation.cuda_major.is_none() && (requirements.cuda_major.is_some() || requirements.strict) {
-        installation.cuda_major = [Library::EnginesRuntimeCompiled, Library::Ops, Library::EnginesPrecompiled]
-            .iter()
-            .find_map(|library| identify(&installation.path(*library), *library).ok()?.cuda_major);
+        installation.cuda_major = installation.cuda_major_of_code();
     }
     if let (Some(wanted), Some(found)) = (requirements.cuda_major, installation.cuda_major)
         && wanted != found

@@ -125,20 +125,20 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Absent => f.write_str("absent"),
+            Refusal::Absent => f.write_str("is absent"),
             Refusal::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
-            Refusal::NotAbsolute => f.write_str("a relative path, which is never searched"),
+            Refusal::NotAbsolute => f.write_str("is a relative path, which is never searched"),
             Refusal::Unreadable { error } => write!(f, "cannot be read: {error}"),
-            Refusal::NotAFile { what } => write!(f, "not a file but {what}"),
+            Refusal::NotAFile { what } => write!(f, "is not a file but {what}"),
             Refusal::NotElf { starts_with } => {
-                write!(f, "not an ELF file: it begins with \"{}\"", starts_with.escape_ascii())
+                write!(f, "is not an ELF file: it begins with \"{}\"", starts_with.escape_ascii())
             }
             Refusal::Truncated { promised, length } => {
-                write!(f, "truncated: {length} bytes of at least {promised}")
+                write!(f, "is truncated: {length} bytes of at least {promised}")
             }
-            Refusal::Malformed { what } => write!(f, "a damaged ELF file: {what}"),
+            Refusal::Malformed { what } => write!(f, "is a damaged ELF file: {what}"),
             Refusal::WrongArchitecture { found, wanted } => {
-                write!(f, "built for {found}, and this program runs on {wanted}")
+                write!(f, "is built for {found}, and this program runs on {wanted}")
             }
             Refusal::WrongSoname { found, wanted } => {
                 write!(f, "calls itself {found:?}, not {:?}", wanted.file_name())
@@ -146,16 +146,16 @@ impl fmt::Display for Refusal {
             Refusal::WrongMajor { found } => write!(f, "is cuDNN {found}, and cuDNN 9 is needed"),
             Refusal::TooOld { found, wanted } => write!(f, "is cuDNN {found}, and at least {wanted} is asked for"),
             Refusal::WrongCuda { found, wanted } => {
-                write!(f, "built for CUDA {found}, and CUDA {wanted} is asked for")
+                write!(f, "is built for CUDA {found}, and CUDA {wanted} is asked for")
             }
             Refusal::MixedVersions { found, graph } => {
                 write!(f, "is cuDNN {found} beside a libcudnn_graph.so.9 of {graph}")
             }
             Refusal::MixedCuda { found, graph } => {
-                write!(f, "built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
+                write!(f, "is built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
             }
             Refusal::ProcessHasAnother { loaded } => {
-                write!(f, "the process has loaded {loaded:?} already, and two cuDNNs in one process mix")
+                write!(f, "cannot be loaded beside {loaded:?}, which the process has loaded already")
             }
         }
     }

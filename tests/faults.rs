@@ -1,0 +1,85 @@
+//! The fault matrix on a real `libcudnn_graph.so.9` with stand-ins beside it: whatever is wrong with a library, a call
+//! into it ends with the status that fits and the whole story, and everything else goes on working.
+
+use cudnn_loader::{SubLibrary, Version};
+use support::matrix::{self, Fault};
+use support::{Folder, StandIn, Subject, lib_dir};
+
+const CALL: &str = env!("CARGO_BIN_EXE_call");
+const VERSION: Version = Version::new(9, 19, 0);
+
+/// A real graph library of 9.19.0, which comes alone, with stand-ins for the others.
+fn good_installation() -> Option<Folder> {
+    let folder = Folder::links_to(&lib_dir("jit-cu12-9.19.0")?);
+    // A child without privileges cannot follow links into a home folder.
+    for library in cudnn_probe::Library::ALL {
+        let link = folder.file(library);
+        if let Ok(real) = std::fs::canonicalize(&link) {
+            std::fs::remove_file(&link).expect("removable");
+            std::fs::copy(real, link).expect("copyable");
+        }
+    }
+    for library in [SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext] {
+        StandIn::new(library.library(), VERSION).build(&folder.file(library.library()));
+    }
+    Some(folder)
+}
+
+/// The status that a call into the faulty library returns, and words that its story must have.
+fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
+    const LOADING_FAILED: &str = "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)";
+    const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
+    let graph = library == SubLibrary::Graph;
+    match fault {
+        Fault::None => ("", ""),
+        Fault::Absent if graph => (LOADING_FAILED, "no usable cuDNN 9 was found"),
+        Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include it"),
+        Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
+        Fault::AFolder => (LOADING_FAILED, "not a file but a folder"),
+        Fault::Text => (LOADING_FAILED, "not an ELF file: it begins with \"GROUP ( libcudnn\""),
+        Fault::WrongArchitecture => (LOADING_FAILED, "built for aarch64, and this program runs on x86-64"),
+        Fault::Truncated => (LOADING_FAILED, "truncated: "),
+        Fault::Malformed => (LOADING_FAILED, "a damaged ELF file"),
+        Fault::WrongSoname => (LOADING_FAILED, "calls itself \"libsomething_else.so.1\""),
+        Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which was not found"),
+        Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
+        Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, and cuDNN 9 is needed"),
+        Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1 beside a libcudnn_graph.so.9 of 9.19.0"),
+        Fault::OtherCuda => (MISMATCH, "built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"),
+        Fault::LacksFunction if library == SubLibrary::Ext => {
+            ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "is 9.19.0, and too old for it")
+        }
+        Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "lacks it"),
+    }
+}
+
+#[test]
+fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
+    for library in SubLibrary::ALL {
+        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
+            let Some(folder) = good_installation() else { return };
+            fault.inject(&folder, library, VERSION, 12);
+            let ended = matrix::provoke(CALL, Subject::Loader, &folder, library);
+            let case = format!("{library}: {}: {ended:#?}", fault.words());
+            assert_eq!(ended.code, Some(0), "{case}");
+            let function = matrix::a_function(library);
+            let returned = ended.returned(function).unwrap_or_default();
+            let story = ended.story(function);
+            if fault == Fault::None {
+                assert!(!story.contains("cannot be called"), "{case}");
+            } else {
+                let (status, words) = expected(fault, library);
+                assert_eq!(returned, status, "{case}");
+                for words in [words, function, "What to do: "] {
+                    assert!(story.contains(words), "{words:?} is missing. {case}");
+                }
+            }
+            // What is not in the faulty library works as before; the string functions work in any case.
+            let graph_is_gone = library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
+            let version = if graph_is_gone { "0" } else { "91900" };
+            assert_eq!(ended.returned("cudnnGetVersion"), Some(version), "{case}");
+            assert_eq!(ended.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
+            assert_eq!(ended.returned("cudnnGetLastErrorString"), Some("()"), "{case}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The loader on real cuDNN.

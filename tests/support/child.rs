@@ -1,0 +1,105 @@
+//! Child processes, for whatever may abort. The child is `call`, which calls functions by name.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::Command;
+
+/// Who makes the calls in the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// This project's loader.
+    Loader,
+    /// A library with the name of NVIDIA's shim, opened by its path.
+    Shim,
+}
+
+/// A child process to be.
+#[derive(Debug)]
+pub struct Child {
+    command: Command,
+    arguments: Vec<OsString>,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The signal that ended it, or its exit code; an abort is 6 (SIGABRT).
+    pub signal: Option<i32>,
+    /// Its exit code, where it ended by itself.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it, or whoever ended it, complained of.
+    pub stderr: String,
+}
+
+impl Child {
+    /// A child that uses the cuDNN in this folder, in an environment with nothing in it that steers a search.
+    ///
+    /// `program` is `env!("CARGO_BIN_EXE_call")` of the calling test.
+    #[must_use]
+    pub fn new(program: &str, subject: Subject, folder: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.env_clear();
+        let mut arguments = Vec::new();
+        match subject {
+            Subject::Loader => {
+                command.env(cudnn_loader::DIR_VARIABLE, folder);
+            }
+            Subject::Shim => {
+                arguments.push("--shim".into());
+                arguments.push(folder.join("libcudnn.so.9").into());
+            }
+        }
+        Child { command, arguments }
+    }
+
+    /// Sets a variable in its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Takes the rights of root from it, where this process has them.
+    #[must_use]
+    pub fn without_privileges(mut self) -> Self {
+        // SAFETY: the call takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } == 0 {
+            self.command.uid(65534).gid(65534);
+        }
+        self
+    }
+
+    /// Runs it with these words.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn run(mut self, words: &[&str]) -> Ended {
+        let output = self.command.args(self.arguments).args(words).output().expect("the child starts");
+        Ended {
+            signal: output.status.signal(),
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// The result that the child printed for a function: what it returned.
+    #[must_use]
+    pub fn returned(&self, function: &str) -> Option<&str> {
+        self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))
+    }
+
+    /// The last-error text that the child printed after a function, all lines of it.
+    #[must_use]
+    pub fn story(&self, function: &str) -> String {
+        let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));
+        lines.next();
+        let story: Vec<&str> = lines.map_while(|line| line.strip_prefix("  | ")).collect();
+        story.join("\n")
+    }
+}

@@ -1,0 +1,73 @@
+//! A folder of one test's own, removed with all that is in it when the test ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudnn_probe::Library;
+
+/// A temporary folder.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A new, empty one that every user can enter.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("cudnn-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    /// A new one with a link to each library of an installation.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn links_to(lib_dir: &Path) -> Self {
+        let folder = Folder::new();
+        for library in Library::ALL {
+            let file = lib_dir.join(library.file_name());
+            if file.exists() {
+                std::os::unix::fs::symlink(file, folder.file(library)).unwrap();
+            }
+        }
+        folder
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a library in it.
+    #[must_use]
+    pub fn file(&self, library: Library) -> PathBuf {
+        self.0.join(library.file_name())
+    }
+
+    /// Removes a library, if it is there, and gives its path.
+    #[must_use]
+    pub fn cleared(&self, library: Library) -> PathBuf {
+        let file = self.file(library);
+        let _ = std::fs::remove_file(&file);
+        file
+    }
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Folder::new()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

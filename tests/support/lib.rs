@@ -1,0 +1,19 @@
+//! What the end-to-end tests share: real releases, stand-ins, folders made for one test, and child processes.
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod child;
+mod folder;
+pub mod matrix;
+mod release;
+mod stand_in;
+
+pub use child::{Child, Ended, Subject};
+pub use folder::Folder;
+pub use release::{OFFLINE_VARIABLE, lib_dir, release};
+pub use stand_in::StandIn;
