@@ -82,7 +82,8 @@ macro_rules! functions {
                     ///
                     /// # Safety
                     /// As in C: see cuDNN's documentation, and that of this crate.
-                    #[inline]
+                    // Not `inline`: another crate would reach the slot through its global offset table, at the cost of
+                    // a load. Link-time optimisation still inlines it, as load and call.
                     pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
                         type Signature = unsafe extern "C" fn($($type),*) -> $returns;
                         let address = super::slots::$name.get();
