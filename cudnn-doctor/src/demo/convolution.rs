@@ -9,10 +9,10 @@ use cudnn_loader::{
 };
 use half::f16;
 
+use super::Failure;
 use super::descriptor::{Descriptor, Error, check};
 use super::gpu::Gpu;
 use super::reference::{self, Shape};
-use super::{Failure, last_error};
 
 const SHAPE: Shape = Shape { n: 32, c: 64, k: 64, h: 56, w: 56 };
 /// How far the result may be from the reference, as a part of the reference's size. Rounding the result to half
@@ -131,24 +131,28 @@ struct Plan {
 }
 
 impl Plan {
-    /// Asks the heuristics, and takes the first configuration of theirs that this device can run.
+    /// Takes the first configuration that this device can run: of those that the heuristics propose, or, where they
+    /// propose none that can, of every engine that there is. A JIT-only cuDNN has no heuristics.
     fn new(handle: &Handle) -> Result<Plan, Failure> {
+        type Source = fn(&Descriptor) -> Result<Vec<Descriptor>, Error>;
+        const SOURCES: [(&str, Source); 3] = [
+            ("proposed by heuristics, mode A", |graph| proposed(graph, Mode::CUDNN_HEUR_MODE_A)),
+            ("proposed as a fallback", |graph| proposed(graph, Mode::CUDNN_HEUR_MODE_FALLBACK)),
+            ("engines, one by one", every_engine),
+        ];
         let start = Instant::now();
         let graph = graph(handle)?;
         let mut reasons = Vec::new();
-        for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
-            let configurations = match configurations(&graph, mode) {
-                Ok(configurations) => configurations,
-                Err(error) => {
-                    reasons.push(error.to_string());
-                    continue;
-                }
-            };
+        for (source, configurations) in SOURCES {
+            let configurations = configurations(&graph).unwrap_or_else(|error| {
+                reasons.push(error.to_string());
+                Vec::new()
+            });
             for (index, configuration) in configurations.iter().enumerate() {
                 match plan(handle, configuration) {
                     Ok(plan) => {
                         println!(
-                            "  plan:               {:.2} ms, configuration {} of {} of {mode:?}, workspace {} bytes",
+                            "  plan:               {:.2} ms, number {} of {} {source}, workspace {} bytes",
                             start.elapsed().as_secs_f64() * 1e3,
                             index + 1,
                             configurations.len(),
@@ -160,11 +164,11 @@ impl Plan {
                 }
             }
         }
-        last_error();
+        reasons.dedup();
         Err(format!(
-            "This cuDNN has no engine for the convolution on this GPU: {}. Install the full cuDNN, of a release that \
-             knows this GPU.",
-            reasons.join("; ")
+            "This cuDNN has no engine for the convolution on this GPU. Install the full cuDNN, of a release that knows \
+             this GPU. What was tried:\n  {}",
+            reasons.join("\n  ")
         )
         .into())
     }
@@ -199,7 +203,8 @@ fn graph(handle: &Handle) -> Result<Descriptor, Error> {
         .finalize()
 }
 
-fn configurations(graph: &Descriptor, mode: Mode) -> Result<Vec<Descriptor>, Error> {
+/// The configurations that the heuristics propose, best first.
+fn proposed(graph: &Descriptor, mode: Mode) -> Result<Vec<Descriptor>, Error> {
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph.raw()])?
         .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[mode])?
@@ -211,6 +216,22 @@ fn configurations(graph: &Descriptor, mode: Mode) -> Result<Vec<Descriptor>, Err
     let filled = heuristics.fill(results, &found)?;
     found.truncate(filled);
     Ok(found)
+}
+
+/// A configuration with default knobs of each engine that takes the graph.
+fn every_engine(graph: &Descriptor) -> Result<Vec<Descriptor>, Error> {
+    let count = graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)?;
+    let configuration = |index: i64| {
+        let engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?
+            .set(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.raw()])?
+            .set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[index])?
+            .finalize()?;
+        Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?
+            .set(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[engine.raw()])?
+            .finalize()
+    };
+    // An engine that does not take the graph is no failure: there are many, each for some graphs.
+    Ok((0..count).filter_map(|index| configuration(index).ok()).collect())
 }
 
 fn plan(handle: &Handle, configuration: &Descriptor) -> Result<Plan, Error> {
