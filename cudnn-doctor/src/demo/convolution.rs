@@ -7,6 +7,7 @@ use cudnn_loader::{
     self as cudnn, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode, cudnnDataType_t,
 };
+use cudnn_probe::Library;
 use half::f16;
 
 use super::Failure;
@@ -165,13 +166,28 @@ impl Plan {
             }
         }
         reasons.dedup();
-        Err(format!(
-            "This cuDNN has no engine for the convolution on this GPU. Install the full cuDNN, of a release that knows \
-             this GPU. What was tried:\n  {}",
-            reasons.join("\n  ")
-        )
-        .into())
+        Err(no_engine(&reasons).into())
     }
+}
+
+/// That nothing can run the convolution, and what may help.
+fn no_engine(reasons: &[String]) -> String {
+    let mut text = String::from("This cuDNN has no engine for the convolution on this GPU. ");
+    match cudnn::installation() {
+        Some(found) if !found.has(Library::EnginesPrecompiled) => {
+            let major = found.cuda_major.or_else(|| found.cuda_major_of_code()).unwrap_or(12);
+            text.push_str(&format!(
+                "It is a JIT-only one, which compiles its kernels with libnvrtc.so.{major}: install \
+                 nvidia-cuda-nvrtc-cu{major} where it can be found, or the full cuDNN."
+            ));
+        }
+        _ => text.push_str("Install the full cuDNN, of a release that knows this GPU."),
+    }
+    for reason in reasons {
+        text.push_str("\n  ");
+        text.push_str(reason);
+    }
+    text
 }
 
 /// The operation graph: one convolution, channels last.
