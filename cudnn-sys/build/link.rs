@@ -1,0 +1,87 @@
+//! Finds the libraries that the features name, and has them linked: these and no others.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Candidate, Environment, Library, Refusal, Search, Version, identify};
+
+use crate::vars;
+
+/// Each feature, as cargo tells of it, with what it links.
+const FEATURES: [(&str, Library); 6] = [
+    ("CARGO_FEATURE_LINK_CUDNN", Library::Shim),
+    ("CARGO_FEATURE_LINK_GRAPH", Library::Graph),
+    ("CARGO_FEATURE_LINK_OPS", Library::Ops),
+    ("CARGO_FEATURE_LINK_CNN", Library::Cnn),
+    ("CARGO_FEATURE_LINK_ADV", Library::Adv),
+    ("CARGO_FEATURE_LINK_EXT", Library::Ext),
+];
+
+pub(crate) fn run() -> Result<(), String> {
+    let wanted: Vec<Library> = FEATURES
+        .into_iter()
+        .filter(|(variable, _)| std::env::var_os(variable).is_some())
+        .map(|(_, library)| library)
+        .collect();
+    let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if os != "linux" {
+        return Err(format!("cudnn-sys links cuDNN on Linux only, not on {os}; cudnn-loader loads it at run time"));
+    }
+    let folder = find(&wanted)?;
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    for library in &wanted {
+        // By its whole name: wheels have no link without the version at its end.
+        println!("cargo::rustc-link-lib=dylib:+verbatim={library}");
+        println!("cargo::rerun-if-changed={}", folder.join(library.file_name()).display());
+    }
+    println!("cargo::metadata=lib_dir={}", folder.display());
+    if let Some(version) = version(&folder) {
+        println!("cargo::metadata=lib_version={version}");
+    }
+    Ok(())
+}
+
+/// The first folder that has them all.
+fn find(wanted: &[Library]) -> Result<PathBuf, String> {
+    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_PATH", "CUDA_HOME", "CUDA_PATH"] {
+        vars::read(variable);
+    }
+    let search = match vars::read(vars::LIB_DIR) {
+        Some(folder) => Search::new(Environment::current()).explicit(folder),
+        None => Search::new(Environment::current()),
+    };
+    let mut story = String::new();
+    for Candidate { folder, origin } in search.candidates() {
+        match wanted.iter().try_for_each(|library| serves(&folder, *library)) {
+            Ok(()) => return Ok(folder),
+            Err((library, refusal)) => {
+                story.push_str(&format!("\n  {:?} ({origin}): {library} {refusal}", folder));
+            }
+        }
+    }
+    let names: Vec<&str> = wanted.iter().map(|library| library.file_name()).collect();
+    Err(format!(
+        "no folder has {} to link with. Looked at, in this order:{story}\nInstall cuDNN (`pip install \
+         nvidia-cudnn-cu12`), or set {} to the folder that has it; or use cudnn-loader, which links nothing.",
+        names.join(" and "),
+        vars::LIB_DIR
+    ))
+}
+
+fn serves(folder: &Path, library: Library) -> Result<(), (Library, Refusal)> {
+    if !folder.is_absolute() {
+        return Err((library, Refusal::NotAbsolute));
+    }
+    let file = folder.join(library.file_name());
+    let cross = std::env::var("HOST").ok() != std::env::var("TARGET").ok();
+    if cross && file.is_file() {
+        // The linker holds the file against the target; here it can only be held against this machine.
+        return Ok(());
+    }
+    identify(&file, library).map(drop).map_err(|refusal| (library, refusal))
+}
+
+fn version(folder: &Path) -> Option<Version> {
+    [Library::Graph, Library::Ops, Library::Adv]
+        .into_iter()
+        .find_map(|library| identify(&folder.join(library.file_name()), library).ok()?.version)
+}

@@ -1,0 +1,22 @@
+//! The environment variables that steer the build: each named once, with what it does, and read in one way, which also
+//! tells cargo to build again when it changes.
+
+use std::ffi::OsString;
+
+/// The folder that holds the libraries to link. Without it, `cudnn-probe`'s search decides, as at run time.
+#[allow(dead_code, reason = "read when something is linked")]
+pub(crate) const LIB_DIR: &str = "CUDNN_SYS_LIB_DIR";
+
+/// The folder that holds `cudnn_graph.h` and its siblings, for the feature `buildtime-bindgen`. Without it, the
+/// `include` folder beside the libraries' folder is tried, then `/usr/include`.
+#[allow(dead_code, reason = "read when bindings are generated")]
+pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
+
+/// Set by docs.rs, where nothing can be linked and nothing needs to be.
+pub(crate) const DOCS_RS: &str = "DOCS_RS";
+
+/// The value of a variable; none when it is unset or empty.
+pub(crate) fn read(name: &str) -> Option<OsString> {
+    println!("cargo::rerun-if-env-changed={name}");
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

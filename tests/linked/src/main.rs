@@ -1,0 +1,32 @@
+//! Calls one function of the library that the feature links, and prints what cudnn-sys told the build script.
+
+fn main() {
+    println!("version {}", env!("DEP_CUDNN9_VERSION"));
+    println!("lib_dir {}", env!("DEP_CUDNN9_LIB_DIR"));
+    println!("lib_version {}", env!("DEP_CUDNN9_LIB_VERSION"));
+    #[cfg(any(feature = "link-graph", feature = "link-cudnn"))]
+    {
+        // SAFETY: the function takes nothing.
+        println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
+    }
+    #[cfg(feature = "link-ops")]
+    {
+        // SAFETY: null is no descriptor, which the function says by its status.
+        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) });
+    }
+    #[cfg(feature = "link-cnn")]
+    {
+        // SAFETY: as above.
+        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
+    }
+    #[cfg(feature = "link-adv")]
+    {
+        // SAFETY: as above.
+        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
+    }
+    #[cfg(feature = "link-ext")]
+    {
+        // Taken, not called: its arguments are many and none may be null.
+        println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
+    }
+}

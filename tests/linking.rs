@@ -1,0 +1,89 @@
+//! cudnn-sys's features link exactly the libraries that they name, from a folder as a wheel has it.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cudnn_loader::Version;
+use cudnn_probe::Library;
+use support::{Folder, StandIn, lib_dir};
+
+const FEATURES: [(&str, Library); 6] = [
+    ("link-cudnn", Library::Shim),
+    ("link-graph", Library::Graph),
+    ("link-ops", Library::Ops),
+    ("link-cnn", Library::Cnn),
+    ("link-adv", Library::Adv),
+    ("link-ext", Library::Ext),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds the program with these features in a target folder of the test's own.
+fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
+    let target = root().join("target/linking");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root())
+        .args(["build", "--package", "cudnn-tests-linked", "--features", features, "--target-dir"])
+        .arg(&target);
+    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_LOADER_DIR", "CUDNN_SYS_LIB_DIR"] {
+        command.env_remove(variable);
+    }
+    if let Some(folder) = lib_dir {
+        command.env("CUDNN_SYS_LIB_DIR", folder);
+    }
+    let output = command.output().expect("cargo can be started");
+    (target.join("debug/cudnn-tests-linked"), output)
+}
+
+/// The cuDNN libraries among the program's NEEDED entries.
+fn needed(program: &Path) -> Vec<String> {
+    let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf can be started");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(|line| line.contains("(NEEDED)") && line.contains("libcudnn"))
+        .filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned()))
+        .collect()
+}
+
+#[test]
+fn each_feature_links_its_own_library_and_no_other() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let folder = Folder::links_to(&real);
+    for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
+        let mut stand_in = StandIn::new(library, Version::new(9, 19, 0));
+        for needed in library.needs() {
+            stand_in = stand_in.needing(needed.file_name());
+        }
+        stand_in.build(&folder.file(library));
+    }
+    for (feature, library) in FEATURES {
+        let (program, output) = build(feature, Some(folder.path()));
+        assert!(output.status.success(), "{feature}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(needed(&program), [library.file_name()], "{feature}");
+        let output = Command::new(&program).env("LD_LIBRARY_PATH", folder.path()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{feature}: {output:?}");
+        let told = format!("version 9.28.0\nlib_dir {}\nlib_version 9.19.0\n", folder.path().display());
+        assert!(said.starts_with(&told), "{feature}: {said}");
+        if matches!(library, Library::Graph | Library::Shim) {
+            assert!(said.contains("cudnnGetVersion 91900"), "{feature}: {said}");
+        }
+    }
+    let (program, output) = build("link-graph,link-cnn", Some(folder.path()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut both = needed(&program);
+    both.sort();
+    assert_eq!(both, ["libcudnn_cnn.so.9", "libcudnn_graph.so.9"]);
+    // With no library to be found, the build fails and says where it looked.
+    let empty = Folder::new();
+    let (_, output) = build("link-graph", Some(empty.path()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    for words in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {
+        assert!(said.contains(words), "{words:?} is missing: {said}");
+    }
+}
