@@ -10,20 +10,30 @@ pub(crate) type Version = (u32, u32, u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) since: Option<Version>,
-    pub(crate) deprecated: Option<Version>,
+    pub(crate) deprecated: bool,
+    /// Not every deprecation states its release.
+    pub(crate) deprecated_since: Option<Version>,
 }
 
 impl Facts {
     /// Reads them out of a header's comment.
     pub(crate) fn from_comment(comment: &str) -> Facts {
         let after = |marker: &str| comment.split(marker).nth(1).and_then(version);
-        Facts { since: after("@since cuDNN "), deprecated: after("@deprecated Since cuDNN ") }
+        Facts {
+            since: after("@since cuDNN "),
+            deprecated: comment.contains("@deprecated"),
+            deprecated_since: after("@deprecated Since cuDNN "),
+        }
     }
 
     /// Reads them back from the form that `Display` writes.
     pub(crate) fn from_marker(text: &str) -> Facts {
         let after = |marker: &str| text.split(marker).nth(1).and_then(version);
-        Facts { since: after("since="), deprecated: after("deprecated=") }
+        Facts {
+            since: after("new-in="),
+            deprecated: text.contains("deprecated;"),
+            deprecated_since: after("deprecated-in="),
+        }
     }
 
     /// Puts what was seen in the headers of real releases in the place of what they state of themselves.
@@ -38,10 +48,13 @@ impl Facts {
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((major, minor, patch)) = self.since {
-            write!(f, "since={major}.{minor}.{patch};")?;
+            write!(f, "new-in={major}.{minor}.{patch};")?;
         }
-        if let Some((major, minor, patch)) = self.deprecated {
-            write!(f, "deprecated={major}.{minor}.{patch};")?;
+        if self.deprecated {
+            f.write_str("deprecated;")?;
+        }
+        if let Some((major, minor, patch)) = self.deprecated_since {
+            write!(f, "deprecated-in={major}.{minor}.{patch};")?;
         }
         Ok(())
     }
@@ -91,7 +104,7 @@ mod tests {
     #[test]
     fn facts_survive_the_way_through_bindgen() {
         let facts = Facts::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
-        assert_eq!(facts, Facts { since: Some((9, 2, 0)), deprecated: Some((9, 5, 0)) });
+        assert_eq!(facts, Facts { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
         assert_eq!(Facts::from_marker(&facts.to_string()), facts);
     }
 

@@ -100,11 +100,14 @@ pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
     })?;
     let mut files = Vec::new();
     let mut functions = Vec::new();
+    let mut names = String::new();
     for module in Module::ALL {
         let parsed = parse::parse(module, source, scratch)?;
         files.push(File { name: format!("{}.rs", module.name()), text: emit::module(module, &parsed, source)? });
+        emit::names(&mut names, &parsed);
         functions.push((module, parsed.functions));
     }
     files.push(File { name: "functions.rs".into(), text: emit::table(&functions, source) });
+    files.push(File { name: "names.rs".into(), text: emit::all_names(&names, source) });
     Ok(files)
 }

@@ -45,8 +45,8 @@ macro_rules! for_each_function {
                 since(9, 0, 0) deprecated(false) fn cudnnGetErrorString/CudnnGetErrorString(status: $crate::cudnnStatus_t) -> *const core::ffi::c_char;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnngetlasterrorstring)"]
                 since(9, 0, 0) deprecated(false) fn cudnnGetLastErrorString/CudnnGetLastErrorString(message: *mut core::ffi::c_char, max_size: usize) -> ();
-                #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnqueryruntimeerror)"]
-                since(9, 0, 0) deprecated(false) fn cudnnQueryRuntimeError/CudnnQueryRuntimeError(handle: $crate::cudnnHandle_t, rstatus: *mut $crate::cudnnStatus_t, mode: $crate::cudnnErrQueryMode_t, tag: *mut $crate::cudnnRuntimeTag_t) -> $crate::cudnnStatus_t;
+                #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnqueryruntimeerror)"]
+                since(9, 0, 0) deprecated(true) fn cudnnQueryRuntimeError/CudnnQueryRuntimeError(handle: $crate::cudnnHandle_t, rstatus: *mut $crate::cudnnStatus_t, mode: $crate::cudnnErrQueryMode_t, tag: *mut $crate::cudnnRuntimeTag_t) -> $crate::cudnnStatus_t;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnngetproperty)"]
                 since(9, 0, 0) deprecated(false) fn cudnnGetProperty/CudnnGetProperty(type_: $crate::libraryPropertyType, value: *mut core::ffi::c_int) -> $crate::cudnnStatus_t;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncreate)"]
@@ -67,8 +67,8 @@ macro_rules! for_each_function {
                 since(9, 0, 0) deprecated(false) fn cudnnBackendCreateDescriptor/CudnnBackendCreateDescriptor(descriptorType: $crate::cudnnBackendDescriptorType_t, descriptor: *mut $crate::cudnnBackendDescriptor_t) -> $crate::cudnnStatus_t;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddestroydescriptor)"]
                 since(9, 0, 0) deprecated(false) fn cudnnBackendDestroyDescriptor/CudnnBackendDestroyDescriptor(descriptor: $crate::cudnnBackendDescriptor_t) -> $crate::cudnnStatus_t;
-                #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendinitialize)"]
-                since(9, 0, 0) deprecated(false) fn cudnnBackendInitialize/CudnnBackendInitialize(descriptor: $crate::cudnnBackendDescriptor_t) -> $crate::cudnnStatus_t;
+                #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendinitialize)"]
+                since(9, 0, 0) deprecated(true) fn cudnnBackendInitialize/CudnnBackendInitialize(descriptor: $crate::cudnnBackendDescriptor_t) -> $crate::cudnnStatus_t;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendfinalize)"]
                 since(9, 0, 0) deprecated(false) fn cudnnBackendFinalize/CudnnBackendFinalize(descriptor: $crate::cudnnBackendDescriptor_t) -> $crate::cudnnStatus_t;
                 #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendsetattribute)"]

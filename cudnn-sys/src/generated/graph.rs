@@ -103,23 +103,23 @@ open_enum! {
         CUDNN_STATUS_EXECUTION_FAILED_CUDART = 5003;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_EXECUTION_FAILED_CURAND = 5004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_ALLOC_FAILED = 4003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_INVALID_VALUE = 2001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_ARCH_MISMATCH = 3007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_MAPPING_ERROR = 4006;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_VERSION_MISMATCH = 1002;
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
+    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
     cudnnErrQueryMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
         CUDNN_ERRQUERY_RAWCODE = 0;
@@ -143,13 +143,13 @@ open_enum! {
         CUDNN_DATA_INT8 = 3;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_INT32 = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_INT8x4 = 5;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_UINT8 = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_UINT8x4 = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_INT8x32 = 8;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_BFLOAT16 = 9;
@@ -199,11 +199,11 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
     cudnnNanPropagation_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
         CUDNN_NOT_PROPAGATE_NAN = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
         CUDNN_PROPAGATE_NAN = 1;
     }
 }
@@ -255,21 +255,21 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
     cudnnActivationMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_SIGMOID = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_RELU = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_TANH = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_CLIPPED_RELU = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_ELU = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_IDENTITY = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
         CUDNN_ACTIVATION_SWISH = 6;
     }
 }
@@ -299,11 +299,11 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
     cudnnReorderType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
         CUDNN_DEFAULT_REORDER = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
         CUDNN_NO_REORDER = 1;
     }
 }
@@ -495,7 +495,7 @@ open_enum! {
         CUDNN_ATTR_POINTWISE_MODE = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_POINTWISE_MATH_PREC = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP = 3;
@@ -547,7 +547,7 @@ open_enum! {
         CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE = 303;
         #[doc = "`libcudnn_graph`, since cuDNN 9.2.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED = 304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401;
@@ -675,7 +675,7 @@ open_enum! {
         CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC = 795;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC = 796;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATIONGRAPH_OPS = 801;
@@ -773,7 +773,7 @@ open_enum! {
         CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT = 1524;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525;
@@ -855,9 +855,9 @@ open_enum! {
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC = 1711;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC = 1712;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA = 1713;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA = 1714;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC = 1716;
@@ -867,9 +867,9 @@ open_enum! {
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC = 1721;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC = 1722;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA = 1723;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA = 1724;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC = 1725;
@@ -1283,7 +1283,7 @@ open_enum! {
         CUDNN_TYPE_HEUR_MODE = 8;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
         CUDNN_TYPE_KNOB_TYPE = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
         CUDNN_TYPE_NAN_PROPOGATION = 10;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
         CUDNN_TYPE_NUMERICAL_NOTE = 11;
@@ -1491,27 +1491,27 @@ open_enum! {
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
     cudnnBackendKnobType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_K = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SWIZZLE = 1;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_TILE_SIZE = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_USE_TEX = 3;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_EDGE = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_KBLOCK = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_LDGA = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_LDGB = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_CHUNK_K = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_H = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_WINO_TILE = 10;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_MULTIPLY = 11;
@@ -1523,19 +1523,19 @@ open_enum! {
         CUDNN_KNOB_TYPE_STAGES = 14;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_REDUCTION_MODE = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_CTA_SPLIT_K_MODE = 16;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_K_SLC = 17;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_IDX_MODE = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SLICED = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_RS = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SINGLEBUFFER = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_LDGC = 22;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPECFILT = 23;
@@ -1543,7 +1543,7 @@ open_enum! {
         CUDNN_KNOB_TYPE_KERNEL_CFG = 24;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_WORKSPACE = 25;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_TILE_CGA = 26;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_TILE_CGA_M = 27;
@@ -1555,7 +1555,7 @@ open_enum! {
         CUDNN_KNOB_TYPE_OCCUPANCY = 30;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD = 31;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_NUM_C_PER_BLOCK = 32;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_COLS = 33;

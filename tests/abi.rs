@@ -1,0 +1,284 @@
+//! The bindings held against the C compiler, reading real headers: size, alignment and offsets of every struct and
+//! enum, the value of every enumerator and constant, and every function's signature.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_loader::Version;
+use cudnn_sys::*;
+use support::{Folder, release};
+
+/// A name that is no function, with what Rust makes of it.
+enum Item {
+    Type { size: usize, align: usize },
+    Struct { size: usize, align: usize, fields: Vec<(&'static str, usize)> },
+    Number(i128),
+    Float(f64),
+}
+
+trait Constant {
+    fn item(self) -> Item;
+}
+
+impl Constant for u32 {
+    fn item(self) -> Item {
+        Item::Number(self.into())
+    }
+}
+
+impl Constant for f64 {
+    fn item(self) -> Item {
+        Item::Float(self)
+    }
+}
+
+macro_rules! item {
+    (enum ($name:ident)) => { item!(alias ($name)) };
+    (alias ($name:ident)) => { (stringify!($name), Item::Type { size: size_of::<$name>(), align: align_of::<$name>() }) };
+    (enumerator ($type:ident $name:ident)) => { (stringify!($name), Item::Number($type::$name.0.into())) };
+    (constant ($name:ident)) => { (stringify!($name), Constant::item($name)) };
+    (struct ($name:ident $($field:ident)*)) => {
+        (stringify!($name), Item::Struct {
+            size: size_of::<$name>(),
+            align: align_of::<$name>(),
+            fields: vec![$((stringify!($field), std::mem::offset_of!($name, $field))),*],
+        })
+    };
+}
+
+macro_rules! all_names {
+    ($( since($major:literal, $minor:literal, $patch:literal) $kind:ident $arguments:tt; )*) => {
+        fn items() -> Vec<(Version, (&'static str, Item))> {
+            vec![$( (Version::new($major, $minor, $patch), item!($kind $arguments)) ),*]
+        }
+    };
+}
+include!("../cudnn-sys/src/generated/names.rs");
+
+macro_rules! signatures {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($major:literal, $minor:literal, $patch:literal) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        fn functions() -> Vec<(Version, bool, &'static str, Vec<&'static str>, &'static str)> {
+            vec![$($((
+                Version::new($major, $minor, $patch), $deprecated, stringify!($name), vec![$(stringify!($type)),*],
+                stringify!($returns),
+            ),)*)*]
+        }
+    };
+}
+for_each_function!(signatures);
+
+/// A Rust type as C writes it.
+fn in_c(rust: &str) -> String {
+    let rust = rust.replace(' ', "");
+    if let Some(pointee) = rust.strip_prefix("*mut") {
+        return format!("{} *", in_c(pointee));
+    }
+    if let Some(pointee) = rust.strip_prefix("*const") {
+        // `T const` binds to the pointee also where that is a pointer itself.
+        return format!("{} const *", in_c(pointee));
+    }
+    let name = rust.trim_start_matches("$crate::").trim_start_matches("core::ffi::");
+    match name {
+        "()" => "void",
+        "c_int" => "int",
+        "c_uint" => "unsigned int",
+        "c_char" => "char",
+        "c_void" => "void",
+        "c_ulonglong" => "unsigned long long",
+        "c_longlong" => "long long",
+        "usize" => "size_t",
+        "f32" => "float",
+        "f64" => "double",
+        "i64" => "int64_t",
+        "u64" => "uint64_t",
+        "i32" => "int32_t",
+        "u32" => "uint32_t",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// Names whose value is another in an older release, on purpose: they count or describe the release itself.
+fn describes_the_release(name: &str) -> bool {
+    let ends = ["_MAJOR", "_MINOR", "_PATCH", "_PATCHLEVEL", "_VERSION", "_COUNTS"];
+    ends.iter().any(|end| name.ends_with(end)) || name.starts_with("CUDNN_MAX_SM_") || CHANGED.contains(&name)
+}
+
+/// Names that NVIDIA gave another value or layout between releases, found by this very test: two counts of the
+/// enumerators before them, and a struct that got a last field in 9.28.0.
+const CHANGED: [&str; 3] = ["CUDNN_NUMERICAL_NOTE_TYPE_COUNT", "CUDNN_BEHAVIOR_NOTE_TYPE_COUNT", "cudnnGnnCscGraph_t"];
+
+/// Compiles the assertions against one release's headers.
+fn check(include: &Path, version: Version) {
+    let headers = ["cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_subquadratic_ops", "cudnn_gnn_ops"]
+        .map(|name| format!("{name}.h"));
+    let mut text = String::new();
+    let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
+    let mut read = std::fs::read_to_string(stand_ins.join("library_types.h")).unwrap();
+    for header in headers.iter().filter(|header| include.join(header).exists()) {
+        let _ = writeln!(text, "#include <{header}>");
+        read += &std::fs::read_to_string(include.join(header)).unwrap();
+    }
+    let newest = Version::new(CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
+    let mut counted = [0; 3];
+    for (since, (name, item)) in items() {
+        if since > version || (version < newest && describes_the_release(name)) {
+            continue;
+        }
+        counted[0] += 1;
+        // Rust calls a type by its tag, where it has one.
+        let tag = ["struct", "enum"].into_iter().find(|tag| read.contains(&format!("{tag} {name} {{")));
+        let name = tag.map_or(name.to_owned(), |tag| format!("{tag} {name}"));
+        match item {
+            Item::Type { size, align } => layout(&mut text, &name, size, align),
+            Item::Struct { size, align, fields } => {
+                layout(&mut text, &name, size, align);
+                for (field, offset) in fields {
+                    counted[1] += 1;
+                    let _ = writeln!(
+                        text,
+                        "_Static_assert(__builtin_offsetof({name}, {field}) == {offset}, \"{name}.{field}\");"
+                    );
+                }
+            }
+            Item::Number(value) => {
+                let _ = writeln!(text, "_Static_assert(({name}) == {value}LL, \"{name}\");");
+            }
+            Item::Float(value) => {
+                let _ = writeln!(text, "_Static_assert(({name}) == {value:?}, \"{name}\");");
+            }
+        }
+    }
+    for (since, _, name, arguments, returns) in functions() {
+        if since > version {
+            continue;
+        }
+        counted[2] += 1;
+        let arguments: Vec<String> = arguments.into_iter().map(in_c).collect();
+        let arguments = if arguments.is_empty() { "void".into() } else { arguments.join(", ") };
+        let _ = writeln!(text, "{} (*check_{name})({arguments}) = {name};", in_c(returns));
+    }
+    assert!(counted[0] > 800 && counted[1] >= 25 && counted[2] > 200, "{counted:?}");
+    let folder = Folder::new();
+    let file = folder.path().join("abi.c");
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new("cc")
+        .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror"])
+        .arg("-I")
+        .arg(include)
+        .arg("-I")
+        .arg(stand_ins)
+        .arg(&file)
+        .output()
+        .expect("cc, which Rust links with, can be started");
+    assert!(output.status.success(), "{version}: {}", String::from_utf8_lossy(&output.stderr));
+    deprecations(&read, version == newest);
+}
+
+fn layout(text: &mut String, name: &str, size: usize, align: usize) {
+    let _ = writeln!(text, "_Static_assert(sizeof({name}) == {size} && _Alignof({name}) == {align}, \"{name}\");");
+}
+
+/// What the table calls deprecated is what the newest headers mark so.
+fn deprecations(headers: &str, newest: bool) {
+    if !newest {
+        return;
+    }
+    let marked: Vec<&str> = headers
+        .split("CUDNN_DEPRECATED cudnnStatus_t CUDNNWINAPI")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split('(').next()?.trim()))
+        .collect();
+    for (_, deprecated, name, ..) in functions() {
+        assert_eq!(deprecated, marked.contains(&name), "{name}");
+    }
+}
+
+fn check_release(id: &str, version: Version) {
+    let Some(folder) = release(id) else { return };
+    check(&cudnn_fetch::release(id).unwrap().include_dir(&folder), version);
+}
+
+#[test]
+fn the_bindings_fit_the_headers_of_9_19_0() {
+    check_release("jit-cu12-9.19.0", Version::new(9, 19, 0));
+}
+
+#[test]
+fn the_bindings_fit_the_headers_of_9_27_0() {
+    check_release("jit-cu13-9.27.0", Version::new(9, 27, 0));
+}
+
+#[cfg(feature = "full-releases")]
+mod full_releases {
+    use super::*;
+
+    #[test]
+    fn the_bindings_fit_the_headers_of_9_0_0() {
+        check_release("cu12-9.0.0", Version::new(9, 0, 0));
+    }
+
+    #[test]
+    fn the_bindings_fit_the_headers_of_9_10_2() {
+        check_release("cu12-9.10.2", Version::new(9, 10, 2));
+    }
+
+    #[test]
+    fn the_bindings_fit_the_headers_of_9_28_0() {
+        check_release("cu12-9.28.0", Version::new(9, 28, 0));
+    }
+
+    #[test]
+    fn the_bindings_fit_the_headers_of_9_28_0_for_cuda_13() {
+        check_release("cu13-9.28.0", Version::new(9, 28, 0));
+    }
+}
+
+/// The stand-ins for CUDA's types say what NVIDIA's own headers say: both are compiled into one program, which
+/// compares sizes, values, and what the pointers point to.
+#[test]
+fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
+    let Some(wheel) = release("cuda-runtime-cu12") else { return };
+    let folder = Folder::new();
+    let file = folder.path().join("cuda.c");
+    std::fs::write(
+        &file,
+        "#include <cuda_runtime_api.h>\n#include <library_types.h>\n\
+         _Static_assert(sizeof(libraryPropertyType) == 4 && sizeof(cudaStream_t) == 8 && sizeof(cudaGraph_t) == 8, \"\");\n\
+         _Static_assert(MAJOR_VERSION == 0 && MINOR_VERSION == 1 && PATCH_LEVEL == 2, \"\");\n\
+         struct CUstream_st *stream(cudaStream_t given) { return given; }\n\
+         struct CUgraph_st *graph(cudaGraph_t given) { return given; }\n\
+         enum libraryPropertyType_t property(libraryPropertyType given) { return given; }\n\
+         size_t size;\n",
+    )
+    .unwrap();
+    let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
+    // NVIDIA's header wants one that is in the compiler's wheel, for the words that CUDA's compiler knows.
+    std::fs::create_dir(folder.path().join("crt")).unwrap();
+    std::fs::write(
+        folder.path().join("crt/host_defines.h"),
+        "#define CUDARTAPI\n#define CUDARTAPI_CDECL\n#define CUDART_CB\n#define __host__\n#define __device__\n\
+         #define __device_builtin__\n#define __device_builtin_texture_type__\n#define __device_builtin_surface_type__\n\
+         #define __cudart_builtin__\n#define __align__(n) __attribute__((aligned(n)))\n\
+         #define __builtin_align__(n) __align__(n)\n",
+    )
+    .unwrap();
+    for include in [wheel.join("nvidia/cuda_runtime/include"), stand_ins] {
+        assert!(include.join("cuda_runtime_api.h").is_file(), "{include:?}");
+        let output = Command::new("cc")
+            .args(["-std=c11", "-fsyntax-only", "-Werror", "-I"])
+            .arg(&include)
+            .arg("-I")
+            .arg(folder.path())
+            .arg(&file)
+            .output()
+            .expect("cc can be started");
+        assert!(output.status.success(), "{include:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(size_of::<libraryPropertyType>(), 4);
+}

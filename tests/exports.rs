@@ -1,0 +1,91 @@
+//! The declared functions held against what the sub-libraries of real releases export, both ways.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_loader::{Function, SubLibrary, Version};
+use support::lib_dir;
+
+/// Names that libraries export and no public header declares. They are how cuDNN's libraries talk to each other; none
+/// is bound, and the drop-in library does not export them either.
+const NOT_PUBLIC: [&str; 9] = [
+    "cudnnGetBackdoor",
+    "cudnnSetBackdoor",
+    "cudnnSetBackdoorEx",
+    "cudnnGetLibConfig",
+    "cudnnGetModuleForDescriptor",
+    "cudnnGetTime",
+    "cudnnGetTimeDiffString",
+    "cudnnSnprintf",
+    "cudnnGetRNNDropoutLocationsInternal",
+];
+
+/// The C functions of cuDNN's that a library exports: mangled and data names left out.
+fn exports(file: &Path) -> BTreeSet<String> {
+    let output =
+        Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm, of binutils, can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (kind, name) = (words.next()?, words.next()?);
+            let name = name.split('@').next()?;
+            (kind == "T" && name.starts_with("cudnn")).then(|| name.to_owned())
+        })
+        .collect()
+}
+
+fn check(lib_dir: &Path, version: Version) {
+    let mut libraries = 0;
+    let mut all = BTreeSet::new();
+    for library in SubLibrary::ALL {
+        let declared: BTreeSet<String> = Function::ALL
+            .iter()
+            .filter(|function| function.library() == library && function.since() <= version)
+            .map(|function| function.name().to_owned())
+            .collect();
+        let file = lib_dir.join(library.file_name());
+        all.extend(declared.iter().cloned());
+        if !file.exists() {
+            continue;
+        }
+        libraries += 1;
+        let mut exported = exports(&file);
+        exported.retain(|name| !NOT_PUBLIC.contains(&name.as_str()));
+        assert_eq!(exported, declared, "{library} of {version}");
+    }
+    assert!(libraries > 0, "{lib_dir:?} holds no sub-library");
+    // NVIDIA's shim has all of them and nothing else.
+    let mut shim = exports(&lib_dir.join("libcudnn.so.9"));
+    shim.retain(|name| !NOT_PUBLIC.contains(&name.as_str()));
+    assert_eq!(shim, all, "the shim of {version}");
+}
+
+#[test]
+fn the_table_has_what_9_19_0_exports() {
+    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
+    check(&folder, Version::new(9, 19, 0));
+}
+
+#[test]
+fn the_table_has_what_9_27_0_exports() {
+    let Some(folder) = lib_dir("jit-cu13-9.27.0") else { return };
+    check(&folder, Version::new(9, 27, 0));
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn the_table_has_what_each_pinned_release_exports() {
+    for (id, version) in [
+        ("cu12-9.0.0", Version::new(9, 0, 0)),
+        ("cu12-9.10.2", Version::new(9, 10, 2)),
+        ("cu12-9.28.0", Version::new(9, 28, 0)),
+        ("cu13-9.28.0", Version::new(9, 28, 0)),
+    ] {
+        let Some(folder) = lib_dir(id) else { return };
+        check(&folder, version);
+    }
+}
