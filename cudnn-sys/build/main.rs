@@ -13,11 +13,10 @@ const BINDINGS_VERSION: &str = "9.28.0";
 fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::metadata=version={BINDINGS_VERSION}");
-    if vars::read(vars::DOCS_RS).is_some() {
-        return;
-    }
     #[cfg(feature = "_link")]
-    report(link::run());
+    if vars::read(vars::DOCS_RS).is_none() {
+        report(link::run());
+    }
     #[cfg(feature = "buildtime-bindgen")]
     report(bindings::run());
 }

@@ -13,9 +13,11 @@ pub(crate) const LIB_DIR: &str = "CUDNN_SYS_LIB_DIR";
 pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
 
 /// Set by docs.rs, where nothing can be linked and nothing needs to be.
+#[allow(dead_code, reason = "read when something is linked")]
 pub(crate) const DOCS_RS: &str = "DOCS_RS";
 
 /// The value of a variable; none when it is unset or empty.
+#[allow(dead_code, reason = "without features there is nothing to steer")]
 pub(crate) fn read(name: &str) -> Option<OsString> {
     println!("cargo::rerun-if-env-changed={name}");
     std::env::var_os(name).filter(|value| !value.is_empty())
