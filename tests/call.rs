@@ -1,7 +1,9 @@
 //! Calls functions of cuDNN by name and prints what each returned, and the last-error text after it.
 //!
-//!     call FUNCTION...                 through this project's loader
-//!     call --shim FILE FUNCTION...     through a library like NVIDIA's shim
+//! ```text
+//! call FUNCTION...                 through this project's loader
+//! call --shim FILE FUNCTION...     through a library like NVIDIA's shim
+//! ```
 //!
 //! A name with `@` before it is loaded, not called. Functions are called with zeros for arguments: name only those
 //! that will not be reached, or that bear it.
