@@ -43,7 +43,7 @@ static OPENED: [Elected<Outcome<Opened>>; 5] = [const { Elected::new() }; 5];
 /// The installation that this process uses, once its first use has decided on one. Loads nothing.
 #[must_use]
 pub fn installation() -> Option<&'static Installation> {
-    Some(&PINNED.get()?.as_ref().ok()?.installation)
+    Some(&pinned()?.installation)
 }
 
 pub(crate) fn opened(library: SubLibrary) -> Option<&'static Opened> {
@@ -77,22 +77,33 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     if let Some(ours) = last_error::own(function) {
         return Ok(ours);
     }
-    let opened = open(function.library()).map_err(|error| error.of_function(function))?;
+    let opened = open(function.library()).map_err(|error| match error.kind() {
+        // A library that came with a later release: the function is what is too new, and it says since when.
+        LoadErrorKind::NotInstalled => too_new(function).unwrap_or(error),
+        _ => error,
+    });
+    let opened = opened.map_err(|error| error.of_function(function))?;
     match linker::symbol(&opened.handle, function.symbol()) {
         Some(address) => Ok(address.cast()),
-        None => Err(missing(function, opened)),
+        None => Err(too_new(function)
+            .unwrap_or_else(|| {
+                let kind = LoadErrorKind::Missing { path: opened.path.clone() };
+                LoadError::new(function.library(), pinned_failure(kind, pinned()))
+            })
+            .of_function(function)),
     }
 }
 
-fn missing(function: Function, opened: &'static Opened) -> LoadError {
-    let pinned = PINNED.get().and_then(|outcome| outcome.as_ref().ok());
-    let kind = match pinned {
-        Some(pinned) if pinned.installation.version < function.since() => {
-            LoadErrorKind::TooNew { installed: pinned.installation.version }
-        }
-        _ => LoadErrorKind::Missing { path: opened.path.clone() },
-    };
-    LoadError::new(function.library(), pinned_failure(kind, pinned)).of_function(function)
+/// The error that a function gives which is newer than the installation, if it is.
+fn too_new(function: Function) -> Option<LoadError> {
+    let pinned = pinned()?;
+    let installed = pinned.installation.version;
+    (installed < function.since())
+        .then(|| LoadError::new(function.library(), pinned_failure(LoadErrorKind::TooNew { installed }, Some(pinned))))
+}
+
+fn pinned() -> Option<&'static Pinned> {
+    PINNED.get()?.as_ref().ok()
 }
 
 fn pinned_failure(kind: LoadErrorKind, pinned: Option<&'static Pinned>) -> Arc<Failure> {
@@ -180,13 +191,12 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
         let outcome = place.get_or_make(|| open_one(installation, library));
         last = Some(outcome.as_ref().map_err(|failure| LoadError::new(library, failure.clone()))?);
     }
-    last.ok_or_else(|| LoadError::new(library, pinned_failure(LoadErrorKind::NotInstalled, None)))
+    last.ok_or_else(|| LoadError::new(library, pinned_failure(LoadErrorKind::NotInstalled, pinned())))
 }
 
 fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome<Opened> {
     let start = Instant::now();
-    let pinned = PINNED.get().and_then(|outcome| outcome.as_ref().ok());
-    let fail = |kind| pinned_failure(kind, pinned);
+    let fail = |kind| pinned_failure(kind, pinned());
     let path = installation.path(library.library());
     let mut expected = installation.clone();
     expected.cuda_major = expected.cuda_major.or_else(cuda_major_of_graph).or_else(|| {

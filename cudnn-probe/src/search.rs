@@ -57,7 +57,8 @@ impl Search {
     /// The folders, in order. A folder that was named twice comes twice, each time with its origin.
     ///
     /// A path given in code or by the variable stands alone: who names a folder wants that one, and an error where it
-    /// does not serve.
+    /// does not serve. A cuDNN that the process holds already stands alone too: it serves or is refused, but a second one
+    /// is never looked for.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         let named = self
             .explicit
@@ -70,6 +71,7 @@ impl Search {
             .map(|(path, origin)| Candidate { folder: folder_of(path), origin });
         let stages: &[fn(&Search) -> Vec<Candidate>] = match named {
             Some(_) => &[],
+            None if !self.process.is_empty() => &[Search::in_process],
             None => &[
                 Search::in_process,
                 Search::beside_program,

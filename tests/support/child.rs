@@ -40,19 +40,25 @@ impl Child {
     /// `program` is `env!("CARGO_BIN_EXE_call")` of the calling test.
     #[must_use]
     pub fn new(program: &str, subject: Subject, folder: &Path) -> Self {
-        let mut command = Command::new(program);
-        command.env_clear();
-        let mut arguments = Vec::new();
+        let mut child = Child::bare(program);
         match subject {
             Subject::Loader => {
-                command.env(cudnn_loader::DIR_VARIABLE, folder);
+                child.command.env(cudnn_loader::DIR_VARIABLE, folder);
             }
             Subject::Shim => {
-                arguments.push("--shim".into());
-                arguments.push(folder.join("libcudnn.so.9").into());
+                child.arguments.push("--shim".into());
+                child.arguments.push(folder.join("libcudnn.so.9").into());
             }
         }
-        Child { command, arguments }
+        child
+    }
+
+    /// A child that uses whatever cuDNN it finds, in an environment with nothing in it.
+    #[must_use]
+    pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
+        let mut command = Command::new(program);
+        command.env_clear();
+        Child { command, arguments: Vec::new() }
     }
 
     /// Sets a variable in its environment.
@@ -94,7 +100,7 @@ impl Ended {
         self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))
     }
 
-    /// The last-error text that the child printed after a function, all lines of it.
+    /// The text that the child printed after the result of a function, all lines of it.
     #[must_use]
     pub fn story(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));

@@ -29,11 +29,28 @@ impl Folder {
     /// When it cannot be made.
     #[must_use]
     pub fn links_to(lib_dir: &Path) -> Self {
+        Folder::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
+    }
+
+    /// A new one with each library of an installation, for children that may not enter the user's own folders, as
+    /// those without privileges. No room is taken where the file system can do without.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn copy_of(lib_dir: &Path) -> Self {
+        Folder::filled(lib_dir, |file, copy| {
+            let file = std::fs::canonicalize(file)?;
+            std::fs::hard_link(&file, copy).or_else(|_| std::fs::copy(&file, copy).map(|_| ()))
+        })
+    }
+
+    fn filled(lib_dir: &Path, put: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Self {
         let folder = Folder::new();
         for library in Library::ALL {
             let file = lib_dir.join(library.file_name());
             if file.exists() {
-                std::os::unix::fs::symlink(file, folder.file(library)).unwrap();
+                put(&file, &folder.file(library)).unwrap();
             }
         }
         folder

@@ -16,4 +16,4 @@ mod stand_in;
 pub use child::{Child, Ended, Subject};
 pub use folder::Folder;
 pub use release::{OFFLINE_VARIABLE, lib_dir, release};
-pub use stand_in::StandIn;
+pub use stand_in::{StandIn, compile};

@@ -146,3 +146,15 @@ impl StandIn {
         text
     }
 }
+
+/// Compiles C code to this file.
+///
+/// # Panics
+/// When `cc` fails.
+pub fn compile(code: &str, flags: &[&str], file: &Path) {
+    let source = file.with_extension("c");
+    std::fs::write(&source, code).unwrap();
+    let output = Command::new("cc").args(flags).arg(&source).arg("-o").arg(file).output().expect("cc can be started");
+    assert!(output.status.success(), "cc: {}", String::from_utf8_lossy(&output.stderr));
+    std::fs::remove_file(source).unwrap();
+}

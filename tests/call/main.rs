@@ -1,0 +1,204 @@
+//! Does what it is told, one word after the other, and prints what came of it. The child process of the tests.
+//!
+//! ```text
+//! call WORD...                 through this project's loader
+//! call --shim FILE WORD...     through a library like NVIDIA's shim
+//!
+//! NAME           calls the function with zeros, and prints what it returned and the last-error text after it
+//! ~NAME          calls it and leaves the last-error text where it is
+//! @NAME          resolves it
+//! last           prints the last-error text
+//! last-of-other-thread
+//! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
+//! open:FILE      opens a library by its path, as a framework may
+//! maps           prints each of cuDNN's files that the process has mapped
+//! race           many threads, each making every first call: see `threads`
+//! constructor:FILE, fork     see `threads`
+//! ```
+//!
+//! Functions are called with zeros for arguments: name only those that will not be reached, or that bear it.
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod threads;
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char};
+use std::path::Path;
+
+use cudnn_loader::{Function, Options, cudnnStatus_t};
+
+/// A value that a function returned, as text.
+trait Show {
+    fn show(self) -> String;
+}
+
+impl Show for cudnnStatus_t {
+    fn show(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl Show for usize {
+    fn show(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Show for () {
+    fn show(self) -> String {
+        "()".into()
+    }
+}
+
+impl Show for *const c_char {
+    fn show(self) -> String {
+        // SAFETY: the function returns a static text, or null.
+        if self.is_null() { "null".into() } else { unsafe { CStr::from_ptr(self) }.to_string_lossy().into_owned() }
+    }
+}
+
+macro_rules! by_name {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        /// Calls a function of the loader's, or the one at an address, with zeros.
+        fn call(function: Function, at: Option<*mut ()>) -> String {
+            match function { $($(
+                Function::$variant => {
+                    type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+                    let callee: Signature = match at {
+                        // SAFETY: the address is that of the function of this name.
+                        Some(address) => unsafe { std::mem::transmute::<*mut (), Signature>(address) },
+                        None => cudnn_loader::$name,
+                    };
+                    // SAFETY: all arguments are integers, floats and pointers, for which zero is a value; who named
+                    // the function vouches for the rest.
+                    let result = unsafe { callee($(std::mem::zeroed::<$type>()),*) };
+                    Show::show(result)
+                }
+            )*)*
+                _ => "unknown".into(),
+            }
+        }
+    };
+}
+cudnn_sys::for_each_function!(by_name);
+
+fn main() {
+    // A deadlock ends as a signal.
+    // SAFETY: the call only sets a timer.
+    unsafe { libc::alarm(60) };
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let shim = (words.first().is_some_and(|word| word == "--shim")).then(|| {
+        let file = words.drain(..2).nth(1).expect("a file");
+        open_shim(Path::new(&file))
+    });
+    for word in &words {
+        perform(word, shim.as_ref());
+    }
+}
+
+fn perform(word: &str, shim: Option<&Shim>) {
+    let function = |name| Function::from_name(name).expect("a function's name");
+    let called = |name| println!("{name} = {}", call(function(name), shim.map(|shim| shim.address(name))));
+    match word.split_once(':').unwrap_or((word, "")) {
+        ("last", _) => print_story(&last_error(shim)),
+        ("last-of-other-thread", _) => {
+            std::thread::scope(|scope| scope.spawn(|| print_story(&last_error(shim))).join()).expect("no panic");
+        }
+        ("load", wishes) => load(wishes),
+        ("open", file) => std::mem::forget(open_shim(Path::new(file))),
+        ("maps", _) => print_maps(),
+        ("race", _) => threads::race(),
+        ("constructor", file) => threads::constructor(file),
+        ("fork", _) => threads::fork(),
+        (word, _) => {
+            if let Some(name) = word.strip_prefix('@') {
+                match function(name).resolve() {
+                    Ok(_) => println!("@{name} = resolved"),
+                    Err(error) => {
+                        println!("@{name} = {:?}", error.status());
+                        print_story(&error.to_string());
+                    }
+                }
+            } else if let Some(name) = word.strip_prefix('~') {
+                called(name);
+            } else {
+                called(word);
+                print_story(&last_error(shim));
+            }
+        }
+    }
+}
+
+fn print_story(story: &str) {
+    for line in story.lines() {
+        println!("  | {line}");
+    }
+}
+
+fn load(wishes: &str) {
+    let mut options = Options::new();
+    for wish in wishes.split(',').filter(|wish| !wish.is_empty()) {
+        options = match wish.split_once('=').unwrap_or((wish, "")) {
+            ("path", path) => options.path(path),
+            ("min", version) => options.minimum_version(version.parse().expect("a version")),
+            ("cuda", major) => options.cuda_major(major.parse().expect("a number")),
+            ("strict", _) => options.strict(true),
+            _ => panic!("{wish:?} is no wish"),
+        };
+    }
+    match options.load() {
+        Ok(installation) => {
+            println!("load = {} {:?} ({})", installation.version, installation.folder, installation.origin);
+        }
+        Err(error) => {
+            println!("load = {:?}", error.status());
+            print_story(&error.to_string());
+        }
+    }
+}
+
+fn print_maps() {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there");
+    let files: BTreeSet<&str> = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();
+    for file in files.iter().filter(|file| file.contains("libcudnn")) {
+        println!("mapped {file}");
+    }
+}
+
+struct Shim(libloading::Library);
+
+impl Shim {
+    fn address(&self, name: &str) -> *mut () {
+        let name = CString::new(name).unwrap();
+        // SAFETY: the symbol is a function; a pointer to it is taken, and called with its own signature.
+        let symbol = unsafe { self.0.get::<unsafe extern "C" fn()>(name.as_bytes_with_nul()) };
+        *symbol.expect("the shim has the function") as *mut ()
+    }
+}
+
+fn open_shim(file: &Path) -> Shim {
+    // SAFETY: NVIDIA's shim and its like do nothing on loading.
+    Shim(unsafe { libloading::Library::new(file) }.expect("the shim can be opened"))
+}
+
+fn last_error(shim: Option<&Shim>) -> String {
+    type Signature = unsafe extern "C" fn(*mut c_char, usize);
+    let function: Signature = match shim {
+        // SAFETY: the address is that of the function of this name.
+        Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetLastErrorString")) },
+        None => cudnn_loader::cudnnGetLastErrorString,
+    };
+    let mut text = vec![0u8; 16384];
+    // SAFETY: the buffer has the length that is said.
+    unsafe { function(text.as_mut_ptr().cast(), text.len()) };
+    CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,118 @@
+//! What only goes wrong with several threads, or in a process in an unusual state: first calls racing, a first call from
+//! a static constructor, a first call after fork.
+
+use std::ffi::CString;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cudnn_loader::{Function, SubLibrary};
+
+const THREADS: usize = 64;
+
+/// Every thread makes the first use of every function, each starting at another one. A function whose library is here
+/// must be found; a call of any other must return a failure and leave a story that names this very function.
+pub(crate) fn race() {
+    let missing: Vec<SubLibrary> = missing_libraries();
+    let barrier = Barrier::new(THREADS);
+    let (found, failed, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (missing, barrier, found, failed, wrong) = (&missing, &barrier, &found, &failed, &wrong);
+            scope.spawn(move || {
+                let count = Function::ALL.len();
+                let start = thread * count / THREADS;
+                barrier.wait();
+                for index in start..start + count {
+                    let function = Function::ALL[index % count];
+                    let outcome = if missing.contains(&function.library()) {
+                        let returned = super::call(function, None);
+                        let story = super::last_error(None);
+                        if !returned.contains("CUDNN_STATUS_NOT_SUPPORTED") || !story.starts_with(function.name()) {
+                            println!("wrong: {function} returned {returned} and left {story:?}");
+                            wrong
+                        } else {
+                            failed
+                        }
+                    } else {
+                        match function.resolve() {
+                            Ok(_) => found,
+                            Err(error) if error.status() == cudnn_loader::cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED => {
+                                failed
+                            }
+                            Err(error) => {
+                                println!("wrong: {error}");
+                                wrong
+                            }
+                        }
+                    };
+                    outcome.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    println!("race = {} found, {} failed, {} wrong", found.into_inner(), failed.into_inner(), wrong.into_inner());
+}
+
+/// The sub-libraries that are not in the folder that the variable names. Asked of the folder, so that the race is the
+/// loader's very first use.
+fn missing_libraries() -> Vec<SubLibrary> {
+    let folder = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the folder is given");
+    let folder = std::path::Path::new(&folder);
+    SubLibrary::ALL.into_iter().filter(|library| !folder.join(library.file_name()).exists()).collect()
+}
+
+static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
+
+/// Called by the constructor of the library that [`constructor`] opens.
+extern "C" fn from_constructor() {
+    IN_CONSTRUCTOR.store(true, Ordering::Release);
+    // Time for the other thread to be elected, and to wait for the linker's lock, which this one holds.
+    std::thread::sleep(Duration::from_millis(200));
+    println!("in the constructor: {}", super::call(Function::CudnnGetVersion, None));
+}
+
+/// Opens a library whose constructor makes a first call, while another thread makes one too. The constructor finds the
+/// address of what to call in the variable CALLBACK.
+pub(crate) fn constructor(file: &str) {
+    let callback = from_constructor as extern "C" fn() as usize;
+    // SAFETY: no other thread is there yet.
+    unsafe { std::env::set_var("CALLBACK", callback.to_string()) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = CString::new(file).expect("a path");
+            // SAFETY: the library is the test's own.
+            let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW) };
+            assert!(!handle.is_null(), "{file:?} can be opened");
+        });
+        while !IN_CONSTRUCTOR.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        println!("in the other thread: {}", super::call(Function::CudnnGetVersion, None));
+    });
+}
+
+/// Forks while another thread is in the middle of a first call, and makes one in the child.
+pub(crate) fn fork() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| println!("in the parent: {}", super::call(Function::CudnnGetVersion, None)));
+        // Time for the thread to get into the slow constructor of the library that it opens.
+        std::thread::sleep(Duration::from_millis(300));
+        // SAFETY: the child makes a first call, which is what the test is about, and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                // SAFETY: timers are not inherited.
+                unsafe { libc::alarm(20) };
+                println!("in the child: {}", super::call(Function::CudnnGetVersion, None));
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: the status is this frame's own.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                println!("the child ended with {status}");
+            }
+        }
+    });
+}

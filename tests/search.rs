@@ -1,0 +1,144 @@
+//! The order in which folders are looked at, and what is never looked at, in made-up worlds.
+#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Candidate, Environment, Origin, Refusal, Requirements, Search, find};
+use support::Folder;
+
+/// The folders that a search names, below the root of its world, each with its origin.
+fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
+    search
+        .candidates()
+        .map(|Candidate { folder, origin }| {
+            (folder.strip_prefix(root).unwrap_or(&folder).display().to_string(), origin)
+        })
+        .collect()
+}
+
+fn folder(root: &Path, below: &str) -> PathBuf {
+    let folder = root.join(below);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A world in which every stage of the search has something.
+fn full_world(root: &Path) -> Environment {
+    folder(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
+    folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
+    folder(root, "conda/lib/python3.11/site-packages/nvidia/cudnn/lib");
+    folder(root, "py/lib/python3.10/dist-packages/nvidia/cudnn/lib");
+    std::fs::write(folder(root, "py/bin").join("python3"), "").unwrap();
+    Environment::fake(root)
+        .executable(root.join("app/bin/program"))
+        .with("VIRTUAL_ENV", root.join("venv"))
+        .with("CONDA_PREFIX", root.join("conda"))
+        .with("PATH", root.join("py/bin"))
+        .with("LD_LIBRARY_PATH", root.join("first").into_os_string())
+        .with("CUDA_HOME", root.join("cuda"))
+}
+
+#[test]
+fn folders_are_looked_at_in_the_documented_order() {
+    let world = Folder::new();
+    let root = world.path();
+    let search = Search::new(full_world(root)).beside(root.join("shim"));
+    let venv = || Origin::VirtualEnvironment(root.join("venv"));
+    let conda = || Origin::Conda(root.join("conda"));
+    let expected = [
+        ("shim", Origin::BesideProgram),
+        ("app/bin", Origin::BesideProgram),
+        ("app/bin/lib", Origin::BesideProgram),
+        ("app/lib", Origin::BesideProgram),
+        ("venv/lib/python3.12/site-packages/nvidia/cudnn/lib", venv()),
+        ("venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib", venv()),
+        ("venv/lib/python3.9/site-packages/nvidia/cudnn/lib", venv()),
+        ("conda/lib/python3.11/site-packages/nvidia/cudnn/lib", conda()),
+        ("conda/lib", conda()),
+        ("py/lib/python3.10/dist-packages/nvidia/cudnn/lib", Origin::Python(root.join("py"))),
+        ("first", Origin::LibraryPath),
+    ];
+    let found = candidates(&search, root);
+    for (index, (folder, origin)) in expected.into_iter().enumerate() {
+        assert_eq!(found.get(index), Some(&(folder.to_owned(), origin)), "{found:#?}");
+    }
+    let origins: Vec<&Origin> = found.iter().map(|(_, origin)| origin).collect();
+    let place = |wanted: &Origin| origins.iter().position(|origin| *origin == wanted);
+    assert!(place(&Origin::LibraryPath) < place(&Origin::LinkerDefault), "{found:#?}");
+    assert!(place(&Origin::LinkerDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
+    assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::Usual), "{found:#?}");
+}
+
+#[test]
+fn a_folder_that_was_named_stands_alone() {
+    let world = Folder::new();
+    let root = world.path();
+    let environment = full_world(root).with("CUDNN_LOADER_DIR", root.join("named"));
+    let by_variable = Search::new(environment.clone()).loaded(root.join("loaded"));
+    assert_eq!(candidates(&by_variable, root), [("named".into(), Origin::Variable("CUDNN_LOADER_DIR"))]);
+    let in_code = Search::new(environment).explicit(root.join("explicit"));
+    assert_eq!(candidates(&in_code, root), [("explicit".into(), Origin::Explicit)]);
+}
+
+#[test]
+fn a_cudnn_that_the_process_holds_stands_alone() {
+    let world = Folder::new();
+    let search = Search::new(full_world(world.path())).loaded(world.path().join("loaded"));
+    assert_eq!(candidates(&search, world.path()), [("loaded".into(), Origin::Process)]);
+}
+
+#[test]
+fn a_path_that_names_a_file_stands_for_its_folder() {
+    let world = Folder::new();
+    let file = folder(world.path(), "lib").join("libcudnn_graph.so.9");
+    std::fs::write(&file, "").unwrap();
+    let search = Search::new(Environment::fake(world.path())).explicit(&file);
+    assert_eq!(candidates(&search, world.path()), [("lib".into(), Origin::Explicit)]);
+}
+
+#[test]
+fn a_privileged_program_believes_no_variable() {
+    let world = Folder::new();
+    let root = world.path();
+    let environment = full_world(root).with("CUDNN_LOADER_DIR", root.join("named")).privileged(true);
+    let found = candidates(&Search::new(environment), root);
+    for (folder, origin) in &found {
+        assert!(
+            matches!(origin, Origin::BesideProgram | Origin::LinkerCache | Origin::LinkerDefault | Origin::Usual),
+            "{folder} ({origin})"
+        );
+    }
+    assert!(!found.is_empty());
+}
+
+#[test]
+fn the_working_directory_is_never_searched() {
+    let world = Folder::new();
+    let mut environment = Environment::fake(world.path());
+    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "CUDA_HOME", "CUDA_PATH", "CUDNN_PATH"] {
+        environment = environment.with(variable, ".");
+    }
+    // An empty part of the path is the working directory to the dynamic linker.
+    let search = Search::new(environment.with("LD_LIBRARY_PATH", ":.;relative::lib"));
+    for Candidate { folder, origin } in search.candidates() {
+        assert!(folder.is_absolute(), "{folder:?} ({origin})");
+    }
+    // Named, it is refused, and not looked for elsewhere.
+    let named = Search::new(Environment::fake(world.path()).with("CUDNN_LOADER_DIR", "."));
+    let found = find(&named, &Requirements::default());
+    assert!(found.installation.is_none());
+    assert!(matches!(found.considered.as_slice(), [one] if matches!(one.refusal, Refusal::NotAbsolute)), "{found:?}");
+}
+
+#[test]
+fn strange_names_are_taken_as_they_are() {
+    let world = Folder::new();
+    for name in [b"with\nnewline".to_vec(), b"not utf-8 \xff\xfe".to_vec(), b"with space; and %s $ORIGIN".to_vec()] {
+        let strange = world.path().join(OsString::from_vec(name));
+        let search = Search::new(Environment::fake(world.path()).with("CUDNN_LOADER_DIR", &strange));
+        assert_eq!(search.candidates().map(|candidate| candidate.folder).collect::<Vec<_>>(), [strange]);
+    }
+}
