@@ -87,6 +87,9 @@ pub enum LinkerFault {
     UndefinedSymbol {
         /// Its name.
         name: String,
+        /// The library that should have it, where the symbol's version says so: cuDNN's versions are its libraries'
+        /// names.
+        library: Option<String>,
     },
     /// A version of a symbol that this library needs is in none that were loaded: the C library is too old, for
     /// example.
@@ -106,7 +109,7 @@ impl LinkerFault {
             Some(rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']).to_owned())
         };
         if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
-            return LinkerFault::UndefinedSymbol { name };
+            return LinkerFault::UndefinedSymbol { name, library: after(", version ", &[' ']) };
         }
         if let Some(name) = after("version `", &['\'']) {
             return LinkerFault::MissingVersion { name };
@@ -170,6 +173,11 @@ impl LoadError {
         match self.kind() {
             LoadErrorKind::NotInstalled => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
             LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
+            LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { library: Some(library), .. }, .. }
+                if library.starts_with("libcudnn") =>
+            {
+                cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
+            }
             LoadErrorKind::NotConfirmed { .. }
             | LoadErrorKind::Refused {
                 refusal: Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } | Refusal::WrongMajor { .. },
@@ -200,7 +208,7 @@ impl LoadError {
                 refusal.cure().unwrap_or_else(|| "Install this cuDNN again.".into())
             }
             LoadErrorKind::Linker { fault: LinkerFault::MissingDependency { name }, .. } => missing_library_cure(name),
-            LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { name }, .. } => {
+            LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { name, .. }, .. } => {
                 format!("Install this cuDNN again: a library beside this one is of another release and lacks {name}.")
             }
             LoadErrorKind::Linker { fault: LinkerFault::MissingVersion { name }, .. } => {
@@ -238,7 +246,10 @@ impl LoadError {
             LoadErrorKind::Refused { path, refusal } => format!("{path:?} {refusal}"),
             LoadErrorKind::Linker { path, fault, .. } => match fault {
                 LinkerFault::MissingDependency { name } => format!("{path:?} needs {name}, which was not found"),
-                LinkerFault::UndefinedSymbol { name } => {
+                LinkerFault::UndefinedSymbol { name, library: Some(library) } => {
+                    format!("{path:?} needs the symbol {name}, which {library} lacks: they are of two releases")
+                }
+                LinkerFault::UndefinedSymbol { name, library: None } => {
                     format!("{path:?} needs the symbol {name}, which no loaded library has")
                 }
                 LinkerFault::MissingVersion { name } => format!("{path:?} needs {name}, which this system lacks"),
@@ -324,7 +335,10 @@ mod tests {
             ),
             (
                 "/a/libcudnn_ops.so.9: undefined symbol: cudnnGetLibConfig, version libcudnn_graph.so.9",
-                LinkerFault::UndefinedSymbol { name: "cudnnGetLibConfig".into() },
+                LinkerFault::UndefinedSymbol {
+                    name: "cudnnGetLibConfig".into(),
+                    library: Some("libcudnn_graph.so.9".into()),
+                },
             ),
             (
                 "/lib/libc.so.6: version `GLIBC_2.99' not found (required by /a/libcudnn_ops.so.9)",

@@ -198,11 +198,7 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
     let start = Instant::now();
     let fail = |kind| pinned_failure(kind, pinned());
     let path = installation.path(library.library());
-    let mut expected = installation.clone();
-    expected.cuda_major = expected.cuda_major.or_else(cuda_major_of_graph).or_else(|| {
-        // Graph has no need to tell before it is itself loaded.
-        (library != SubLibrary::Graph).then(|| installation.cuda_major_of_code()).flatten()
-    });
+    let expected = Installation { cuda_major: cuda_major(installation), ..installation.clone() };
     expected.check(library.library()).map_err(|refusal| match refusal {
         Refusal::Absent => fail(LoadErrorKind::NotInstalled),
         refusal => fail(LoadErrorKind::Refused { path: path.clone(), refusal }),
@@ -213,19 +209,40 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
     let version = confirm(installation, library, &handle)
         .map_err(|what| fail(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
     if library == SubLibrary::Graph {
+        check_engines(installation, &handle).map_err(fail)?;
         open_shadowed(installation);
     }
     Ok(Opened { library, path, version, took: start.elapsed(), handle })
 }
 
-/// The CUDA major that the loaded graph library was built with. Its file says nothing of it, but once loaded it does.
-fn cuda_major_of_graph() -> Option<u32> {
-    let address = loaded_address(Function::CudnnGetCudartVersion)?;
+/// The CUDA major that libraries are held against: what the loaded graph library says, else what files say.
+fn cuda_major(installation: &Installation) -> Option<u32> {
+    opened(SubLibrary::Graph)
+        .and_then(|graph| cuda_major_of(&graph.handle))
+        .or(installation.cuda_major)
+        .or_else(|| installation.cuda_major_of_code())
+}
+
+/// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does.
+fn cuda_major_of(graph: &Handle) -> Option<u32> {
+    let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
     // SAFETY: the address is that of cuDNN's function of this name.
     let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(address) };
     // SAFETY: it takes nothing, and returns a constant.
     let version = unsafe { function() };
     u32::try_from(version / 1000).ok().filter(|major| *major != 0)
+}
+
+/// The engines that graph opens by itself are held against it before it can: nothing in cuDNN notices those of another
+/// CUDA major. What is damaged or absent is left to cuDNN, which may never want it.
+fn check_engines(installation: &Installation, graph: &Handle) -> Result<(), LoadErrorKind> {
+    let expected = Installation { cuda_major: cuda_major_of(graph), ..installation.clone() };
+    for library in Library::OPENED_BY_GRAPH {
+        if let Err(refusal @ Refusal::MixedCuda { .. }) = expected.check(library) {
+            return Err(LoadErrorKind::Refused { path: installation.path(library), refusal });
+        }
+    }
+    Ok(())
 }
 
 /// Holds what was loaded against what its file had said. Gives the version in memory.

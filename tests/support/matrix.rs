@@ -116,9 +116,11 @@ impl Fault {
             Fault::WrongArchitecture => damage(&good, &file, |bytes| bytes[18] = 183),
             Fault::Truncated => damage(&good, &file, |bytes| bytes.truncate(bytes.len() / 2)),
             Fault::Malformed => damage(&good, &file, |bytes| {
-                // The type of every section, after the 64-byte file header's e_shoff says where they are.
-                let start = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
-                bytes[start..].fill(0x41);
+                // Both tables that the file header leads to: the segments, which follow it, and the sections.
+                let segments = 64 + 56 * usize::from(bytes[56]);
+                bytes[64..segments].fill(0x41);
+                let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
+                bytes[sections..].fill(0x41);
             }),
             Fault::WrongSoname => good.calling_itself("libsomething_else.so.1").build(&file),
             Fault::MissingDependency => good.needing("libnowhere.so.12").build(&file),

@@ -120,7 +120,9 @@ impl StandIn {
             let number = major * 10000 + minor * 100 + patch;
             let _ = writeln!(text, "unsigned long cudnnGetVersion(void) {{ return {number}; }}");
             text.push_str("const char *cudnnGetErrorString(int status) { return \"CUDNN_STATUS_SUCCESS\"; }\n");
-            text.push_str("void cudnnGetLastErrorString(char *message, unsigned long size) { *message = 0; }\n");
+            text.push_str(
+                "void cudnnGetLastErrorString(char *message, unsigned long size) { if (size) *message = 0; }\n",
+            );
         }
         if let Some(symbol) = self.library.version_symbol() {
             let _ = writeln!(text, "const unsigned char {symbol}[4] = {{{patch}, {minor}, {major}, 0}};");

@@ -1,0 +1,67 @@
+//! A warm call costs a load and a jump: every function of a release build, disassembled and counted.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_loader::Function;
+
+/// The instructions of every function in the module, by the rest of its path.
+fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
+    let output = Command::new("objdump")
+        .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
+        .arg(program)
+        .output()
+        .expect("objdump, of binutils, can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut functions = BTreeMap::<String, Vec<String>>::new();
+    let mut current = None;
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some(symbol) = line.strip_suffix(">:") {
+            current = symbol.split_once(module).map(|(_, rest)| rest.to_owned());
+        } else if let (Some(name), Some((_, instruction))) = (&current, line.split_once(":\t")) {
+            functions.entry(name.clone()).or_default().push(instruction.trim().to_owned());
+        }
+    }
+    functions
+}
+
+/// Cuts what follows the function's end: padding up to the next one.
+fn without_padding(instructions: &[String]) -> Vec<&str> {
+    let mut kept: Vec<&str> = instructions.iter().map(String::as_str).collect();
+    while kept.last().is_some_and(|last| last.contains("nop") || last.starts_with("int3") || last.starts_with("xchg")) {
+        kept.pop();
+    }
+    kept
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the instructions are x86-64's")]
+fn every_function_of_a_release_build_is_a_load_and_a_jump() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = root.join("target/disassembly");
+    let status = Command::new(env!("CARGO"))
+        .current_dir(&root)
+        .args(["build", "--quiet", "--release", "--package", "cudnn-tests", "--bin", "call", "--target-dir"])
+        .arg(&target)
+        // Instrumentation, for example of coverage, would be counted too.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .status()
+        .expect("cargo can be started");
+    assert!(status.success());
+    let functions = disassemble(&target.join("release/call"), "cudnn_loader::functions::");
+    for function in Function::ALL {
+        // libcudnn_graph.so.9 is `graph`.
+        let module = function.library().file_name().trim_start_matches("libcudnn_").trim_end_matches(".so.9");
+        let path = format!("{module}::{function}");
+        let instructions = functions.get(&path).map(|all| without_padding(all)).unwrap_or_default();
+        let is_load = |text: &str| text.starts_with("mov ") && text.contains("(%rip),%r");
+        let is_jump = |text: &str| text.starts_with("jmp ") && text.contains("*%r");
+        assert!(
+            matches!(instructions.as_slice(), [load, jump] if is_load(load) && is_jump(jump)),
+            "{function}: {instructions:#?}"
+        );
+    }
+}
