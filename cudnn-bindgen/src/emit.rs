@@ -133,6 +133,24 @@ pub(crate) fn names(text: &mut String, parsed: &Parsed) {
     }
 }
 
+/// What is known of every name, a line each.
+pub(crate) fn facts(text: &mut String, parsed: &Parsed) {
+    let mut line = |name: &str, facts: &Facts| {
+        let _ = writeln!(text, "{name} {facts}");
+    };
+    for item in &parsed.enums {
+        line(&item.name, &item.facts);
+        item.enumerators.iter().for_each(|(name, _, facts)| line(name, facts));
+    }
+    parsed.others.iter().for_each(|other| line(&other.name, &other.facts));
+    parsed.functions.iter().for_each(|function| line(&function.name, &function.facts));
+}
+
+/// The file around them.
+pub(crate) fn all_facts(facts: &str, source: &Source) -> String {
+    format!("{}{facts}", first_line(source))
+}
+
 /// The file around them.
 pub(crate) fn all_names(names: &str, source: &Source) -> String {
     format!("{}\nall_names! {{\n{names}}}\n", first_line(source))

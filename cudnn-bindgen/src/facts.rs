@@ -1,7 +1,12 @@
 //! The facts that a header's comment states about the item below it: since which release, deprecated since which.
 //! Only these are kept; the comment's text is dropped here and goes no further.
+//!
+//! Comments do not tell everything. What they leave out comes from the headers' own marks (`CUDNN_DEPRECATED`), and,
+//! for the headers of releases that state no releases, from what the newest ones state (`generated/facts.txt`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
 /// Three numbers, as in `9.28.0`.
 pub(crate) type Version = (u32, u32, u32);
@@ -35,12 +40,64 @@ impl Facts {
             deprecated_since: after("deprecated-in="),
         }
     }
+}
 
-    /// Puts what was seen in the headers of real releases in the place of what they state of themselves.
-    pub(crate) fn corrected(mut self, name: &str) -> Facts {
+/// What is known of items apart from their comments.
+pub(crate) struct Knowledge {
+    /// Every name that the headers mark as deprecated.
+    marked: BTreeSet<String>,
+    /// What the newest headers state, by name.
+    newest: BTreeMap<&'static str, Facts>,
+}
+
+impl Knowledge {
+    /// Reads the headers in this folder.
+    pub(crate) fn of(include: &Path) -> std::io::Result<Self> {
+        let mut marked = BTreeSet::new();
+        for entry in std::fs::read_dir(include)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("cudnn") && name.ends_with(".h") {
+                mark(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut marked);
+            }
+        }
+        let newest = include_str!("generated/facts.txt").lines().filter_map(|line| line.split_once(' '));
+        Ok(Knowledge { marked, newest: newest.map(|(name, facts)| (name, Facts::from_marker(facts))).collect() })
+    }
+
+    /// Adds what the comment of this item left out, and corrects what it got wrong.
+    pub(crate) fn complete(&self, stated: Facts, name: &str) -> Facts {
         let measured = MEASURED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
-        self.since = measured.or(self.since).or(Some((9, 0, 0)));
-        self
+        let newest = self.newest.get(name).copied().unwrap_or_default();
+        let deprecated = stated.deprecated || self.marked.contains(name);
+        Facts {
+            since: measured.or(stated.since).or(newest.since).or(Some((9, 0, 0))),
+            deprecated,
+            deprecated_since: stated.deprecated_since.or(newest.deprecated_since).filter(|_| deprecated),
+        }
+    }
+}
+
+/// Notes the names that a header marks: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`, and
+/// `CUDNN_DEPRECATED type CALL name(`.
+fn mark(header: &str, marked: &mut BTreeSet<String>) {
+    let mut code = String::new();
+    // Comments and the macro's own definition mark nothing.
+    for (index, part) in header.split("/*").enumerate() {
+        code.push_str(if index == 0 { part } else { part.split_once("*/").map_or("", |(_, rest)| rest) });
+    }
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let text = lines.map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let last_word = |text: &str| text.trim_end().rsplit(|c| !is_word(c)).next().map(str::to_owned);
+    for (start, mark) in text.match_indices("CUDNN_DEPRECATED") {
+        let (before, after) = (text.get(..start).unwrap_or(""), text.get(start + mark.len()..).unwrap_or(""));
+        let after = after.trim_start_matches(is_word).trim_start();
+        let name = match after.starts_with(is_word) {
+            true => after.split('(').next().and_then(last_word),
+            false => last_word(before),
+        };
+        marked.extend(name.filter(|name| !name.is_empty()));
     }
 }
 
@@ -106,6 +163,18 @@ mod tests {
         let facts = Facts::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
         assert_eq!(facts, Facts { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
         assert_eq!(Facts::from_marker(&facts.to_string()), facts);
+    }
+
+    #[test]
+    fn each_form_of_the_headers_mark_names_what_it_marks() {
+        let mut marked = BTreeSet::new();
+        mark(
+            "#define CUDNN_DEPRECATED\n/* not_this CUDNN_DEPRECATED */\n\
+             typedef struct a *alias_t CUDNN_DEPRECATED;\n} enum_t CUDNN_DEPRECATED;\n\
+             ONE CUDNN_DEPRECATED_ENUM = 1,\nCUDNN_DEPRECATED status_t CALL\nfunction(int x);\nstatus_t other(int);",
+            &mut marked,
+        );
+        assert_eq!(marked.iter().map(String::as_str).collect::<Vec<_>>(), ["ONE", "alias_t", "enum_t", "function"]);
     }
 
     #[test]

@@ -82,7 +82,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Generates all files of `cudnn-sys/src/generated`. `scratch` is a folder in which the umbrella headers may be
+/// The generated file that is not `cudnn-sys`'s but this crate's own: what the newest headers state of each name.
+pub const FACTS: &str = "facts.txt";
+
+/// Generates all files of `cudnn-sys/src/generated`, and [`FACTS`]. `scratch` is a folder in which the umbrella headers may be
 /// written.
 ///
 /// # Errors
@@ -95,19 +98,24 @@ pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
             source.cudnn_include.display()
         )));
     }
+    let knowledge = facts::Knowledge::of(&source.cudnn_include).map_err(|error| {
+        Error::new(format!("the headers in {} cannot be read: {error}", source.cudnn_include.display()))
+    })?;
     headers::write(scratch).map_err(|error| {
         Error::new(format!("cannot write the umbrella headers into {}: {error}", scratch.display()))
     })?;
     let mut files = Vec::new();
     let mut functions = Vec::new();
-    let mut names = String::new();
+    let (mut names, mut known) = (String::new(), String::new());
     for module in Module::ALL {
-        let parsed = parse::parse(module, source, scratch)?;
+        let parsed = parse::parse(module, source, &knowledge, scratch)?;
         files.push(File { name: format!("{}.rs", module.name()), text: emit::module(module, &parsed, source)? });
         emit::names(&mut names, &parsed);
+        emit::facts(&mut known, &parsed);
         functions.push((module, parsed.functions));
     }
     files.push(File { name: "functions.rs".into(), text: emit::table(&functions, source) });
     files.push(File { name: "names.rs".into(), text: emit::all_names(&names, source) });
+    files.push(File { name: FACTS.into(), text: emit::all_facts(&known, source) });
     Ok(files)
 }

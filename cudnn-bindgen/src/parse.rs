@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use bindgen::callbacks::ParseCallbacks;
+use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 use quote::ToTokens;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, Knowledge};
 use crate::{Error, Module, Source};
 
 /// A C enum: its Rust name, its integer type, and its enumerators in the header's order.
@@ -40,18 +40,25 @@ pub(crate) struct Parsed {
     pub(crate) others: Vec<Other>,
 }
 
-pub(crate) fn parse(module: Module, source: &Source, scratch: &Path) -> Result<Parsed, Error> {
+pub(crate) fn parse(module: Module, source: &Source, knowledge: &Knowledge, scratch: &Path) -> Result<Parsed, Error> {
     let text = run_bindgen(module, source, scratch)?;
     let file =
         syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
     let mut parsed = Parsed::default();
     for item in file.items {
-        sort(item, &mut parsed)?;
+        sort(item, knowledge, &mut parsed)?;
     }
     Ok(parsed)
 }
 
 fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, Error> {
+    // bindgen would panic where there is none.
+    clang_sys::load().map_err(|error| {
+        Error::new(format!(
+            "libclang, which reads the headers, was not found: {error}\nInstall it (Debian and Ubuntu: `apt-get install \
+             libclang-dev`; or `pip install libclang`) and set LIBCLANG_PATH to the folder that holds libclang.so."
+        ))
+    })?;
     let headers = match module {
         Module::Cuda => r".*[/\\](cuda_runtime_api|library_types)\.h",
         Module::Graph => r".*[/\\]cudnn_(version|graph|backend)(_v9)?\.h",
@@ -98,16 +105,21 @@ impl ParseCallbacks for KeepFactsOnly {
     fn process_comment(&self, comment: &str) -> Option<String> {
         Some(Facts::from_comment(comment).to_string())
     }
+
+    /// A struct of one module has fields of another's types, which are left out here; those are plain data too.
+    fn blocklisted_type_implements_trait(&self, _: &str, _: DeriveTrait) -> Option<ImplementsTrait> {
+        Some(ImplementsTrait::Yes)
+    }
 }
 
-fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
+fn sort(item: syn::Item, knowledge: &Knowledge, parsed: &mut Parsed) -> Result<(), Error> {
     match item {
         syn::Item::ForeignMod(block) => {
             for item in block.items {
                 let syn::ForeignItem::Fn(function) = item else {
                     return Err(Error::new("the headers declare something foreign that is no function"));
                 };
-                parsed.functions.push(function_of(function)?);
+                parsed.functions.push(function_of(function, knowledge)?);
             }
         }
         syn::Item::Impl(block) => {
@@ -119,18 +131,18 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
                 };
                 let value = enumerator_value(&constant)?;
                 let enumerator = constant.ident.to_string();
-                let facts = take_facts(&constant.attrs).corrected(&enumerator);
+                let facts = knowledge.complete(take_facts(&constant.attrs), &enumerator);
                 target.enumerators.push((enumerator, value, facts));
             }
         }
         syn::Item::Struct(item) if is_open_enum(&item) => {
-            let facts = take_facts(&item.attrs).corrected(&item.ident.to_string());
+            let facts = knowledge.complete(take_facts(&item.attrs), &item.ident.to_string());
             let repr = item.fields.iter().next().map(|field| type_text(&field.ty)).unwrap_or_default();
             let target = find_enum(parsed, &item.ident.to_string())?;
             target.repr = repr;
             target.facts = facts;
         }
-        syn::Item::Use(item) => sort(syn::Item::Type(renaming(&item)?), parsed)?,
+        syn::Item::Use(item) => sort(syn::Item::Type(renaming(&item)?), knowledge, parsed)?,
         mut other => {
             let (name, attrs) = match &mut other {
                 syn::Item::Struct(item) => {
@@ -146,7 +158,7 @@ fn sort(item: syn::Item, parsed: &mut Parsed) -> Result<(), Error> {
                     return Err(Error::new(format!("the generator has no form for: {text}")));
                 }
             };
-            let facts = take_facts(attrs).corrected(&name);
+            let facts = knowledge.complete(take_facts(attrs), &name);
             attrs.retain(|attribute| !attribute.path().is_ident("doc"));
             parsed.others.push(Other { item: other, name, facts });
         }
@@ -186,7 +198,7 @@ fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, Error> {
     }
 }
 
-fn function_of(function: syn::ForeignItemFn) -> Result<Function, Error> {
+fn function_of(function: syn::ForeignItemFn, knowledge: &Knowledge) -> Result<Function, Error> {
     let name = function.sig.ident.to_string();
     if function.sig.variadic.is_some() {
         return Err(Error::new(format!("{name} is variadic: the table has no form for it")));
@@ -202,7 +214,7 @@ fn function_of(function: syn::ForeignItemFn) -> Result<Function, Error> {
         syn::ReturnType::Default => None,
         syn::ReturnType::Type(_, ty) => Some(*ty),
     };
-    let facts = take_facts(&function.attrs).corrected(&name);
+    let facts = knowledge.complete(take_facts(&function.attrs), &name);
     Ok(Function { name, arguments, returns, facts })
 }
 

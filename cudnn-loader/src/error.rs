@@ -8,6 +8,12 @@ use cudnn_probe::{Considered, DIR_VARIABLE, Installation, Refusal, Version};
 
 use crate::{Function, SubLibrary, cudnnStatus_t};
 
+// By number: the headers of an older release, which `cudnn-sys` may have been generated from, lack some of the names.
+const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
+const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
+const NOT_SUPPORTED: cudnnStatus_t = cudnnStatus_t(3000);
+const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
+
 /// Why a function, or a sub-library, cannot be used.
 ///
 /// Its `Display` is the whole story, over several lines; the first line stands on its own.
@@ -167,23 +173,24 @@ impl LoadError {
         self.failure.considered
     }
 
-    /// The status that a function returns for it.
+    /// The status that a function returns for it: 3009 for a library that the installation does not include, 3000 for
+    /// a function that it is too old for, 1002 for files of two releases or CUDA majors, else 1008.
     #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
-            LoadErrorKind::NotInstalled => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
-            LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
+            LoadErrorKind::NotInstalled => SUBLIBRARY_UNAVAILABLE,
+            LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } => NOT_SUPPORTED,
             LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { library: Some(library), .. }, .. }
                 if library.starts_with("libcudnn") =>
             {
-                cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
+                SUBLIBRARY_VERSION_MISMATCH
             }
             LoadErrorKind::NotConfirmed { .. }
             | LoadErrorKind::Refused {
                 refusal: Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } | Refusal::WrongMajor { .. },
                 ..
-            } => cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
-            _ => cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+            } => SUBLIBRARY_VERSION_MISMATCH,
+            _ => SUBLIBRARY_LOADING_FAILED,
         }
     }
 

@@ -76,6 +76,7 @@ macro_rules! functions {
         $(
             #[doc = concat!("The functions of `libcudnn_", stringify!($library), "`, loaded on first use, with its types.")]
             pub mod $library {
+                #[allow(unused_imports, unreachable_pub, reason = "an older release may have none for this library")]
                 pub use cudnn_sys::types::$library::*;
                 $(
                     $(#[$doc])*

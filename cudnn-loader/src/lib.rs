@@ -60,6 +60,7 @@ pub use cudnn_sys::types::*;
 
 pub use error::{LinkerFault, LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
+#[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
 pub use loading::{Opened, installation};
 pub use options::{DIR_VARIABLE, Options, load};

@@ -1,7 +1,7 @@
 //! The dynamic linker, asked in the few ways that loading needs. The one module that opens libraries; it knows nothing
 //! of which to open or why.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -23,10 +23,26 @@ pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(keep).map_err(|error| words(&error))
 }
 
-/// The library that the process has loaded under this name, which the linker would give to whoever asks for it.
-pub(crate) fn already_loaded(soname: &str) -> Option<Handle> {
-    // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
-    unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok().map(keep)
+/// The files that the process has loaded, in the order in which they were, each as the linker found it.
+///
+/// Asked of the linker's list. Opening by name with RTLD_NOLOAD would search hundreds of folders for a library that is
+/// not there.
+pub(crate) fn loaded() -> Vec<PathBuf> {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
+        // SAFETY: `loaded` passes its own vector, which nobody else uses meanwhile.
+        let files = unsafe { &mut *files.cast::<Vec<PathBuf>>() };
+        // SAFETY: the linker passes a structure of its own.
+        let name = unsafe { (*info).dlpi_name };
+        if !name.is_null() {
+            // SAFETY: the name ends in NUL, and stays while the linker lists it.
+            files.push(path(unsafe { CStr::from_ptr(name) }));
+        }
+        0
+    }
+    let mut files = Vec::new();
+    // SAFETY: the callback keeps nothing and calls nothing of the linker's.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
+    files
 }
 
 /// Never closed: handles, streams and callbacks outlive any notion of unloading.
@@ -61,8 +77,11 @@ pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
         return None;
     }
     // SAFETY: the name is the linker's own, ends in NUL, and lives as long as the library, which is not closed.
-    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+    Some(path(unsafe { CStr::from_ptr(name) }))
+}
+
+fn path(name: &CStr) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()))
 }
 
 /// Does this process run with more rights than the user who started it, so that variables are not to be believed?

@@ -3,6 +3,7 @@
 //! Everything here is made once and shared by [`Elected`], so no lock is ever held while the dynamic linker works.
 
 use std::ffi::c_void;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -166,12 +167,17 @@ fn same_folder(a: &Path, b: &Path) -> bool {
 /// The folder of a cuDNN that somebody else has loaded into this process: of its graph library, or, where NVIDIA's
 /// shim has not been used yet, of the shim.
 fn folder_in_process() -> Option<PathBuf> {
-    let symbol = c"cudnnGetVersion";
+    let files = linker::loaded();
     [Library::Graph, Library::Shim].into_iter().find_map(|library| {
-        let handle = linker::already_loaded(library.file_name())?;
-        let file = linker::file_of(linker::symbol(&handle, symbol)?)?;
+        let file = files.iter().find(|file| is_a(file, library))?;
         Some(file.parent()?.to_owned())
     })
+}
+
+/// Is it this library by its file's name, which may have the full version: `libcudnn_graph.so.9.19.0`?
+fn is_a(file: &Path, library: Library) -> bool {
+    let rest = file.file_name().and_then(|name| name.as_bytes().strip_prefix(library.file_name().as_bytes()));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
 /// The sub-library and those that it needs, in the order in which to open them.
@@ -198,11 +204,14 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
     let start = Instant::now();
     let fail = |kind| pinned_failure(kind, pinned());
     let path = installation.path(library.library());
-    let expected = Installation { cuda_major: cuda_major(installation), ..installation.clone() };
-    expected.check(library.library()).map_err(|refusal| match refusal {
-        Refusal::Absent => fail(LoadErrorKind::NotInstalled),
-        refusal => fail(LoadErrorKind::Refused { path: path.clone(), refusal }),
-    })?;
+    // Graph was read when the installation was pinned, and tells more of itself once it is loaded.
+    if library != SubLibrary::Graph {
+        let expected = Installation { cuda_major: cuda_major(installation), ..installation.clone() };
+        expected.check(library.library()).map_err(|refusal| match refusal {
+            Refusal::Absent => fail(LoadErrorKind::NotInstalled),
+            refusal => fail(LoadErrorKind::Refused { path: path.clone(), refusal }),
+        })?;
+    }
     let handle = linker::open(&path).map_err(|message| {
         fail(LoadErrorKind::Linker { path: path.clone(), fault: LinkerFault::of(&message), message })
     })?;

@@ -27,9 +27,10 @@ fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
     const MAGIC: u64 = 0xba55_ed50;
     const PTX: u64 = 1;
     const MACHINE_CODE: u64 = 2;
-    let number = |offset: u64, length: u64| -> Option<u64> {
-        let bytes: &[u8] = data.read_bytes_at(offset, length).ok()?;
-        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    // A header in one piece, and the numbers in it, little-endian.
+    let header = |offset: u64, length: u64| -> Option<&[u8]> { data.read_bytes_at(offset, length).ok() };
+    let number = |header: &[u8], bytes: Range<usize>| -> Option<u64> {
+        Some(header.get(bytes)?.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     };
     let mut offset = range.start;
     let mut container_end = offset;
@@ -37,22 +38,26 @@ fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
     for _ in 0..ENTRIES {
         if offset >= container_end {
             // Containers lie one behind the other, on multiples of eight.
-            offset = container_end.next_multiple_of(8);
-            if offset >= range.end || number(offset, 4)? != MAGIC {
+            offset = container_end.checked_next_multiple_of(8)?;
+            if offset >= range.end {
                 break;
             }
-            container_end = offset.checked_add(16)?.checked_add(number(offset + 8, 8)?)?;
-            offset += number(offset + 6, 2)?;
+            let container = header(offset, 16)?;
+            if number(container, 0..4)? != MAGIC {
+                break;
+            }
+            container_end = offset.checked_add(16)?.checked_add(number(container, 8..16)?)?;
+            offset = offset.checked_add(number(container, 6..8)?)?;
         }
-        let (kind, header, payload) = (number(offset, 2)?, number(offset + 4, 4)?, number(offset + 8, 8)?);
-        let (minor, major) = (number(offset + 24, 2)?, number(offset + 26, 2)?);
+        let entry = header(offset, 32)?;
+        let (kind, minor, major) = (number(entry, 0..2)?, number(entry, 24..26)?, number(entry, 26..28)?);
         match (kind, major) {
             (PTX, 7) => return Some(11),
             (PTX, 8) => return Some(12),
             (PTX, 9) => return Some(13),
             _ => older_format |= kind == MACHINE_CODE && minor < 8,
         }
-        offset = offset.checked_add(header.max(16))?.checked_add(payload)?;
+        offset = offset.checked_add(number(entry, 4..8)?.max(16))?.checked_add(number(entry, 8..16)?)?;
     }
     older_format.then_some(12)
 }

@@ -2,7 +2,7 @@
 //! file, and never more than `LIMIT` at once, whatever the file's headers claim.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
@@ -10,6 +10,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::read::{ReadCache, ReadRef, StringTable, SymbolIndex};
 
+use crate::blocks::Blocks;
 use crate::cuda;
 use crate::{Architecture, Library, Refusal, Version};
 
@@ -18,7 +19,7 @@ const LIMIT: u64 = 4 << 20;
 
 type Header = FileHeader64<LittleEndian>;
 type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
-type Data<'a> = &'a ReadCache<File>;
+type Data<'a> = &'a ReadCache<Blocks>;
 const ENDIAN: LittleEndian = LittleEndian;
 
 /// What one library says of itself.
@@ -72,23 +73,23 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
     }
 }
 
-fn open(path: &Path) -> Result<File, Refusal> {
+fn open(path: &Path) -> Result<Blocks, Refusal> {
     let refuse = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Refusal::Absent,
         _ => Refusal::Unreadable { error },
     };
     // Asked before opening: opening a pipe would wait for somebody to write into it.
-    let kind = std::fs::metadata(path).map_err(refuse)?.file_type();
+    let metadata = std::fs::metadata(path).map_err(refuse)?;
+    let kind = metadata.file_type();
     if kind.is_dir() {
         return Err(Refusal::NotAFile { what: "a folder" });
     }
     if !kind.is_file() {
         return Err(Refusal::NotAFile { what: "a pipe, a socket or a device" });
     }
-    let mut file = File::open(path).map_err(refuse)?;
+    let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
     let mut start = Vec::new();
-    (&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
-    file.seek(SeekFrom::Start(0)).map_err(refuse)?;
+    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
     if start.starts_with(&elf::ELFMAG) { Ok(file) } else { Err(Refusal::NotElf { starts_with: start }) }
 }
 

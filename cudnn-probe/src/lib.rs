@@ -11,6 +11,7 @@
 //! It knows nothing of bindings, of dlopen, or of the command line.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod cuda;
 mod elf;
 mod environment;

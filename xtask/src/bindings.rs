@@ -9,16 +9,23 @@ const NEWEST: &str = "cu12-9.28.0";
 
 pub(crate) fn write() -> Result<()> {
     for file in generate()? {
-        std::fs::write(folder().join(file.name), file.text)?;
+        std::fs::write(path(&file.name), file.text)?;
     }
     Ok(())
 }
 
 pub(crate) fn check() -> Result<()> {
     let mut stale = Vec::new();
-    for file in generate()? {
-        if std::fs::read_to_string(folder().join(&file.name)).unwrap_or_default() != file.text {
-            stale.push(file.name);
+    let files = generate()?;
+    for file in &files {
+        if std::fs::read_to_string(path(&file.name)).unwrap_or_default() != file.text {
+            stale.push(file.name.clone());
+        }
+    }
+    for entry in std::fs::read_dir(root().join(BINDINGS))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if files.iter().all(|file| file.name != name) {
+            stale.push(format!("{name}, which nothing generates"));
         }
     }
     if stale.is_empty() {
@@ -28,8 +35,12 @@ pub(crate) fn check() -> Result<()> {
     Err(format!("stale: {}; run `cargo xtask bindings`", stale.join(", ")).into())
 }
 
-fn folder() -> PathBuf {
-    root().join("cudnn-sys/src/generated")
+/// Where the generated files are, below the root.
+const BINDINGS: &str = "cudnn-sys/src/generated";
+const FACTS: &str = "cudnn-bindgen/src/generated";
+
+fn path(name: &str) -> PathBuf {
+    root().join(if name == cudnn_bindgen::FACTS { FACTS } else { BINDINGS }).join(name)
 }
 
 fn generate() -> Result<Vec<cudnn_bindgen::File>> {

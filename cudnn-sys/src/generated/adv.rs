@@ -216,7 +216,7 @@ pub struct cudnnSeqDataStruct {
     _unused: [u8; 0],
 }
 
-/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatadescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatadescriptor-t)
 pub type cudnnSeqDataDescriptor_t = *mut cudnnSeqDataStruct;
 
 /// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattnstruct)
@@ -226,5 +226,5 @@ pub struct cudnnAttnStruct {
     _unused: [u8; 0],
 }
 
-/// `libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattndescriptor-t)
+/// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattndescriptor-t)
 pub type cudnnAttnDescriptor_t = *mut cudnnAttnStruct;

@@ -203,6 +203,7 @@ pub type cudnnConvolutionDescriptor_t = *mut cudnnConvolutionStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperfstruct)
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cudnnConvolutionFwdAlgoPerfStruct {
     /// `algo`, as in `cudnnConvolutionFwdAlgoPerfStruct`.
     pub algo: cudnnConvolutionFwdAlgo_t,
@@ -225,6 +226,7 @@ pub type cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerfStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperfstruct)
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
     /// `algo`, as in `cudnnConvolutionBwdDataAlgoPerfStruct`.
     pub algo: cudnnConvolutionBwdDataAlgo_t,
@@ -277,6 +279,7 @@ pub type cudnnFusedOpsPlan_t = *mut cudnnFusedOpsPlanStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperfstruct)
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cudnnConvolutionBwdFilterAlgoPerfStruct {
     /// `algo`, as in `cudnnConvolutionBwdFilterAlgoPerfStruct`.
     pub algo: cudnnConvolutionBwdFilterAlgo_t,

@@ -50,6 +50,7 @@ open_enum! {
 
 /// `libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cudnnGnnCscGraph_t {
     /// `cscOffsets`, as in `cudnnGnnCscGraph_t`.
     pub cscOffsets: *const ::core::ffi::c_void,

@@ -111,7 +111,7 @@ open_enum! {
         CUDNN_STATUS_ARCH_MISMATCH = 3007;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_MAPPING_ERROR = 4006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_VERSION_MISMATCH = 1002;
@@ -1786,7 +1786,7 @@ pub struct cudnnContext {
 /// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnhandle-t)
 pub type cudnnHandle_t = *mut cudnnContext;
 
-/// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnruntimetag-t)
+/// `libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnruntimetag-t)
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnRuntimeTag_t {
@@ -1795,6 +1795,7 @@ pub struct cudnnRuntimeTag_t {
 
 /// `libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndebugstruct)
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cudnnDebugStruct {
     /// `cudnn_version`, as in `cudnnDebugStruct`.
     pub cudnn_version: ::core::ffi::c_uint,

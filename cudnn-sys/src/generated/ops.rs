@@ -43,7 +43,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
     cudnnReduceTensorIndices_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
         CUDNN_REDUCE_TENSOR_NO_INDICES = 0;
@@ -53,7 +53,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
     cudnnIndicesType_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
         CUDNN_32BIT_INDICES = 0;
@@ -89,7 +89,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
     cudnnPoolingMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
         CUDNN_POOLING_MAX = 0;
@@ -119,7 +119,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
     cudnnBatchNormMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
         CUDNN_BATCHNORM_PER_ACTIVATION = 0;
@@ -131,7 +131,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
     cudnnBatchNormOps_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
         CUDNN_BATCHNORM_OPS_BN = 0;
@@ -143,7 +143,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
     cudnnNormMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
         CUDNN_NORM_PER_ACTIVATION = 0;
@@ -153,7 +153,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
     cudnnNormAlgo_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
         CUDNN_NORM_ALGO_STANDARD = 0;
@@ -163,7 +163,7 @@ open_enum! {
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
+    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
     cudnnNormOps_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
         CUDNN_NORM_OPS_NORM = 0;

@@ -1,0 +1,39 @@
+//! Instructions of a thousand calls, in each way, counted under valgrind.
+#![allow(missing_docs, reason = "gungraun's macros make public items")]
+
+use cudnn_benches::{Cudarc, Linked, Loader, Pointer, Shim, Way, convolutions, set_tensors, tensor, versions};
+use gungraun::{library_benchmark, library_benchmark_group, main};
+
+#[library_benchmark]
+#[bench::linked(Linked::ready())]
+#[bench::pointer(Pointer::ready())]
+#[bench::loader(Loader::ready())]
+#[bench::shim(Shim::ready())]
+#[bench::cudarc(Cudarc::ready())]
+fn version<W: Way>(way: W) {
+    versions(&way);
+}
+
+#[library_benchmark]
+#[bench::linked(Linked::ready(), tensor())]
+#[bench::pointer(Pointer::ready(), tensor())]
+#[bench::loader(Loader::ready(), tensor())]
+#[bench::shim(Shim::ready(), tensor())]
+#[bench::cudarc(Cudarc::ready(), tensor())]
+fn set_tensor<W: Way>(way: W, tensor: cudnn_sys::cudnnTensorDescriptor_t) {
+    set_tensors(&way, tensor);
+}
+
+#[library_benchmark]
+#[bench::linked(Linked::ready())]
+#[bench::pointer(Pointer::ready())]
+#[bench::loader(Loader::ready())]
+#[bench::shim(Shim::ready())]
+#[bench::cudarc(Cudarc::ready())]
+fn convolution<W: Way>(way: W) {
+    convolutions(&way);
+}
+
+library_benchmark_group!(name = calls; benchmarks = version, set_tensor, convolution);
+
+main!(library_benchmark_groups = calls);

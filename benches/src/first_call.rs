@@ -1,0 +1,51 @@
+//! Makes the first call of `cudnnGetVersion` in the way named, and prints the nanoseconds that it took. Linked to
+//! nothing, unlike the benchmarks, so that there is a first call to measure.
+//!
+//! `first-call loader`, `first-call loader-in-cpp` (the C++ library opened beforehand, as in a C++ program; NVIDIA's shim
+//! needs it, so that a program which has that one has it too), `first-call shim FOLDER` (the shim opened beforehand, as for a program that is linked to it),
+//! `first-call open-shim FOLDER` (opened as part of the call), `first-call cudarc`.
+#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
+
+use std::path::Path;
+use std::time::Instant;
+
+use libloading::os::unix::{Library, Symbol};
+
+type Version = unsafe extern "C" fn() -> usize;
+
+fn open(folder: &str) -> Symbol<Version> {
+    // SAFETY: NVIDIA's shim does nothing on loading.
+    let library = unsafe { Library::new(Path::new(folder).join("libcudnn.so.9")) }.expect("the shim is there");
+    // SAFETY: this is the function's type.
+    let version = unsafe { library.get::<Version>(b"cudnnGetVersion\0") }.expect("it has the function");
+    std::mem::forget(library);
+    version
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let measure = |call: &dyn Fn() -> usize| {
+        let start = Instant::now();
+        let version = call();
+        let took = start.elapsed();
+        assert_eq!(version, 92800);
+        println!("{}", took.as_nanos());
+    };
+    // SAFETY (of each call): the function takes nothing.
+    match words.as_slice() {
+        ["loader"] => measure(&|| unsafe { cudnn_loader::cudnnGetVersion() }),
+        ["loader-in-cpp"] => {
+            // SAFETY: the C++ library is meant to be loaded.
+            std::mem::forget(unsafe { Library::new("libstdc++.so.6") }.expect("there is a C++ library"));
+            measure(&|| unsafe { cudnn_loader::cudnnGetVersion() });
+        }
+        ["cudarc"] => measure(&|| unsafe { cudarc::cudnn::sys::cudnnGetVersion() }),
+        ["shim", folder] => {
+            let version = open(folder);
+            measure(&|| unsafe { version() });
+        }
+        ["open-shim", folder] => measure(&|| unsafe { open(folder)() }),
+        _ => panic!("{words:?}: no such way"),
+    }
+}

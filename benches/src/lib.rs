@@ -1,0 +1,287 @@
+//! The ways to call a function of cuDNN, under one trait, so that each benchmark is written once.
+//!
+//! The functions: `cudnnGetVersion` has no argument and does next to nothing, `cudnnSetTensor4dDescriptor` is a usual
+//! small one, and `cudnnConvolutionForward` has thirteen arguments; its library is a stand-in that returns at once.
+#![cfg(feature = "full-releases")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
+
+use std::ffi::{CString, c_int, c_void};
+use std::hint::black_box;
+use std::path::Path;
+use std::ptr::null_mut;
+
+use cudnn_sys::{
+    cudnnConvolutionFwdAlgo_t as Algorithm, cudnnDataType_t as DataType, cudnnStatus_t as Status,
+    cudnnTensorDescriptor_t as Tensor, cudnnTensorFormat_t as Format,
+};
+use libloading::os::unix::Library;
+
+/// The folder of the cuDNN that is called.
+pub const FOLDER: &str = env!("CUDNN_FOLDER");
+
+/// Calls in one measurement.
+pub const CALLS: u32 = 1000;
+
+/// A way to call.
+pub trait Way {
+    /// Its name in the results.
+    const NAME: &'static str;
+
+    /// Ready to call, every function having been called once.
+    fn ready() -> Self;
+
+    /// `cudnnGetVersion`.
+    fn version(&self) -> usize;
+
+    /// `cudnnSetTensor4dDescriptor`.
+    fn set_tensor(&self, tensor: Tensor) -> u32;
+
+    /// `cudnnConvolutionForward`.
+    fn convolve(&self) -> u32;
+}
+
+/// A tensor descriptor to set.
+pub fn tensor() -> Tensor {
+    let mut tensor = null_mut();
+    // SAFETY: the pointer is this frame's own.
+    let status = unsafe { cudnn_sys::cudnnCreateTensorDescriptor(&raw mut tensor) };
+    assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+    tensor
+}
+
+/// Many calls of `cudnnGetVersion`.
+#[inline(never)]
+pub fn versions<W: Way>(way: &W) {
+    for _ in 0..CALLS {
+        black_box(way.version());
+    }
+}
+
+/// Many calls of `cudnnSetTensor4dDescriptor`.
+#[inline(never)]
+pub fn set_tensors<W: Way>(way: &W, tensor: Tensor) {
+    for _ in 0..CALLS {
+        black_box(way.set_tensor(tensor));
+    }
+}
+
+/// Many calls of `cudnnConvolutionForward`.
+#[inline(never)]
+pub fn convolutions<W: Way>(way: &W) {
+    for _ in 0..CALLS {
+        black_box(way.convolve());
+    }
+}
+
+/// Has called every function once, so that only warm calls are measured.
+fn warmed<W: Way>(way: W) -> W {
+    assert_eq!(way.version(), 92800, "{}", W::NAME);
+    assert_eq!((way.set_tensor(tensor()), way.convolve()), (0, 0), "{}", W::NAME);
+    way
+}
+
+/// This project's loader.
+#[derive(Debug)]
+pub struct Loader;
+
+/// Linked to the sub-libraries.
+#[derive(Debug)]
+pub struct Linked;
+
+macro_rules! named_functions {
+    ($way:ident, $name:literal, $crate_:ident) => {
+        impl Way for $way {
+            const NAME: &'static str = $name;
+
+            fn ready() -> Self {
+                warmed($way)
+            }
+
+            #[inline(always)]
+            fn version(&self) -> usize {
+                // SAFETY: it takes nothing.
+                unsafe { $crate_::cudnnGetVersion() }
+            }
+
+            #[inline(always)]
+            fn set_tensor(&self, tensor: Tensor) -> u32 {
+                let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
+                // SAFETY: the descriptor is one.
+                unsafe { $crate_::cudnnSetTensor4dDescriptor(tensor, format, kind, 32, 64, 56, 56) }.0
+            }
+
+            #[inline(always)]
+            fn convolve(&self) -> u32 {
+                let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+                // SAFETY: the stand-in looks at none of them.
+                unsafe {
+                    $crate_::cudnnConvolutionForward(
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                        algorithm,
+                        null_mut(),
+                        0,
+                        null_mut(),
+                        null_mut(),
+                        null_mut(),
+                    )
+                }
+                .0
+            }
+        }
+    };
+}
+
+named_functions!(Loader, "this loader", cudnn_loader);
+named_functions!(Linked, "linked to the sub-library", cudnn_sys);
+
+type Version = unsafe extern "C" fn() -> usize;
+type SetTensor = unsafe extern "C" fn(Tensor, Format, DataType, c_int, c_int, c_int, c_int) -> Status;
+type Convolve = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_void,
+    *mut c_void,
+    *const c_void,
+    *mut c_void,
+    *const c_void,
+    *mut c_void,
+    Algorithm,
+    *mut c_void,
+    usize,
+    *const c_void,
+    *mut c_void,
+    *mut c_void,
+) -> Status;
+
+/// Function pointers, looked up once.
+#[derive(Debug)]
+struct Pointers {
+    version: Version,
+    set_tensor: SetTensor,
+    convolve: Convolve,
+}
+
+impl Pointers {
+    /// From these three libraries.
+    fn of(files: [&str; 3]) -> Self {
+        let [version, set_tensor, convolve] = files;
+        Pointers {
+            version: symbol(version, "cudnnGetVersion"),
+            set_tensor: symbol(set_tensor, "cudnnSetTensor4dDescriptor"),
+            convolve: symbol(convolve, "cudnnConvolutionForward"),
+        }
+    }
+}
+
+fn symbol<F: Copy>(file: &str, name: &str) -> F {
+    // SAFETY: cuDNN's libraries are meant to be loaded.
+    let library = unsafe { Library::new(Path::new(FOLDER).join(file)) }.expect("the library is there");
+    let name = CString::new(name).expect("a name");
+    // SAFETY: `F` is the function's type.
+    let symbol = unsafe { library.get::<F>(name.as_bytes_with_nul()) };
+    let symbol = *symbol.expect("the function is there");
+    std::mem::forget(library);
+    symbol
+}
+
+/// A plain pointer to the sub-library's function.
+#[derive(Debug)]
+pub struct Pointer(Pointers);
+
+/// NVIDIA's shim, through a plain pointer to its function.
+#[derive(Debug)]
+pub struct Shim(Pointers);
+
+macro_rules! pointers {
+    ($way:ident, $name:literal, $files:expr) => {
+        impl Way for $way {
+            const NAME: &'static str = $name;
+
+            fn ready() -> Self {
+                warmed($way(Pointers::of($files)))
+            }
+
+            #[inline(always)]
+            fn version(&self) -> usize {
+                // SAFETY: it takes nothing.
+                unsafe { (self.0.version)() }
+            }
+
+            #[inline(always)]
+            fn set_tensor(&self, tensor: Tensor) -> u32 {
+                let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
+                // SAFETY: the descriptor is one.
+                unsafe { (self.0.set_tensor)(tensor, format, kind, 32, 64, 56, 56) }.0
+            }
+
+            #[inline(always)]
+            fn convolve(&self) -> u32 {
+                let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+                let null = null_mut();
+                // SAFETY: the stand-in looks at none of them.
+                unsafe {
+                    (self.0.convolve)(null, null, null, null, null, null, null, algorithm, null, 0, null, null, null)
+                }
+                .0
+            }
+        }
+    };
+}
+
+pointers!(Pointer, "a plain function pointer", ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9"]);
+pointers!(Shim, "NVIDIA's shim", ["libcudnn.so.9"; 3]);
+
+/// cudarc's dynamic loading, which goes through NVIDIA's shim.
+#[derive(Debug)]
+pub struct Cudarc;
+
+impl Way for Cudarc {
+    const NAME: &'static str = "cudarc, dynamic loading";
+
+    fn ready() -> Self {
+        warmed(Cudarc)
+    }
+
+    #[inline(always)]
+    fn version(&self) -> usize {
+        // SAFETY: it takes nothing.
+        unsafe { cudarc::cudnn::sys::cudnnGetVersion() }
+    }
+
+    #[inline(always)]
+    fn set_tensor(&self, tensor: Tensor) -> u32 {
+        use cudarc::cudnn::sys::{cudnnDataType_t, cudnnSetTensor4dDescriptor, cudnnTensorFormat_t};
+        let (format, kind) = (cudnnTensorFormat_t::CUDNN_TENSOR_NCHW, cudnnDataType_t::CUDNN_DATA_FLOAT);
+        // SAFETY: the descriptor is one.
+        unsafe { cudnnSetTensor4dDescriptor(tensor.cast(), format, kind, 32, 64, 56, 56) as u32 }
+    }
+
+    #[inline(always)]
+    fn convolve(&self) -> u32 {
+        use cudarc::cudnn::sys::{cudnnConvolutionForward, cudnnConvolutionFwdAlgo_t};
+        let algorithm = cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+        // SAFETY: the stand-in looks at none of them.
+        unsafe {
+            cudnnConvolutionForward(
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                algorithm,
+                null_mut(),
+                0,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            ) as u32
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! cudnn-sys generates its bindings from the user's own headers, of an older release than the checked-in ones.
+#![cfg(feature = "full-releases")]
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_loader::{Function, Version};
+use support::release;
+
+#[test]
+fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
+    let Some(libclang) = release("libclang") else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (id, version) in [("cu12-9.0.0", Version::new(9, 0, 0)), ("cu12-9.10.2", Version::new(9, 10, 2))] {
+        let Some(release) = release(id) else { return };
+        let target = root.join("target/buildtime");
+        let output = Command::new(env!("CARGO"))
+            .current_dir(&root)
+            // The loader is built on the same bindings, and lives with what they lack.
+            .args(["build", "--package", "cudnn-sys", "--package", "cudnn-loader"])
+            .args(["--features", "cudnn-sys/buildtime-bindgen", "--message-format", "json"])
+            .arg("--target-dir")
+            .arg(&target)
+            .env("CUDNN_SYS_INCLUDE_DIR", release.join("nvidia/cudnn/include"))
+            .env("LIBCLANG_PATH", libclang.join("clang/native"))
+            .output()
+            .expect("cargo can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{id}: {said}");
+        // Cargo's message about the build script says where its output is.
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let message =
+            messages.lines().find(|line| line.contains("build-script-executed") && line.contains("cudnn-sys"));
+        let out = message.and_then(|line| line.split("\"out_dir\":\"").nth(1)?.split('"').next()).unwrap();
+        let table = std::fs::read_to_string(Path::new(out).join("functions.rs")).unwrap();
+        // What these headers leave out of their comments is known all the same.
+        assert!(table.matches("deprecated(true)").count() > 100, "{id}");
+        for function in Function::ALL {
+            let Version { major, minor, patch } = function.since();
+            let row = table.lines().find(|line| line.contains(&format!(" fn {function}/")));
+            assert_eq!(row.is_some(), function.since() <= version, "{function} in the bindings of {id}");
+            let since = format!("since({major}, {minor}, {patch})");
+            assert!(row.is_none_or(|row| row.contains(&since)), "{row:?} is not {since}");
+        }
+    }
+}
