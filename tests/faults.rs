@@ -50,7 +50,7 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
 #[test]
 fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
     let Some(good) = good_installation() else { return };
-    for library in SubLibrary::ALL {
+    for library in SubLibrary::ALL.iter().copied() {
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
             let folder = Folder::links_to(good.path());
             fault.inject(&folder, library, VERSION, 12);

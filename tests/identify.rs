@@ -1,15 +1,21 @@
 //! What the files of real releases say of themselves, and what damaged ones are called.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test says so by panicking"
+)]
 
-use cudnn_probe::{Library, Version, identify};
-use support::{Folder, lib_dir};
+use cudnn_probe::{Candidate, Library, Origin, Requirements, Version, examine, identify};
+use support::{Folder, StandIn, lib_dir};
 
 /// Every library of a release, away from the wheel's record, so that only the file itself can tell.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let folder = Folder::copy_of(&lib_dir);
     let mut told = 0;
-    for library in Library::ALL.into_iter().filter(|library| folder.file(*library).exists()) {
+    for library in Library::ALL.iter().copied().filter(|library| folder.file(*library).exists()) {
         let identity = identify(&folder.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         let has_gpu_code = has_gpu_code(&folder, library);
@@ -38,4 +44,110 @@ fn each_library_of_the_full_releases_says_its_version_and_its_cuda_major() {
     check("cu12-9.10.2", Version::new(9, 10, 2), 12);
     check("cu12-9.28.0", Version::new(9, 28, 0), 12);
     check("cu13-9.28.0", Version::new(9, 28, 0), 13);
+}
+
+/// A good library to damage, as bytes.
+fn good(folder: &Folder) -> Vec<u8> {
+    let file = folder.file(Library::Graph);
+    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
+    std::fs::read(file).unwrap()
+}
+
+#[test]
+fn section_headers_are_not_needed() {
+    let folder = Folder::new();
+    let mut bytes = good(&folder);
+    // e_shoff, then e_shentsize, e_shnum and e_shstrndx: none.
+    bytes[40..48].fill(0);
+    bytes[58..64].fill(0);
+    std::fs::write(folder.file(Library::Graph), bytes).unwrap();
+    let identity = identify(&folder.file(Library::Graph), Library::Graph).unwrap();
+    assert_eq!(identity.version, Some(Version::new(9, 19, 0)));
+}
+
+#[test]
+fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
+    let folder = Folder::new();
+    let bytes = good(&folder);
+    let file = folder.path().join("damaged");
+    let mut state = 1u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut read = 0;
+    for _ in 0..3000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..1 + random() % 4 {
+            // Mostly in the headers and the dynamic section's neighbourhood, with numbers that tend to hurt.
+            let place =
+                usize::try_from(random()).unwrap_or(0) % if random() % 2 == 0 { 1024 } else { damaged.len() - 8 };
+            let value = [0, 1, u64::MAX, 1 << 63, 0xffff_ffff, random()][usize::try_from(random() % 6).unwrap()];
+            let width = [1, 2, 4, 8][usize::try_from(random() % 4).unwrap()];
+            damaged[place..place + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+        if random() % 4 == 0 {
+            damaged.truncate(usize::try_from(random()).unwrap_or(0) % damaged.len());
+        }
+        std::fs::write(&file, damaged).unwrap();
+        read += u32::from(identify(&file, Library::Graph).is_ok());
+    }
+    assert!(read > 0 && read < 3000, "{read}");
+}
+
+#[test]
+fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
+    let folder = Folder::new();
+    let file = folder.file(Library::Graph);
+    let mut bytes = good(&folder);
+    // A count of 0 says that the first section header has the count: four thousand million.
+    bytes[60..62].fill(0);
+    let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
+    bytes[sections + 32..sections + 40].copy_from_slice(&0xffff_ffffu64.to_le_bytes());
+    // The dynamic segment, too, is as large as the file; its header is the one of kind 2.
+    let header = (64..).step_by(56).find(|header| bytes[*header] == 2).unwrap();
+    bytes[header + 32..header + 40].copy_from_slice(&(1u64 << 36).to_le_bytes());
+    std::fs::write(&file, bytes).unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(1 << 36).unwrap();
+    let before = peak_memory();
+    let _ = identify(&file, Library::Graph);
+    assert!(peak_memory() - before < 32 << 10, "{} KB", peak_memory() - before);
+}
+
+/// The most memory that this process has had, in kilobytes.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn what_is_no_library_is_called_what_it_is() {
+    let folder = Folder::new();
+    let file = folder.file(Library::Graph);
+    let refused = |words: &str| {
+        let said = identify(&file, Library::Graph).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+        let _ = std::fs::remove_file(&file);
+    };
+    refused("is absent");
+    std::os::unix::fs::symlink("gone/libcudnn_graph.so.9.1.0", &file).unwrap();
+    refused("is a link to \"gone/libcudnn_graph.so.9.1.0\", which is not there");
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    refused("cannot be read");
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    refused("is not a file but a pipe, a socket or a device");
+    std::fs::write(&file, "").unwrap();
+    refused("is not an ELF file");
+    std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
+    refused("is truncated");
+    // Under its full name alone, it is found and the missing link named.
+    good(&folder);
+    std::fs::rename(&file, folder.path().join("libcudnn_graph.so.9.19.0")).unwrap();
+    let candidate = Candidate { folder: folder.path().to_owned(), origin: Origin::Explicit };
+    let refusal = examine(&candidate, &Requirements::default()).unwrap_err();
+    assert!(refusal.to_string().contains("holds libcudnn_graph.so.9.19.0, but no link to it"), "{refusal}");
+    assert!(refusal.cure().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
 }

@@ -1,5 +1,11 @@
 //! cudnn-sys's features link exactly the libraries that they name, from a folder as a wheel has it.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test says so by panicking"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,8 +27,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// How the build script is told of the library.
+enum Given<'a> {
+    Folder(&'a Path),
+    VirtualEnvironment(&'a Path),
+}
+
 /// Builds the program with these features in a target folder of the test's own.
-fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
+fn build(features: &str, lib_dir: Given<'_>) -> (PathBuf, Output) {
     let target = root().join("target/linking");
     let mut command = Command::new(env!("CARGO"));
     command
@@ -32,9 +44,10 @@ fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_LOADER_DIR", "CUDNN_SYS_LIB_DIR"] {
         command.env_remove(variable);
     }
-    if let Some(folder) = lib_dir {
-        command.env("CUDNN_SYS_LIB_DIR", folder);
-    }
+    match lib_dir {
+        Given::Folder(folder) => command.env("CUDNN_SYS_LIB_DIR", folder),
+        Given::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
+    };
     let output = command.output().expect("cargo can be started");
     (target.join("debug/cudnn-tests-linked"), output)
 }
@@ -61,7 +74,7 @@ fn each_feature_links_its_own_library_and_no_other() {
         stand_in.build(&folder.file(library));
     }
     for (feature, library) in FEATURES {
-        let (program, output) = build(feature, Some(folder.path()));
+        let (program, output) = build(feature, Given::Folder(folder.path()));
         assert!(output.status.success(), "{feature}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(needed(&program), [library.file_name()], "{feature}");
         let output = Command::new(&program).env("LD_LIBRARY_PATH", folder.path()).output().expect("it starts");
@@ -73,14 +86,30 @@ fn each_feature_links_its_own_library_and_no_other() {
             assert!(said.contains("cudnnGetVersion 91900"), "{feature}: {said}");
         }
     }
-    let (program, output) = build("link-graph,link-cnn", Some(folder.path()));
+    let (program, output) = build("link-graph,link-cnn", Given::Folder(folder.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut both = needed(&program);
     both.sort();
     assert_eq!(both, ["libcudnn_cnn.so.9", "libcudnn_graph.so.9"]);
+    // Told nothing, the build script finds the active environment's.
+    let venv = Folder::new();
+    let wheel = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
+    std::fs::create_dir_all(wheel.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(folder.path(), &wheel).unwrap();
+    let (program, output) = build("link-graph", Given::VirtualEnvironment(venv.path()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(needed(&program), ["libcudnn_graph.so.9"]);
+    // A library for another processor is passed over, and named.
+    let foreign = Folder::new();
+    let mut bytes = std::fs::read(folder.file(Library::Graph)).unwrap();
+    bytes[18] = 183;
+    std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
+    let (_, output) = build("link-graph", Given::Folder(foreign.path()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("is built for aarch64") && said.contains("given by CUDNN_SYS_LIB_DIR"), "{said}");
     // With no library to be found, the build fails and says where it looked.
     let empty = Folder::new();
-    let (_, output) = build("link-graph", Some(empty.path()));
+    let (_, output) = build("link-graph", Given::Folder(empty.path()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     for words in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {

@@ -137,7 +137,7 @@ fn threads_that_race_open_each_library_once_and_lose_no_error() {
             for file in ended.stderr.lines().filter_map(|line| line.strip_prefix("opens ")) {
                 *opens.entry(file).or_default() += 1;
             }
-            let expected = SubLibrary::ALL.into_iter().filter(|library| folder.join(library.file_name()).exists());
+            let expected = SubLibrary::ALL.iter().copied().filter(|library| folder.join(library.file_name()).exists());
             assert_eq!(opens.len(), expected.count(), "{case}");
             assert!(opens.values().all(|times| *times == 1), "{case}");
         }
@@ -189,6 +189,103 @@ fn a_child_forked_in_the_middle_of_a_first_call_makes_its_own() {
     for said in ["in the child: 91900", "the child ended with 0", "in the parent: 91900"] {
         assert!(ended.stdout.contains(said), "{ended:#?}");
     }
+}
+
+#[test]
+fn a_first_call_in_a_thread_that_is_being_cancelled_is_made() {
+    let folder = graph_with("");
+    let ended = run(child(folder.path()), &["cancel"]);
+    assert!(ended.stdout.contains("in the cancelled thread: 91900"), "{ended:#?}");
+}
+
+#[test]
+fn a_cudnn_that_the_process_holds_is_known_by_the_name_that_it_gives_itself() {
+    let held = graph_with("");
+    let other = graph_with("");
+    let found = || Child::bare(CALL).env("LD_LIBRARY_PATH", other.path());
+    let wanted = format!("9.19.0 {:?} (already loaded in this process)", held.path());
+    // A development link, and a file that a packager has renamed.
+    for name in ["libcudnn_graph.so", "libcudnn_graph-1a2b3c.so.9.19.0", "bundled.bin"] {
+        let file = held.path().join(name);
+        std::fs::copy(held.file(Library::Graph), &file).unwrap();
+        let ended = run(found(), &[&format!("open:{}", file.display()), "load:", "maps"]);
+        assert_eq!(ended.returned("load"), Some(wanted.as_str()), "{name}: {ended:#?}");
+        assert!(mapped(&ended).iter().all(|file| !file.starts_with(other.path())), "{name}: {ended:#?}");
+    }
+    // Found through a relative part of LD_LIBRARY_PATH: its path is relative to the linker.
+    let relative =
+        Child::bare(CALL).within(held.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
+    let ended = run(relative, &["load:"]);
+    assert_eq!(ended.returned("load"), Some(wanted.as_str()), "{ended:#?}");
+}
+
+#[test]
+fn a_cudnn_that_was_replaced_under_the_running_process_is_still_the_one_in_memory() {
+    let held = graph_with("");
+    StandIn::new(Library::Ops, JIT).build(&held.file(Library::Ops));
+    let update = Folder::new();
+    for library in [Library::Graph, Library::Ops] {
+        StandIn::new(library, Version::new(9, 28, 0)).build(&update.file(library));
+    }
+    // Opened by another spelling of its path, as a framework does.
+    let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", held.path().display(), held.name());
+    let mut words = vec![spelling];
+    for library in [Library::Graph, Library::Ops] {
+        words.push(format!("remove:{}", held.file(library).display()));
+        words.push(format!("copy:{},{}", update.file(library).display(), held.file(library).display()));
+    }
+    words.extend(["load:", "cudnnGetVersion", "@cudnnDestroyTensorDescriptor", "maps"].map(String::from));
+    let ended = run(Child::bare(CALL), &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(ended.returned("load").unwrap().starts_with("9.19.0 "), "{ended:#?}");
+    assert_eq!(ended.returned("cudnnGetVersion"), Some("91900"), "{ended:#?}");
+    let mismatch = ended.returned("@cudnnDestroyTensorDescriptor");
+    assert_eq!(mismatch, Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)"), "{ended:#?}");
+    assert!(ended.story("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{ended:#?}");
+}
+
+#[test]
+fn a_cudnn_that_somebody_loads_later_is_no_silent_second() {
+    // The pinned one's graph cannot be opened; then another comes into the process.
+    let bad = Folder::new();
+    StandIn::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
+    let good = graph_with("");
+    let open = format!("open:{}", good.file(Library::Graph).display());
+    let ended = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
+    assert!(ended.story("load").contains("which the process has loaded already"), "{ended:#?}");
+    // The same with ops alone: the installation's own is not put beside it.
+    let folder = completed_stand_ins();
+    let foreign = completed_stand_ins();
+    let open = format!("open:{}", foreign.file(Library::Ops).display());
+    let ended = run(child(folder.path()), &["~cudnnGetVersion", &open, "@cudnnDestroyTensorDescriptor", "maps"]);
+    assert!(ended.story("@cudnnDestroyTensorDescriptor").contains("already"), "{ended:#?}");
+}
+
+/// Stand-ins for graph and ops.
+fn completed_stand_ins() -> Folder {
+    let folder = graph_with("");
+    StandIn::new(Library::Ops, JIT).build(&folder.file(Library::Ops));
+    folder
+}
+
+#[test]
+fn a_shim_without_libraries_beside_it_does_not_end_the_search() {
+    let alone = Folder::new();
+    StandIn::new(Library::Shim, JIT).build(&alone.file(Library::Shim));
+    let good = graph_with("");
+    let open = format!("open:{}", alone.file(Library::Shim).display());
+    let ended = run(Child::bare(CALL).env("LD_LIBRARY_PATH", good.path()), &[&open, "load:"]);
+    assert!(ended.returned("load").unwrap().starts_with("9.19.0 "), "{ended:#?}");
+}
+
+#[test]
+fn a_cudnn_that_cannot_be_opened_does_not_stay_the_chosen_one() {
+    let bad = Folder::new();
+    StandIn::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
+    let good = graph_with("");
+    let there = || Child::bare(CALL).env("LD_LIBRARY_PATH", bad.path());
+    let ended = run(there(), &["load:", &format!("load:path={}", good.path().display())]);
+    assert!(ended.story("load").contains("needs libnowhere.so.1, which was not found"), "{ended:#?}");
+    assert!(ended.stdout.contains("\nload = 9.19.0 "), "{ended:#?}");
 }
 
 #[test]
@@ -260,6 +357,11 @@ fn wishes_are_held_against_what_is_found_and_against_what_is_in_use() {
     let ended = run(there(), &["~cudnnGetVersion", "load:min=9.20.0"]);
     assert!(ended.stdout.contains("cudnnGetVersion = 91900"), "{ended:#?}");
     assert!(ended.story("load").contains("the cuDNN in use, in "), "{ended:#?}");
+    // All wishes are, also those that only the loaded library can tell of.
+    for wishes in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
+        let ended = run(child(&cu12), &["~cudnnGetVersion", wishes]);
+        assert!(ended.story("load").contains("the cuDNN in use, in "), "{wishes}: {ended:#?}");
+    }
     // A failure is not for good: asking again searches again.
     let ended = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(ended.stdout.contains("load = 9.27.0"), "{ended:#?}");
@@ -271,6 +373,8 @@ fn a_damaged_library_fails_a_strict_load_and_otherwise_only_its_own_functions() 
     let folder = completed(&jit);
     std::fs::write(folder.cleared(Library::Adv), "no library").unwrap();
     let ended = run(child(folder.path()), &["load:strict"]);
+    assert!(ended.story("load").contains("is not an ELF file"), "{ended:#?}");
+    let ended = run(child(folder.path()), &["~cudnnGetVersion", "load:strict"]);
     assert!(ended.story("load").contains("is not an ELF file"), "{ended:#?}");
     let ended = run(child(folder.path()), &["load:", "@cudnnDestroyTensorDescriptor", "@cudnnDestroyRNNDescriptor"]);
     assert_eq!(ended.returned("@cudnnDestroyTensorDescriptor"), Some("resolved"), "{ended:#?}");
@@ -305,7 +409,11 @@ fn engines_come_from_the_pinned_folder_also_where_the_library_path_names_another
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         int cudnnDestroy(void *handle) {
             Dl_info info;
-            void *engine = dlopen(\"libcudnn_heuristic.so.9\", RTLD_NOW);
+            // As the real one: what is loaded under the short name, then four names in turn.
+            const char *names[] = { \"libcudnn_heuristic.so.9.19.0\", \"libcudnn_heuristic.so.9.19\",
+                                    \"libcudnn_heuristic.so.9\", \"libcudnn_heuristic.so\" };
+            void *engine = dlopen(names[2], RTLD_NOW | RTLD_NOLOAD);
+            for (int i = 0; i < 4 && !engine; i++) engine = dlopen(names[i], RTLD_NOW);
             if (!engine || !dladdr(dlsym(engine, \"mark\"), &info)) return 1;
             dprintf(2, \"engine from %s\\n\", info.dli_fname);
             return 0;
@@ -315,15 +423,48 @@ fn engines_come_from_the_pinned_folder_also_where_the_library_path_names_another
     for place in [&folder, &elsewhere] {
         StandIn::new(Library::Heuristic, JIT).with_code("int mark;").build(&place.file(Library::Heuristic));
     }
+    let full_name = Folder::new();
+    let copy = full_name.path().join("libcudnn_heuristic.so.9.19.0");
+    std::fs::copy(elsewhere.file(Library::Heuristic), copy).unwrap();
     let said = format!("engine from {}", folder.file(Library::Heuristic).display());
-    for path in [None, Some(elsewhere.path()), Some(folder.path())] {
-        let mut child = child(folder.path());
-        if let Some(path) = path {
-            child = child.env("LD_LIBRARY_PATH", path);
-        }
-        let ended = run(child, &["cudnnDestroy"]);
+    let elsewhere_second = format!("/nowhere;{}", elsewhere.path().display());
+    for path in ["", &elsewhere_second, &folder.path().display().to_string(), &full_name.path().display().to_string()] {
+        let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
         assert!(ended.stderr.contains(&said), "{path:?}: {ended:#?}");
     }
+}
+
+#[test]
+fn an_engine_of_another_cuda_major_is_refused_also_when_it_comes_from_elsewhere() {
+    // 12.9, as the graph library says of itself; the engine's GPU code is of CUDA 13.
+    let folder = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
+    let elsewhere = Folder::new();
+    StandIn::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
+    let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+    let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
+    assert_eq!(ended.returned("cudnnDestroy"), mismatch, "{ended:#?}");
+    assert!(ended.story("cudnnDestroy").contains("is built for CUDA 13 beside"), "{ended:#?}");
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn the_real_graph_library_gets_the_pinned_engines() {
+    let (Some(real), Some(other)) = (lib_dir("cu12-9.10.2"), lib_dir("cu12-9.0.0")) else { return };
+    let shadow = Folder::new();
+    for library in Library::OPENED_BY_GRAPH {
+        let engine = other.join(library.file_name());
+        if engine.exists() {
+            std::os::unix::fs::symlink(&engine, shadow.file(*library)).unwrap();
+            let full_name = shadow.path().join(format!("{library}.10.2"));
+            std::os::unix::fs::symlink(engine, full_name).unwrap();
+        }
+    }
+    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/h200-deviceprop.json");
+    let ended = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
+    assert!(ended.returned("plan").unwrap().ends_with(" configurations"), "{ended:#?}");
+    let real = std::fs::canonicalize(real).unwrap();
+    let mapped = mapped(&ended);
+    assert!(mapped.len() > 3 && mapped.iter().all(|file| file.starts_with(&real)), "{mapped:#?}");
 }
 
 #[test]

@@ -84,10 +84,33 @@ fn a_folder_that_was_named_stands_alone() {
 }
 
 #[test]
-fn a_cudnn_that_the_process_holds_stands_alone() {
+fn the_folder_of_a_library_that_the_process_holds_comes_first() {
     let world = Folder::new();
     let search = Search::new(full_world(world.path())).loaded(world.path().join("loaded"));
-    assert_eq!(candidates(&search, world.path()), [("loaded".into(), Origin::Process)]);
+    let found = candidates(&search, world.path());
+    assert_eq!(found.first(), Some(&("loaded".into(), Origin::Process)));
+    assert!(found.len() > 1);
+}
+
+#[test]
+fn without_a_virtual_environment_pips_other_places_are_searched() {
+    let world = Folder::new();
+    let root = world.path();
+    folder(root, "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    folder(root, "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib");
+    std::fs::write(folder(root, "usr/bin").join("python3"), "").unwrap();
+    let environment = Environment::fake(root).with("PATH", root.join("usr/bin")).with("HOME", root.join("home"));
+    let found = candidates(&Search::new(environment.clone()), root);
+    let folders: Vec<&str> = found.iter().map(|(folder, _)| folder.as_str()).take(2).collect();
+    assert_eq!(
+        folders,
+        [
+            "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib",
+            "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib"
+        ]
+    );
+    let in_venv = candidates(&Search::new(environment.with("VIRTUAL_ENV", root.join("venv"))), root);
+    assert!(in_venv.iter().all(|(_, origin)| !matches!(origin, Origin::Python(_))), "{in_venv:#?}");
 }
 
 #[test]
@@ -100,16 +123,13 @@ fn a_path_that_names_a_file_stands_for_its_folder() {
 }
 
 #[test]
-fn a_privileged_program_believes_no_variable() {
+fn a_privileged_program_believes_no_variable_and_does_not_look_beside_itself() {
     let world = Folder::new();
     let root = world.path();
     let environment = full_world(root).with("CUDNN_LOADER_DIR", root.join("named")).privileged(true);
     let found = candidates(&Search::new(environment), root);
     for (folder, origin) in &found {
-        assert!(
-            matches!(origin, Origin::BesideProgram | Origin::LinkerCache | Origin::LinkerDefault | Origin::Usual),
-            "{folder} ({origin})"
-        );
+        assert!(matches!(origin, Origin::LinkerCache | Origin::LinkerDefault | Origin::Usual), "{folder} ({origin})");
     }
     assert!(!found.is_empty());
 }

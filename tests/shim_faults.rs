@@ -108,7 +108,7 @@ fn who_aborts_and_who_says_what_is_as_the_docs_have_it() {
          release cannot be had: 9.10.2 has none.\n",
     );
     let mut aborts = [0; 3];
-    for library in SubLibrary::ALL {
+    for library in SubLibrary::ALL.iter().copied() {
         let functions = match library {
             SubLibrary::Graph => {
                 &[a_function(library), "cudnnGetVersion", "cudnnGetErrorString", "cudnnGetLastErrorString"][..]

@@ -1,7 +1,7 @@
 //! Instructions of a thousand calls, in each way, counted under valgrind.
 #![allow(missing_docs, reason = "gungraun's macros make public items")]
 
-use cudnn_benches::{Cudarc, Linked, Loader, Pointer, Shim, Way, convolutions, set_tensors, tensor, versions};
+use cudnn_benches::{Cudarc, Linked, Loader, Pointer, Shim, Tensor, Way, convolutions, set_tensors, tensor, versions};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
 #[library_benchmark]
@@ -20,7 +20,7 @@ fn version<W: Way>(way: W) {
 #[bench::loader(Loader::ready(), tensor())]
 #[bench::shim(Shim::ready(), tensor())]
 #[bench::cudarc(Cudarc::ready(), tensor())]
-fn set_tensor<W: Way>(way: W, tensor: cudnn_sys::cudnnTensorDescriptor_t) {
+fn set_tensor<W: Way>(way: W, tensor: Tensor) {
     set_tensors(&way, tensor);
 }
 

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 use cudnn_sys::{
     cudnnConvolutionFwdAlgo_t as Algorithm, cudnnDataType_t as DataType, cudnnStatus_t as Status,
-    cudnnTensorDescriptor_t as Tensor, cudnnTensorFormat_t as Format,
+    cudnnTensorDescriptor_t as RawTensor, cudnnTensorFormat_t as Format,
 };
 use libloading::os::unix::Library;
 
@@ -40,13 +40,17 @@ pub trait Way {
     fn convolve(&self) -> u32;
 }
 
+/// A tensor descriptor, live for good.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor(RawTensor);
+
 /// A tensor descriptor to set.
 pub fn tensor() -> Tensor {
     let mut tensor = null_mut();
     // SAFETY: the pointer is this frame's own.
     let status = unsafe { cudnn_sys::cudnnCreateTensorDescriptor(&raw mut tensor) };
     assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
-    tensor
+    Tensor(tensor)
 }
 
 /// Many calls of `cudnnGetVersion`.
@@ -107,7 +111,7 @@ macro_rules! named_functions {
             fn set_tensor(&self, tensor: Tensor) -> u32 {
                 let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
                 // SAFETY: the descriptor is one.
-                unsafe { $crate_::cudnnSetTensor4dDescriptor(tensor, format, kind, 32, 64, 56, 56) }.0
+                unsafe { $crate_::cudnnSetTensor4dDescriptor(tensor.0, format, kind, 32, 64, 56, 56) }.0
             }
 
             #[inline(always)]
@@ -141,7 +145,7 @@ named_functions!(Loader, "this loader", cudnn_loader);
 named_functions!(Linked, "linked to the sub-library", cudnn_sys);
 
 type Version = unsafe extern "C" fn() -> usize;
-type SetTensor = unsafe extern "C" fn(Tensor, Format, DataType, c_int, c_int, c_int, c_int) -> Status;
+type SetTensor = unsafe extern "C" fn(RawTensor, Format, DataType, c_int, c_int, c_int, c_int) -> Status;
 type Convolve = unsafe extern "C" fn(
     *mut c_void,
     *const c_void,
@@ -216,7 +220,7 @@ macro_rules! pointers {
             fn set_tensor(&self, tensor: Tensor) -> u32 {
                 let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
                 // SAFETY: the descriptor is one.
-                unsafe { (self.0.set_tensor)(tensor, format, kind, 32, 64, 56, 56) }.0
+                unsafe { (self.0.set_tensor)(tensor.0, format, kind, 32, 64, 56, 56) }.0
             }
 
             #[inline(always)]
@@ -258,7 +262,7 @@ impl Way for Cudarc {
         use cudarc::cudnn::sys::{cudnnDataType_t, cudnnSetTensor4dDescriptor, cudnnTensorFormat_t};
         let (format, kind) = (cudnnTensorFormat_t::CUDNN_TENSOR_NCHW, cudnnDataType_t::CUDNN_DATA_FLOAT);
         // SAFETY: the descriptor is one.
-        unsafe { cudnnSetTensor4dDescriptor(tensor.cast(), format, kind, 32, 64, 56, 56) as u32 }
+        unsafe { cudnnSetTensor4dDescriptor(tensor.0.cast(), format, kind, 32, 64, 56, 56) as u32 }
     }
 
     #[inline(always)]

@@ -85,6 +85,21 @@ impl std::error::Error for Error {}
 /// The generated file that is not `cudnn-sys`'s but this crate's own: what the newest headers state of each name.
 pub const FACTS: &str = "facts.txt";
 
+/// The release that these headers are of, as `cudnn_version.h` says: `9.28.0`.
+#[must_use]
+pub fn version(include: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(include.join("cudnn_version.h")).ok()?;
+    let number = |name: &str| {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        text.lines().map(words).find_map(|words| match words.as_slice() {
+            [define, found, value, ..] if define == "#define" && found == name => value.parse::<u32>().ok(),
+            _ => None,
+        })
+    };
+    let (major, minor, patch) = (number("CUDNN_MAJOR")?, number("CUDNN_MINOR")?, number("CUDNN_PATCHLEVEL")?);
+    Some(format!("{major}.{minor}.{patch}"))
+}
+
 /// Generates all files of `cudnn-sys/src/generated`, and [`FACTS`]. `scratch` is a folder in which the umbrella headers may be
 /// written.
 ///

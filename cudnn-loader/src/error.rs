@@ -1,10 +1,10 @@
 //! Why a function cannot be called: as a value for programs, as a story for people, as a status for C.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cudnn_probe::{Considered, DIR_VARIABLE, Installation, Refusal, Version};
+use cudnn_probe::{Considered, DIR_VARIABLE, Installation, Origin, Refusal, Version};
 
 use crate::{Function, SubLibrary, cudnnStatus_t};
 
@@ -29,7 +29,7 @@ pub struct LoadError {
 pub(crate) struct Failure {
     pub(crate) kind: LoadErrorKind,
     pub(crate) installation: Option<Installation>,
-    pub(crate) considered: &'static [Considered],
+    pub(crate) considered: Arc<Vec<Considered>>,
 }
 
 /// What went wrong.
@@ -108,8 +108,8 @@ pub enum LinkerFault {
 }
 
 impl LinkerFault {
-    /// Reads glibc's (and musl's) words.
-    pub(crate) fn of(message: &str) -> LinkerFault {
+    /// Reads glibc's and musl's words about the file at this path.
+    pub(crate) fn of(message: &str, path: &Path) -> LinkerFault {
         let after = |marker: &str, end: &[char]| {
             let rest = message.split(marker).nth(1)?.trim_start();
             Some(rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']).to_owned())
@@ -117,15 +117,26 @@ impl LinkerFault {
         if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
             return LinkerFault::UndefinedSymbol { name, library: after(", version ", &[' ']) };
         }
+        if let Some(name) = message.strip_suffix(": symbol not found").and_then(|rest| rest.rsplit(": ").next()) {
+            return LinkerFault::UndefinedSymbol { name: name.to_owned(), library: None };
+        }
         if let Some(name) = after("version `", &['\'']) {
             return LinkerFault::MissingVersion { name };
         }
-        if let Some((name, _)) = message.split_once(": cannot open shared object file") {
-            let name = name.rsplit(": ").next().unwrap_or(name);
-            return LinkerFault::MissingDependency { name: name.to_owned() };
+        // Other reasons not to open a file stand in the same place: only this one says that there is none.
+        let absent = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
+        let absent = absent.or_else(|| after_prefix(message, "Error loading shared library "));
+        match absent.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
+            Some(name) if Path::new(name) != path => LinkerFault::MissingDependency { name: name.to_owned() },
+            _ => LinkerFault::Other,
         }
-        LinkerFault::Other
     }
+}
+
+/// What musl names after these words, when it says that there is no such file.
+fn after_prefix<'a>(message: &'a str, prefix: &str) -> Option<&'a str> {
+    let rest = message.strip_prefix(prefix)?;
+    rest.split_once(": No such file").map(|(name, _)| name)
 }
 
 impl LoadError {
@@ -170,7 +181,7 @@ impl LoadError {
     /// Every folder that was looked at and not taken, in order, each with the reason.
     #[must_use]
     pub fn considered(&self) -> &[Considered] {
-        self.failure.considered
+        &self.failure.considered
     }
 
     /// The status that a function returns for it: 3009 for a library that the installation does not include, 3000 for
@@ -198,17 +209,34 @@ impl LoadError {
     #[must_use]
     pub fn cure(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation => {
-                self.considered().iter().find_map(|considered| considered.refusal.cure()).unwrap_or_else(|| {
+            LoadErrorKind::NoInstallation => match (self.notable(), self.considered()) {
+                (Some(considered), _) => considered.refusal.cure().unwrap_or_default(),
+                (None, [Considered { candidate, .. }]) if candidate.origin == Origin::Explicit => {
+                    "Give the absolute path of the folder that holds libcudnn_graph.so.9, or none, so that the usual \
+                     places are searched."
+                        .into()
+                }
+                (None, [Considered { candidate, .. }]) if candidate.origin == Origin::Variable(DIR_VARIABLE) => {
                     format!(
-                        "Install cuDNN, for example with `pip install nvidia-cudnn-cu12` in the active virtual \
-                         environment, or set {DIR_VARIABLE} to the folder that holds libcudnn_graph.so.9."
+                        "Set {DIR_VARIABLE} to the absolute path of the folder that holds libcudnn_graph.so.9, or unset it, \
+                     so that the usual places are searched."
                     )
-                })
-            }
+                }
+                _ => format!(
+                    "Install cuDNN, for example with `pip install nvidia-cudnn-cu12` in the active virtual \
+                     environment, or set {DIR_VARIABLE} to the folder that holds libcudnn_graph.so.9."
+                ),
+            },
             LoadErrorKind::NotInstalled => {
                 "Install the full cuDNN (nvidia-cudnn-cu12 or -cu13) in place of the JIT-only or partial one, and one \
                  that is new enough to have the library."
+                    .into()
+            }
+            LoadErrorKind::Refused { refusal: Refusal::MixedVersions { .. }, .. }
+                if self.installation().is_some_and(|found| found.origin == Origin::Process) =>
+            {
+                "Start the program again: cuDNN was replaced on disk while the program had loaded a part of it. If that \
+                 does not help, remove this folder's cuDNN and install one release anew."
                     .into()
             }
             LoadErrorKind::Refused { refusal, .. } | LoadErrorKind::AlreadyPinned { refusal } => {
@@ -221,8 +249,11 @@ impl LoadError {
             LoadErrorKind::Linker { fault: LinkerFault::MissingVersion { name }, .. } => {
                 format!("This system's libraries are older than this cuDNN needs ({name}): install an older cuDNN.")
             }
-            LoadErrorKind::Linker { fault: LinkerFault::Other, .. } | LoadErrorKind::NotConfirmed { .. } => {
-                "Install this cuDNN again.".into()
+            LoadErrorKind::Linker { fault: LinkerFault::Other, .. } => {
+                "Do what the dynamic linker's words call for; if they blame the file, install this cuDNN again.".into()
+            }
+            LoadErrorKind::NotConfirmed { .. } => {
+                "Start the program again; if that does not help, install this cuDNN again.".into()
             }
             LoadErrorKind::TooNew { .. } => match self.function {
                 Some(function) => format!("Install cuDNN {} or newer.", function.since()),
@@ -232,9 +263,12 @@ impl LoadError {
         }
     }
 
-    /// The first folder that holds something, although nothing that serves.
+    /// The first folder that holds something, although nothing that serves. One that cannot even be looked into comes
+    /// last: it may have nothing to do with cuDNN.
     fn notable(&self) -> Option<&Considered> {
-        self.considered().iter().find(|considered| considered.refusal.cure().is_some())
+        let notable = || self.considered().iter().filter(|considered| considered.refusal.cure().is_some());
+        let readable = |considered: &&Considered| !matches!(considered.refusal, Refusal::Unreadable { .. });
+        notable().find(readable).or_else(|| notable().next())
     }
 
     /// What went wrong, in one sentence without the names of function and library.
@@ -352,9 +386,19 @@ mod tests {
                 LinkerFault::MissingVersion { name: "GLIBC_2.99".into() },
             ),
             ("/a/libcudnn_ops.so.9: file too short", LinkerFault::Other),
+            ("/a/libcudnn_ops.so.9: cannot open shared object file: No such file or directory", LinkerFault::Other),
+            ("libz.so.1: cannot open shared object file: Too many open files", LinkerFault::Other),
+            (
+                "Error loading shared library libz.so.1: No such file or directory (needed by /a/libcudnn_ops.so.9)",
+                LinkerFault::MissingDependency { name: "libz.so.1".into() },
+            ),
+            (
+                "Error relocating /a/libcudnn_ops.so.9: cudnnGetLibConfig: symbol not found",
+                LinkerFault::UndefinedSymbol { name: "cudnnGetLibConfig".into(), library: None },
+            ),
         ];
         for (message, fault) in cases {
-            assert_eq!(LinkerFault::of(message), fault, "{message}");
+            assert_eq!(LinkerFault::of(message, Path::new("/a/libcudnn_ops.so.9")), fault, "{message}");
         }
     }
 }

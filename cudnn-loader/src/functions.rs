@@ -1,7 +1,7 @@
 //! Every function of the table three times over: under its own name, as the resolver that its slot starts at, and as
 //! a variant of [`Function`]. Nothing here is written by hand for one function.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 
 use crate::slot::Slot;
@@ -192,6 +192,7 @@ impl fmt::Display for Function {
 #[cold]
 #[inline(never)]
 fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
+    let _uncancelled = Uncancelled::new();
     // Nothing below panics by design; a defect must still not unwind into C.
     std::panic::catch_unwind(|| {
         let address = function.resolve().map_err(|error| {
@@ -200,7 +201,40 @@ fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
         })?;
         Ok(address.cast_mut().cast())
     })
-    .unwrap_or(Err(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR))
+    .unwrap_or_else(|_| {
+        crate::last_error::record_story(format!(
+            "{function} cannot be called: a defect in cudnn-loader, please report it"
+        ));
+        Err(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR)
+    })
+}
+
+/// Puts off the cancellation of this thread (`pthread_cancel`) for as long as it lives. A cancellation unwinds the
+/// stack, at any call that may block, and Rust code ends the process when it is unwound so.
+struct Uncancelled {
+    before: c_int,
+}
+
+unsafe extern "C" {
+    // Declared safe: it takes any state, and writes where it is told, which `Uncancelled` alone says.
+    safe fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+impl Uncancelled {
+    fn new() -> Self {
+        // The same in glibc and musl.
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        pthread_setcancelstate(DISABLE, &raw mut before);
+        Uncancelled { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut disabled = 0;
+        pthread_setcancelstate(self.before, &raw mut disabled);
+    }
 }
 
 /// What a function returns when it cannot be reached.

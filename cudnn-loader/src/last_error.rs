@@ -25,19 +25,24 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 
 /// Makes this the thread's last error.
 pub(crate) fn record(error: &LoadError) {
+    record_story(error.to_string());
+}
+
+/// Makes this text the thread's last error.
+pub(crate) fn record_story(text: String) {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
     unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
     // A thread that is ending has no place for it any more; then the status is all.
-    let _ = STORY.try_with(|story| story.replace(Some(error.to_string())));
+    let _ = STORY.try_with(|story| story.replace(Some(text)));
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
 unsafe extern "C" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
-    if let Some(address) = loading::loaded_address(Function::CudnnGetErrorString) {
+    if let Some(strings) = loading::strings() {
         type Signature = unsafe extern "C" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
-        let function: Signature = unsafe { std::mem::transmute(address) };
+        let function: Signature = unsafe { std::mem::transmute(strings.error) };
         // SAFETY: it takes any value.
         return unsafe { function(status) };
     }
@@ -76,10 +81,10 @@ unsafe extern "C" fn get_last_error_string(message: *mut c_char, max_size: usize
 /// # Safety
 /// `message` has room for `max_size` bytes.
 unsafe fn fetch_cudnns(message: *mut c_char, max_size: usize) {
-    if let Some(address) = loading::loaded_address(Function::CudnnGetLastErrorString) {
+    if let Some(strings) = loading::strings() {
         type Signature = unsafe extern "C" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.
-        let function: Signature = unsafe { std::mem::transmute(address) };
+        let function: Signature = unsafe { std::mem::transmute(strings.last_error) };
         // SAFETY: the caller's obligation, passed on.
         unsafe { function(message, max_size) };
     }

@@ -36,21 +36,28 @@
 //! Every function may be called first from any thread. No lock is held while the dynamic linker works, so a first
 //! call from a static constructor, which runs under the linker's own lock, cannot deadlock with a first call from
 //! another thread: it waits at most a second for the other, then does the work itself. A child after `fork` goes on
-//! with whatever was loaded, and takes over at once what another thread of its parent was in the middle of; what CUDA
-//! and cuDNN themselves allow in such a child is their own affair.
+//! with whatever was loaded, and does not wait for what another thread of its parent was in the middle of. If that was
+//! inside the dynamic linker, the child may find a library that is listed and not yet set up: fork before the first call
+//! or after it. What CUDA and cuDNN themselves allow in a forked child is their own affair. A thread that is being
+//! cancelled (`pthread_cancel`) is cancelled after its first call, not within.
 //!
 //! # Safety
 //! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
 //! asks for.
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("cudnn-loader loads cuDNN on Linux; elsewhere use the types of cudnn-sys");
+
 mod elected;
+mod engines;
 mod error;
 mod functions;
 mod last_error;
 mod linker;
 mod loading;
 mod options;
+mod pinned;
 mod slot;
 mod sub_library;
 mod sync;
@@ -62,6 +69,7 @@ pub use error::{LinkerFault, LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
-pub use loading::{Opened, installation};
+pub use loading::Opened;
 pub use options::{DIR_VARIABLE, Options, load};
+pub use pinned::installation;
 pub use sub_library::SubLibrary;

@@ -1,14 +1,14 @@
 //! The dynamic linker, asked in the few ways that loading needs. The one module that opens libraries; it knows nothing
 //! of which to open or why.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A library that this process holds, for good.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(*mut c_void);
 
 // SAFETY: a handle is a token that dlsym takes from any thread; it is never closed.
@@ -18,31 +18,28 @@ unsafe impl Sync for Handle {}
 
 /// Opens the library at this absolute path, with all that it needs. On failure, the linker's own words.
 pub(crate) fn open(path: &Path) -> Result<Handle, String> {
+    // The words are read by this crate too, so they must not be in the user's language.
+    let _english = CLocale::set();
     // SAFETY: the library's constructors run. That is what loading cuDNN means: the file has been identified, and the
     // caller of a cuDNN function wants cuDNN's code to run.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(keep).map_err(|error| words(&error))
 }
 
-/// The files that the process has loaded, in the order in which they were, each as the linker found it.
-///
-/// Asked of the linker's list. Opening by name with RTLD_NOLOAD would search hundreds of folders for a library that is
-/// not there.
-pub(crate) fn loaded() -> Vec<PathBuf> {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: `loaded` passes its own vector, which nobody else uses meanwhile.
-        let files = unsafe { &mut *files.cast::<Vec<PathBuf>>() };
-        // SAFETY: the linker passes a structure of its own.
-        let name = unsafe { (*info).dlpi_name };
-        if !name.is_null() {
-            // SAFETY: the name ends in NUL, and stays while the linker lists it.
-            files.push(path(unsafe { CStr::from_ptr(name) }));
-        }
-        0
-    }
-    let mut files = Vec::new();
-    // SAFETY: the callback keeps nothing and calls nothing of the linker's.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
-    files
+/// A library that the process holds, whoever loaded it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) handle: Handle,
+    /// Its file, as the linker found it; absolute.
+    pub(crate) path: PathBuf,
+}
+
+/// The library that calls itself by this name and is loaded here, which the linker would give to whoever asks for it.
+pub(crate) fn held(soname: &str) -> Option<Held> {
+    // Looked up in the linker's list first: opening by a name that is not in it would search hundreds of folders.
+    let listed = loaded().into_iter().find(|loaded| loaded.soname == soname.as_bytes())?;
+    // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
+    let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;
+    Some(Held { handle: keep(library), path: absolute(listed.path) })
 }
 
 /// Never closed: handles, streams and callbacks outlive any notion of unloading.
@@ -59,6 +56,101 @@ fn words(error: &libloading::Error) -> String {
     source.to_string()
 }
 
+/// This thread's messages in English, for as long as the value lives.
+struct CLocale {
+    own: libc::locale_t,
+    before: libc::locale_t,
+}
+
+impl CLocale {
+    fn set() -> Option<Self> {
+        // SAFETY: the name ends in NUL, and no locale is changed: a new one is made.
+        let own = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
+        if own.is_null() {
+            return None;
+        }
+        // SAFETY: the locale is live until `drop`, which takes it from the thread first.
+        Some(CLocale { own, before: unsafe { libc::uselocale(own) } })
+    }
+}
+
+impl Drop for CLocale {
+    fn drop(&mut self) {
+        // SAFETY: the locale that the thread had before; who made it is still using it.
+        unsafe { libc::uselocale(self.before) };
+        // SAFETY: made by `set`, and used by nobody any more.
+        unsafe { libc::freelocale(self.own) };
+    }
+}
+
+/// One entry of the linker's list.
+struct Loaded {
+    path: PathBuf,
+    /// The name that the library gives itself, in bytes; empty for what has none.
+    soname: Vec<u8>,
+}
+
+/// All that is loaded, in the order in which it was.
+fn loaded() -> Vec<Loaded> {
+    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, list: *mut c_void) -> c_int {
+        // SAFETY: `loaded` passes its own vector, which nobody else uses meanwhile.
+        let list = unsafe { &mut *list.cast::<Vec<Loaded>>() };
+        // SAFETY: the linker passes a structure of its own, which describes a library that is loaded.
+        let info = unsafe { &*info };
+        if !info.dlpi_name.is_null() {
+            // SAFETY: the name ends in NUL, and stays while the linker lists it.
+            let path = path(unsafe { CStr::from_ptr(info.dlpi_name) });
+            // SAFETY: `info` is the linker's.
+            list.push(Loaded { path, soname: unsafe { soname(info) }.unwrap_or_default() });
+        }
+        0
+    }
+    let mut list = Vec::new();
+    // SAFETY: the callback keeps nothing and calls nothing of the linker's.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut list).cast()) };
+    list
+}
+
+/// The name that a loaded library gives itself.
+///
+/// Read from its memory, not from its file: the file may have been renamed or replaced since.
+///
+/// # Safety
+/// `info` is what `dl_iterate_phdr` gives of a loaded library.
+unsafe fn soname(info: &libc::dl_phdr_info) -> Option<Vec<u8>> {
+    /// An entry of the dynamic section, as the System V ABI has it.
+    #[repr(C)]
+    struct Entry {
+        tag: usize,
+        value: usize,
+    }
+    const STRINGS: usize = 5;
+    const SONAME: usize = 14;
+    // SAFETY: the linker keeps as many program headers there as it says.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let base = info.dlpi_addr as usize;
+    let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
+    let mut entry = std::ptr::with_exposed_provenance::<Entry>(base.wrapping_add(dynamic.p_vaddr as usize));
+    let (mut strings, mut soname) = (None, None);
+    loop {
+        // SAFETY: the dynamic section is mapped, and an entry with tag 0 ends it.
+        let Entry { tag, value } = unsafe { entry.read() };
+        match tag {
+            0 => break,
+            STRINGS => strings = Some(value),
+            SONAME => soname = Some(value),
+            _ => {}
+        }
+        // SAFETY: the entry that ends the section has not been reached.
+        entry = unsafe { entry.add(1) };
+    }
+    // glibc turns the address into an absolute one when it loads the library; musl, and the kernel's vDSO, do not.
+    let strings = strings.map(|value| if value < base { base.wrapping_add(value) } else { value })?;
+    let name = std::ptr::with_exposed_provenance(strings.wrapping_add(soname?));
+    // SAFETY: the strings are mapped, and every one ends in NUL.
+    Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
+}
+
 /// The address of a function or datum in the library, or in those that it needs.
 pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the handle was never closed, and the name ends in NUL.
@@ -66,22 +158,23 @@ pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// The file that the code or data at this address was loaded from.
-pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr takes any address, and writes the structure only.
-    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
-    // SAFETY: all zeros is a valid value of it, and dladdr may have filled it.
-    let name = unsafe { info.assume_init() }.dli_fname;
-    if found == 0 || name.is_null() {
-        return None;
-    }
-    // SAFETY: the name is the linker's own, ends in NUL, and lives as long as the library, which is not closed.
-    Some(path(unsafe { CStr::from_ptr(name) }))
+fn path(name: &CStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(name.to_bytes()))
 }
 
-fn path(name: &CStr) -> PathBuf {
-    PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()))
+/// A relative path, as a relative part of LD_LIBRARY_PATH gives it, was relative to the working directory of then. The
+/// kernel knows which file it was.
+fn absolute(path: PathBuf) -> PathBuf {
+    if path.is_absolute() {
+        return path;
+    }
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let files = maps.split(|byte| *byte == b'\n').filter_map(|line| {
+        let start = line.iter().position(|byte| *byte == b'/')?;
+        Some(Path::new(OsStr::from_bytes(line.get(start..)?)))
+    });
+    let mut named_so = files.filter(|file| path.file_name().is_some() && file.file_name() == path.file_name());
+    named_so.next().map(Path::to_owned).unwrap_or(path)
 }
 
 /// Does this process run with more rights than the user who started it, so that variables are not to be believed?

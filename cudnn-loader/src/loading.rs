@@ -1,23 +1,23 @@
-//! From a function to its address: pin an installation, check and open sub-libraries, confirm what was opened.
+//! From a function to its address: check and open the sub-libraries that it needs, confirm what was opened, look it up.
 //!
 //! Everything here is made once and shared by [`Elected`], so no lock is ever held while the dynamic linker works.
 
 use std::ffi::c_void;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cudnn_probe::{Considered, Environment, Found, Installation, Library, Refusal, Search, Version, find};
+use cudnn_probe::{Installation, Refusal, Version};
 
 use crate::elected::Elected;
-use crate::error::{Failure, LinkerFault, LoadError, LoadErrorKind};
+use crate::error::{LinkerFault, LoadError, LoadErrorKind};
 use crate::linker::{self, Handle};
 use crate::options::Options;
-use crate::{Function, SubLibrary, last_error};
+use crate::pinned::{self, Outcome, failure, folder_of, pin, pinned};
+use crate::{Function, SubLibrary, engines, last_error};
 
 /// A sub-library that was loaded.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Opened {
     /// Which one.
     pub library: SubLibrary,
@@ -28,48 +28,56 @@ pub struct Opened {
     /// How long reading, loading and confirming it took, those that it needs not counted.
     pub took: Duration,
     handle: Handle,
+    /// Of graph: its own functions behind the names that this crate serves itself.
+    strings: Option<Strings>,
 }
 
-/// The installation that this process uses.
-struct Pinned {
-    installation: Installation,
-    considered: Vec<Considered>,
+/// The addresses of cuDNN's own `cudnnGetErrorString` and `cudnnGetLastErrorString`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strings {
+    pub(crate) error: *mut c_void,
+    pub(crate) last_error: *mut c_void,
 }
 
-type Outcome<T> = Result<T, Arc<Failure>>;
+// SAFETY: they are addresses of functions, which any thread may call.
+unsafe impl Send for Strings {}
+// SAFETY: as above.
+unsafe impl Sync for Strings {}
 
-static PINNED: Elected<Outcome<Pinned>> = Elected::new();
 static OPENED: [Elected<Outcome<Opened>>; 5] = [const { Elected::new() }; 5];
 
-/// The installation that this process uses, once its first use has decided on one. Loads nothing.
-#[must_use]
-pub fn installation() -> Option<&'static Installation> {
-    Some(&pinned()?.installation)
+fn place(library: SubLibrary) -> Option<&'static Elected<Outcome<Opened>>> {
+    OPENED.get(library as usize)
 }
 
 pub(crate) fn opened(library: SubLibrary) -> Option<&'static Opened> {
     place(library)?.get()?.as_ref().ok()
 }
 
-fn place(library: SubLibrary) -> Option<&'static Elected<Outcome<Opened>>> {
-    OPENED.get(library as usize)
+/// cuDNN's own string functions, once its graph library is loaded. Asks nothing of the dynamic linker, which another
+/// thread may keep busy.
+pub(crate) fn strings() -> Option<Strings> {
+    opened(SubLibrary::Graph)?.strings
+}
+
+/// The CUDA major of the loaded graph library.
+pub(crate) fn cuda_major() -> Option<u32> {
+    pinned::cuda_major(&opened(SubLibrary::Graph)?.handle)
 }
 
 /// Lets the next use of a sub-library try again what has failed.
 pub(crate) fn forget_failure(library: SubLibrary) {
-    if let Some(failed) = PINNED.get()
-        && failed.is_err()
-    {
-        PINNED.forget(failed);
-    }
     for library in with_needs(library) {
         if let Some(place) = place(library)
             && let Some(failed) = place.get()
             && failed.is_err()
         {
             place.forget(failed);
+            // Without graph nothing of the installation is in use: the next search may come upon another.
+            pinned::unpin(library == SubLibrary::Graph);
         }
     }
+    pinned::unpin(false);
 }
 
 /// The address that calls of a function go to.
@@ -84,108 +92,25 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
         _ => error,
     });
     let opened = opened.map_err(|error| error.of_function(function))?;
-    match linker::symbol(&opened.handle, function.symbol()) {
-        Some(address) => Ok(address.cast()),
-        None => Err(too_new(function)
-            .unwrap_or_else(|| {
-                let kind = LoadErrorKind::Missing { path: opened.path.clone() };
-                LoadError::new(function.library(), pinned_failure(kind, pinned()))
-            })
-            .of_function(function)),
-    }
+    linker::symbol(&opened.handle, function.symbol()).map(|address| address.cast()).ok_or_else(|| {
+        let missing = || LoadErrorKind::Missing { path: opened.path.clone() };
+        too_new(function)
+            .unwrap_or_else(|| LoadError::new(function.library(), failure(missing())))
+            .of_function(function)
+    })
 }
 
 /// The error that a function gives which is newer than the installation, if it is.
 fn too_new(function: Function) -> Option<LoadError> {
-    let pinned = pinned()?;
-    let installed = pinned.installation.version;
-    (installed < function.since())
-        .then(|| LoadError::new(function.library(), pinned_failure(LoadErrorKind::TooNew { installed }, Some(pinned))))
-}
-
-fn pinned() -> Option<&'static Pinned> {
-    PINNED.get()?.as_ref().ok()
-}
-
-fn pinned_failure(kind: LoadErrorKind, pinned: Option<&'static Pinned>) -> Arc<Failure> {
-    Arc::new(Failure {
-        kind,
-        installation: pinned.map(|pinned| pinned.installation.clone()),
-        considered: pinned.map_or(&[], |pinned| &pinned.considered),
-    })
-}
-
-/// Finds and pins an installation that meets the options, or holds the pinned one against them.
-pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError> {
-    let outcome = PINNED.get_or_make(|| search(options));
-    let failed = |failure: &Arc<Failure>| LoadError::new(SubLibrary::Graph, failure.clone());
-    let pinned = outcome.as_ref().map_err(failed)?;
-    options
-        .accepts(&pinned.installation)
-        .map_err(|refusal| failed(&pinned_failure(LoadErrorKind::AlreadyPinned { refusal }, Some(pinned))))?;
-    Ok(&pinned.installation)
-}
-
-fn search(options: &Options) -> Outcome<Pinned> {
-    let in_process = folder_in_process();
-    let mut search = Search::new(Environment::current().privileged(linker::is_privileged()));
-    if let Some(folder) = &in_process {
-        search = search.loaded(folder);
-    }
-    if let Some(path) = &options.path {
-        search = search.explicit(path);
-    }
-    let Found { installation, mut considered } = find(&search, &options.requirements);
-    if let (Some(found), Some(loaded)) = (&installation, &in_process)
-        && !same_folder(&found.folder, loaded)
-    {
-        considered.push(Considered {
-            candidate: cudnn_probe::Candidate { folder: found.folder.clone(), origin: found.origin.clone() },
-            refusal: Refusal::ProcessHasAnother { loaded: loaded.clone() },
-        });
-        return Err(no_installation(considered));
-    }
-    match installation {
-        Some(installation) => Ok(Pinned { installation, considered }),
-        None => Err(no_installation(considered)),
-    }
-}
-
-fn no_installation(considered: Vec<Considered>) -> Arc<Failure> {
-    // Kept for good, as the values of `Elected` are: one search's worth.
-    let considered = Vec::leak(considered);
-    Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, considered })
-}
-
-fn same_folder(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
-}
-
-/// The folder of a cuDNN that somebody else has loaded into this process: of its graph library, or, where NVIDIA's
-/// shim has not been used yet, of the shim.
-fn folder_in_process() -> Option<PathBuf> {
-    let files = linker::loaded();
-    [Library::Graph, Library::Shim].into_iter().find_map(|library| {
-        let file = files.iter().find(|file| is_a(file, library))?;
-        Some(file.parent()?.to_owned())
-    })
-}
-
-/// Is it this library by its file's name, which may have the full version: `libcudnn_graph.so.9.19.0`?
-fn is_a(file: &Path, library: Library) -> bool {
-    let rest = file.file_name().and_then(|name| name.as_bytes().strip_prefix(library.file_name().as_bytes()));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    let installed = pinned()?.installation.version;
+    let kind = LoadErrorKind::TooNew { installed };
+    (installed < function.since()).then(|| LoadError::new(function.library(), failure(kind)))
 }
 
 /// The sub-library and those that it needs, in the order in which to open them.
 fn with_needs(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
-    SubLibrary::ALL
-        .into_iter()
-        .filter(move |other| library.library().needs().contains(&other.library()))
-        .chain([library])
+    let needs = move |other: &SubLibrary| library.library().needs().contains(&other.library());
+    SubLibrary::ALL.iter().copied().filter(needs).chain([library])
 }
 
 /// Opens a sub-library after those that it needs.
@@ -197,103 +122,69 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
         let outcome = place.get_or_make(|| open_one(installation, library));
         last = Some(outcome.as_ref().map_err(|failure| LoadError::new(library, failure.clone()))?);
     }
-    last.ok_or_else(|| LoadError::new(library, pinned_failure(LoadErrorKind::NotInstalled, pinned())))
+    last.ok_or_else(|| LoadError::new(library, failure(LoadErrorKind::NotInstalled)))
 }
 
 fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome<Opened> {
     let start = Instant::now();
-    let fail = |kind| pinned_failure(kind, pinned());
+    let (path, handle) = take(installation, library).map_err(failure)?;
+    let version = confirm(installation, library, &handle)
+        .map_err(|what| failure(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
+    let mut strings = None;
+    if library == SubLibrary::Graph {
+        engines::prepare(installation, pinned::cuda_major(&handle)).map_err(failure)?;
+        strings = Option::zip(
+            linker::symbol(&handle, Function::CudnnGetErrorString.symbol()),
+            linker::symbol(&handle, Function::CudnnGetLastErrorString.symbol()),
+        )
+        .map(|(error, last_error)| Strings { error, last_error });
+    }
+    Ok(Opened { library, path, version, took: start.elapsed(), handle, strings })
+}
+
+/// Takes the library that the process holds, when that is the installation's own, or else loads it from its file, once
+/// that has been read and found good.
+fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
+    if let Some(held) = linker::held(library.file_name()) {
+        let loaded = folder_of(&held.path);
+        return match loaded == installation.folder {
+            true => Ok((held.path, held.handle)),
+            false => Err(LoadErrorKind::Refused {
+                path: installation.path(library.library()),
+                refusal: Refusal::ProcessHasAnother { loaded },
+            }),
+        };
+    }
     let path = installation.path(library.library());
     // Graph was read when the installation was pinned, and tells more of itself once it is loaded.
     if library != SubLibrary::Graph {
-        let expected = Installation { cuda_major: cuda_major(installation), ..installation.clone() };
+        let mut expected = installation.clone();
+        expected.cuda_major = cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_of_code());
         expected.check(library.library()).map_err(|refusal| match refusal {
-            Refusal::Absent => fail(LoadErrorKind::NotInstalled),
-            refusal => fail(LoadErrorKind::Refused { path: path.clone(), refusal }),
+            Refusal::Absent => LoadErrorKind::NotInstalled,
+            refusal => LoadErrorKind::Refused { path: path.clone(), refusal },
         })?;
     }
-    let handle = linker::open(&path).map_err(|message| {
-        fail(LoadErrorKind::Linker { path: path.clone(), fault: LinkerFault::of(&message), message })
-    })?;
-    let version = confirm(installation, library, &handle)
-        .map_err(|what| fail(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
-    if library == SubLibrary::Graph {
-        check_engines(installation, &handle).map_err(fail)?;
-        open_shadowed(installation);
+    match linker::open(&path) {
+        Ok(handle) => Ok((path, handle)),
+        Err(message) => Err(LoadErrorKind::Linker { fault: LinkerFault::of(&message, &path), path, message }),
     }
-    Ok(Opened { library, path, version, took: start.elapsed(), handle })
-}
-
-/// The CUDA major that libraries are held against: what the loaded graph library says, else what files say.
-fn cuda_major(installation: &Installation) -> Option<u32> {
-    opened(SubLibrary::Graph)
-        .and_then(|graph| cuda_major_of(&graph.handle))
-        .or(installation.cuda_major)
-        .or_else(|| installation.cuda_major_of_code())
-}
-
-/// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does.
-fn cuda_major_of(graph: &Handle) -> Option<u32> {
-    let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
-    // SAFETY: the address is that of cuDNN's function of this name.
-    let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(address) };
-    // SAFETY: it takes nothing, and returns a constant.
-    let version = unsafe { function() };
-    u32::try_from(version / 1000).ok().filter(|major| *major != 0)
-}
-
-/// The engines that graph opens by itself are held against it before it can: nothing in cuDNN notices those of another
-/// CUDA major. What is damaged or absent is left to cuDNN, which may never want it.
-fn check_engines(installation: &Installation, graph: &Handle) -> Result<(), LoadErrorKind> {
-    let expected = Installation { cuda_major: cuda_major_of(graph), ..installation.clone() };
-    for library in Library::OPENED_BY_GRAPH {
-        if let Err(refusal @ Refusal::MixedCuda { .. }) = expected.check(library) {
-            return Err(LoadErrorKind::Refused { path: installation.path(library), refusal });
-        }
-    }
-    Ok(())
 }
 
 /// Holds what was loaded against what its file had said. Gives the version in memory.
 fn confirm(installation: &Installation, library: SubLibrary, handle: &Handle) -> Result<Option<Version>, String> {
-    let Some(name) = library.library().version_symbol() else { return Ok(None) };
-    let Ok(name) = std::ffi::CString::new(name) else { return Ok(None) };
-    let Some(address) = linker::symbol(handle, &name) else {
-        return Err("no longer states its version".into());
-    };
-    // SAFETY: the symbol is four bytes of read-only data in every cuDNN 9 (the file was checked to have it), and the
-    // library stays loaded.
-    let [patch, minor, major, _] = unsafe { address.cast::<[u8; 4]>().read_unaligned() }.map(u32::from);
-    let found = Version::new(major, minor, patch);
-    if found != installation.version {
-        return Err(format!("is cuDNN {found}, and not {} as the installation", installation.version));
+    // Somebody else may have loaded another one at the same time.
+    if let Some(first) = linker::held(library.file_name()).filter(|first| first.handle != *handle) {
+        return Err(format!("came second: the process holds {:?} too", first.path));
     }
-    match linker::file_of(address) {
-        Some(file) if !file.parent().is_some_and(|folder| same_folder(folder, &installation.folder)) => {
-            Err(format!("came from {file:?}"))
+    if library.library().version_symbol().is_none() {
+        return Ok(None);
+    }
+    match pinned::version(handle, library.library()) {
+        None => Err("no longer states its version".into()),
+        Some(found) if found != installation.version => {
+            Err(format!("is cuDNN {found}, and not {} as the installation", installation.version))
         }
-        _ => Ok(Some(found)),
+        found => Ok(found),
     }
-}
-
-/// `libcudnn_graph.so.9` opens its engines by bare name. Where LD_LIBRARY_PATH would lead the linker to another file
-/// of that name, ours is opened first: the linker then finds it loaded. Elsewhere nothing is opened ahead of cuDNN,
-/// since these libraries are big.
-fn open_shadowed(installation: &Installation) {
-    let Some(path) = std::env::var_os("LD_LIBRARY_PATH") else { return };
-    for library in Library::OPENED_BY_GRAPH {
-        let shadowed = std::env::split_paths(&path)
-            .map(|folder| folder.join(library.file_name()))
-            .find(|file| file.exists())
-            .is_some_and(|file| !file.parent().is_some_and(|folder| same_folder(folder, &installation.folder)));
-        if shadowed && installation.check(library).is_ok() {
-            // What cannot be opened here cuDNN would not get either: it is cuDNN that says so, when it needs it.
-            let _ = linker::open(&installation.path(library));
-        }
-    }
-}
-
-/// cuDNN's own function behind one of the names that this crate serves itself, if its library is loaded.
-pub(crate) fn loaded_address(function: Function) -> Option<*mut c_void> {
-    linker::symbol(&opened(function.library())?.handle, function.symbol())
 }

@@ -6,6 +6,7 @@ use cudnn_probe::{Installation, Refusal, Requirements, Version};
 
 pub use cudnn_probe::DIR_VARIABLE;
 
+use crate::pinned::{pin, same_folder};
 use crate::{LoadError, SubLibrary, loading};
 
 /// What the cuDNN to load must be. By default: any cuDNN 9, from wherever the search finds it first.
@@ -56,34 +57,22 @@ impl Options {
     /// Why there is none, or why the one in use does not meet the options.
     pub fn load(&self) -> Result<&'static Installation, LoadError> {
         loading::forget_failure(SubLibrary::Graph);
-        let installation = loading::pin(self)?;
+        let installation = pin(self)?;
         loading::open(SubLibrary::Graph)?;
         Ok(installation)
     }
 
     /// Does an installation that is in use already meet them?
-    pub(crate) fn accepts(&self, installation: &Installation) -> Result<(), Refusal> {
-        if self.path.is_none() && self.requirements.minimum.is_none() && self.requirements.cuda_major.is_none() {
-            return Ok(());
-        }
-        if let Some(wanted) = self.requirements.minimum.filter(|wanted| installation.version < *wanted) {
-            return Err(Refusal::TooOld { found: installation.version, wanted });
-        }
-        if let (Some(wanted), Some(found)) = (self.requirements.cuda_major, installation.cuda_major)
-            && wanted != found
-        {
-            return Err(Refusal::WrongCuda { found, wanted });
-        }
-        match &self.path {
-            Some(path) => {
-                let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-                match std::fs::canonicalize(folder) {
-                    Ok(folder) if folder == installation.folder => Ok(()),
-                    _ => Err(Refusal::ProcessHasAnother { loaded: installation.folder.clone() }),
-                }
+    pub(crate) fn accept(&self, installation: &Installation) -> Result<(), Refusal> {
+        if let Some(path) = &self.path {
+            let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+            if !same_folder(wanted, &installation.folder) {
+                return Err(Refusal::AnotherIsAskedFor { wanted: wanted.to_owned() });
             }
-            None => Ok(()),
         }
+        let mut installation = installation.clone();
+        installation.cuda_major = loading::cuda_major().or(installation.cuda_major);
+        self.requirements.accept(&installation)
     }
 }
 

@@ -23,8 +23,8 @@ pub enum SubLibrary {
 
 impl SubLibrary {
     /// All five.
-    pub const ALL: [SubLibrary; 5] =
-        [SubLibrary::Graph, SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext];
+    pub const ALL: &[SubLibrary] =
+        &[SubLibrary::Graph, SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext];
 
     /// The file that it is.
     #[must_use]

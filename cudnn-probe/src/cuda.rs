@@ -15,18 +15,14 @@ use object::read::ReadRef;
 /// How many code entries are looked at before the first witness is given up. In 9.28.0 the first PTX of `adv` is entry 143.
 const ENTRIES: usize = 1024;
 
-pub(crate) fn major<'a>(
-    path: &Path,
-    section: impl Fn(&str) -> Option<Range<u64>>,
-    data: impl ReadRef<'a>,
-) -> Option<u32> {
-    section(".nv_fatbin").and_then(|range| from_fatbin(range, data)).or_else(|| from_record(path))
+/// From the GPU code in this part of the file, if it has any, else from what stands beside the file.
+pub(crate) fn major<'a>(path: &Path, gpu_code: Option<Range<u64>>, data: impl ReadRef<'a>) -> Option<u32> {
+    gpu_code.and_then(|range| from_fatbin(range, data)).or_else(|| from_record(path))
 }
 
 fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
     const MAGIC: u64 = 0xba55_ed50;
     const PTX: u64 = 1;
-    const MACHINE_CODE: u64 = 2;
     // A header in one piece, and the numbers in it, little-endian.
     let header = |offset: u64, length: u64| -> Option<&[u8]> { data.read_bytes_at(offset, length).ok() };
     let number = |header: &[u8], bytes: Range<usize>| -> Option<u64> {
@@ -34,7 +30,6 @@ fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
     };
     let mut offset = range.start;
     let mut container_end = offset;
-    let mut older_format = false;
     for _ in 0..ENTRIES {
         if offset >= container_end {
             // Containers lie one behind the other, on multiples of eight.
@@ -50,16 +45,16 @@ fn from_fatbin<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Option<u32> {
             offset = offset.checked_add(number(container, 6..8)?)?;
         }
         let entry = header(offset, 32)?;
-        let (kind, minor, major) = (number(entry, 0..2)?, number(entry, 24..26)?, number(entry, 26..28)?);
+        let (kind, major) = (number(entry, 0..2)?, number(entry, 26..28)?);
         match (kind, major) {
             (PTX, 7) => return Some(11),
             (PTX, 8) => return Some(12),
             (PTX, 9) => return Some(13),
-            _ => older_format |= kind == MACHINE_CODE && minor < 8,
+            _ => {}
         }
         offset = offset.checked_add(number(entry, 4..8)?.max(16))?.checked_add(number(entry, 8..16)?)?;
     }
-    older_format.then_some(12)
+    None
 }
 
 fn from_record(path: &Path) -> Option<u32> {

@@ -1,29 +1,36 @@
 //! What one ELF file says of itself. Reads headers, the dynamic section and a few bytes of data: never the whole
-//! file, and never more than `LIMIT` at once, whatever the file's headers claim.
+//! file, whatever its headers claim.
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
-use object::read::{ReadCache, ReadRef, StringTable, SymbolIndex};
+use object::read::{ReadCache, ReadRef};
 
 use crate::blocks::Blocks;
 use crate::cuda;
 use crate::{Architecture, Library, Refusal, Version};
 
-/// The most that is read in one piece, in bytes. The largest table in any cuDNN library is a tenth of this.
-const LIMIT: u64 = 4 << 20;
+/// The most that is read of a table of headers, in bytes. Those of cuDNN's libraries have some two kilobytes.
+const TABLE_LIMIT: u64 = 64 << 10;
+/// The most entries of the dynamic section, symbols of one hash chain, and bytes of a name. Each is many times what any
+/// real library has.
+const DYNAMIC_LIMIT: usize = 1 << 10;
+const CHAIN_LIMIT: u64 = 1 << 12;
+const NAME_LIMIT: u64 = 4 << 10;
 
 type Header = FileHeader64<LittleEndian>;
-type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
+type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
 type Data<'a> = &'a ReadCache<Blocks>;
 const ENDIAN: LittleEndian = LittleEndian;
 
 /// What one library says of itself.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Identity {
     /// The file.
     pub path: PathBuf,
@@ -43,16 +50,27 @@ pub struct Identity {
 
 /// Reads the file as the given library of cuDNN 9.
 ///
-/// Reads no more than some hundred kilobytes, also of a library of half a gigabyte.
+/// Believes what the dynamic linker believes, the segments and the dynamic section; section headers may be missing.
+/// Reads some tens of kilobytes, also of a library of half a gigabyte, and never much more, whatever the file claims.
 ///
 /// # Errors
 /// The reason why it cannot be that library: see [`Refusal`].
 pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
-    let data = ReadCache::new(open(path)?);
+    identify_for(path, library, Architecture::OURS)
+}
+
+/// As [`identify`], of a library for another processor than this program's.
+///
+/// # Errors
+/// As [`identify`].
+pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, Refusal> {
+    let (file, length) = open(path)?;
+    let data = ReadCache::new(file);
     let data = &data;
-    let length = data.len().map_err(|()| malformed("its length cannot be read"))?;
-    let header = header(data, length)?;
-    let sections = sections(header, data, length)?;
+    let header = header(data, length, architecture)?;
+    let segments = segments(header, data, length)?;
+    let dynamic = Dynamic::read(segments, data)?;
+    let soname = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
     let mut identity = Identity {
         path: path.to_owned(),
         library,
@@ -62,20 +80,28 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
         needed: Vec::new(),
         run_path: None,
     };
-    read_dynamic(&mut identity, sections, data)?;
-    if let Some(symbol) = library.version_symbol() {
-        identity.version = read_version(header, sections, data, symbol);
+    let name = dynamic.text(data, soname)?;
+    if name != library.file_name() {
+        return Err(Refusal::WrongSoname { found: name, wanted: library });
     }
-    identity.cuda_major = cuda::major(path, |name| section_named(header, sections, data, name), data);
+    for offset in &dynamic.needed {
+        identity.needed.push(dynamic.text(data, *offset)?);
+    }
+    identity.run_path = dynamic.run_path.map(|offset| dynamic.text(data, offset)).transpose()?;
+    identity.version = library.version_symbol().and_then(|symbol| dynamic.read_version(segments, data, symbol));
+    identity.cuda_major = cuda::major(path, section_named(header, data, ".nv_fatbin"), data);
     match identity.version {
         Some(found) if found.major != 9 => Err(Refusal::WrongMajor { found }),
         _ => Ok(identity),
     }
 }
 
-fn open(path: &Path) -> Result<Blocks, Refusal> {
+fn open(path: &Path) -> Result<(Blocks, u64), Refusal> {
     let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Refusal::Absent,
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
+            Ok(target) => Refusal::BrokenLink { target },
+            Err(_) => Refusal::Absent,
+        },
         _ => Refusal::Unreadable { error },
     };
     // Asked before opening: opening a pipe would wait for somebody to write into it.
@@ -90,21 +116,25 @@ fn open(path: &Path) -> Result<Blocks, Refusal> {
     let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
     let mut start = Vec::new();
     Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
-    if start.starts_with(&elf::ELFMAG) { Ok(file) } else { Err(Refusal::NotElf { starts_with: start }) }
+    match start.starts_with(&elf::ELFMAG) {
+        true => Ok((file, metadata.len())),
+        false => Err(Refusal::NotElf { starts_with: start }),
+    }
 }
 
-fn header(data: Data<'_>, length: u64) -> Result<&Header, Refusal> {
-    let ident: &[u8] = data.read_bytes_at(0, 20).map_err(|()| Refusal::Truncated { promised: 64, length })?;
+fn header(data: Data<'_>, length: u64, wanted: Architecture) -> Result<&Header, Refusal> {
+    let truncated = |()| Refusal::Truncated { promised: size_of::<Header>() as u64, length };
+    let ident: &[u8] = data.read_bytes_at(0, 20).map_err(truncated)?;
     let machine =
         ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
         // 32-bit, or big-endian: the machine is all that can be said of it.
-        return Err(Refusal::WrongArchitecture { found: Architecture(machine), wanted: Architecture::OURS });
+        return Err(Refusal::WrongArchitecture { found: Architecture(machine), wanted });
     }
-    let header = data.read_at::<Header>(0).map_err(|()| Refusal::Truncated { promised: 64, length })?;
+    let header = data.read_at::<Header>(0).map_err(truncated)?;
     let found = Architecture(header.e_machine(ENDIAN).0);
-    if found != Architecture::OURS {
-        return Err(Refusal::WrongArchitecture { found, wanted: Architecture::OURS });
+    if found != wanted {
+        return Err(Refusal::WrongArchitecture { found, wanted });
     }
     if header.e_type(ENDIAN) != elf::ET_DYN {
         return Err(malformed("no shared library but another kind of ELF file"));
@@ -112,120 +142,160 @@ fn header(data: Data<'_>, length: u64) -> Result<&Header, Refusal> {
     Ok(header)
 }
 
-/// The section headers, once the file is known to be as long as all its headers promise.
-fn sections<'a>(header: &'a Header, data: Data<'a>, length: u64) -> Result<&'a [Section], Refusal> {
+/// The segments, once the file is known to be as long as all its headers promise.
+fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], Refusal> {
     let table = |offset: u64, count: u16, size: u16| offset.saturating_add(u64::from(count) * u64::from(size));
-    let mut promised = table(header.e_phoff(ENDIAN), header.e_phnum(ENDIAN), header.e_phentsize(ENDIAN)).max(table(
+    let (start, count) = (header.e_phoff(ENDIAN), header.e_phnum(ENDIAN));
+    let mut promised = table(start, count, header.e_phentsize(ENDIAN)).max(table(
         header.e_shoff(ENDIAN),
         header.e_shnum(ENDIAN),
         header.e_shentsize(ENDIAN),
     ));
+    let mut segments: &[Segment] = &[];
     if promised <= length {
-        let segments = header.program_headers(ENDIAN, data).map_err(malformed)?;
+        if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > TABLE_LIMIT {
+            return Err(malformed("its table of segments is none"));
+        }
+        segments = data.read_slice_at(start, count.into()).map_err(|()| malformed("its segments cannot be read"))?;
         for segment in segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD) {
             promised = promised.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
         }
     }
-    if promised > length {
-        return Err(Refusal::Truncated { promised, length });
+    match promised > length {
+        true => Err(Refusal::Truncated { promised, length }),
+        false => Ok(segments),
     }
-    header.section_headers(ENDIAN, data).map_err(malformed)
 }
 
 fn malformed(what: impl ToString) -> Refusal {
     Refusal::Malformed { what: what.to_string() }
 }
 
-fn of_kind(sections: &[Section], kind: elf::SectionType) -> Option<&Section> {
-    sections.iter().find(|section| section.sh_type(ENDIAN) == kind && section.sh_size(ENDIAN) <= LIMIT)
-}
-
-fn section_named(header: &Header, sections: &[Section], data: Data<'_>, name: &str) -> Option<std::ops::Range<u64>> {
-    let names = sections.get(header.section_strings_index(ENDIAN, data).ok()?.0)?;
-    let names = strings(names, data)?;
-    let section = sections.iter().find(|section| section.name(ENDIAN, names) == Ok(name.as_bytes()))?;
-    let start = section.sh_offset(ENDIAN);
-    Some(start..start.checked_add(section.sh_size(ENDIAN))?)
-}
-
-fn strings<'a>(section: &Section, data: Data<'a>) -> Option<StringTable<'a, Data<'a>>> {
-    let start = section.sh_offset(ENDIAN);
-    Some(StringTable::new(data, start, start.checked_add(section.sh_size(ENDIAN))?))
-}
-
-fn linked_strings<'a>(section: &Section, sections: &[Section], data: Data<'a>) -> Option<StringTable<'a, Data<'a>>> {
-    strings(sections.get(usize::try_from(section.sh_link(ENDIAN)).ok()?)?, data)
-}
-
-/// Soname, needed libraries and run path.
-fn read_dynamic(identity: &mut Identity, sections: &[Section], data: Data<'_>) -> Result<(), Refusal> {
-    let section = of_kind(sections, elf::SHT_DYNAMIC).ok_or_else(|| malformed("it has no dynamic section"))?;
-    let (entries, _) = section
-        .dynamic(ENDIAN, data)
-        .map_err(malformed)?
-        .ok_or_else(|| malformed("its dynamic section cannot be read"))?;
-    let names =
-        linked_strings(section, sections, data).ok_or_else(|| malformed("its dynamic section names no strings"))?;
-    let mut soname = None;
-    for entry in entries {
-        let tag = entry.tag(ENDIAN);
-        if !matches!(tag, elf::DT_SONAME | elf::DT_NEEDED | elf::DT_RUNPATH | elf::DT_RPATH) {
-            continue;
-        }
-        let offset = u32::try_from(entry.val(ENDIAN)).map_err(malformed)?;
-        let text = names.get(offset).map_err(|()| malformed("a name lies outside of its strings"))?;
-        let text = String::from_utf8_lossy(text).into_owned();
-        match tag {
-            elf::DT_SONAME => soname = Some(text),
-            elf::DT_NEEDED => identity.needed.push(text),
-            // The dynamic linker ignores an RPATH beside a RUNPATH.
-            elf::DT_RUNPATH => identity.run_path = Some(text),
-            _ => identity.run_path = identity.run_path.take().or(Some(text)),
-        }
-    }
-    match soname {
-        Some(soname) if soname != identity.library.file_name() => {
-            Err(Refusal::WrongSoname { found: soname, wanted: identity.library })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The four bytes behind the version's data symbol.
-fn read_version(header: &Header, sections: &[Section], data: Data<'_>, symbol: &str) -> Option<Version> {
-    let section = of_kind(sections, elf::SHT_DYNSYM)?;
-    let symbols = data
-        .read_slice_at::<elf::Sym64<LittleEndian>>(
-            section.sh_offset(ENDIAN),
-            usize::try_from(section.sh_size(ENDIAN)).ok()? / size_of::<elf::Sym64<LittleEndian>>(),
-        )
-        .ok()?;
-    let names = linked_strings(section, sections, data)?;
-    let address = candidates(sections, data, symbol)
-        .map_or(0..symbols.len(), |first| first.0..symbols.len())
-        .find_map(|index| {
-            let entry = symbols.get(index)?;
-            (entry.name(ENDIAN, names) == Ok(symbol.as_bytes())).then(|| entry.st_value(ENDIAN))
-        })?;
-    let offset = header.program_headers(ENDIAN, data).ok()?.iter().find_map(|segment| {
+/// Where in the file the byte at this address of the loaded library comes from.
+fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
+    segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).find_map(|segment| {
         let inside = address.checked_sub(segment.p_vaddr(ENDIAN))?;
-        (segment.p_type(ENDIAN) == elf::PT_LOAD && inside < segment.p_filesz(ENDIAN))
-            .then(|| segment.p_offset(ENDIAN).saturating_add(inside))
-    })?;
-    let bytes: &[u8; 4] = data.read_bytes_at(offset, 4).ok()?.try_into().ok()?;
-    let [patch, minor, major, _] = bytes.map(u32::from);
-    Some(Version::new(major, minor, patch))
+        (inside < segment.p_filesz(ENDIAN)).then(|| segment.p_offset(ENDIAN).checked_add(inside))?
+    })
 }
 
-/// Where in the symbol table the hash table says that the name may first stand. Spares reading thousands of names.
-fn candidates(sections: &[Section], data: Data<'_>, symbol: &str) -> Option<SymbolIndex> {
-    let section = of_kind(sections, elf::SHT_GNU_HASH)?;
-    let table: &[u8] = data.read_bytes_at(section.sh_offset(ENDIAN), section.sh_size(ENDIAN)).ok()?;
-    let word = |offset: usize| -> Option<u32> {
-        Some(u32::from_le_bytes(*table.get(offset..offset.checked_add(4)?)?.first_chunk::<4>()?))
+/// What the dynamic section says: names as offsets into the strings, the rest as places in the file.
+#[derive(Default)]
+struct Dynamic {
+    strings: u64,
+    strings_length: u64,
+    symbols: Option<u64>,
+    hash: Option<u64>,
+    soname: Option<u64>,
+    needed: Vec<u64>,
+    run_path: Option<u64>,
+}
+
+impl Dynamic {
+    fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, Refusal> {
+        let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
+        let segment = segment.ok_or_else(|| malformed("it has no dynamic section"))?;
+        let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
+        let count = usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(DYNAMIC_LIMIT);
+        let entries: &[elf::Dyn64<LittleEndian>] = data
+            .read_slice_at(segment.p_offset(ENDIAN), count)
+            .map_err(|()| malformed("its dynamic section cannot be read"))?;
+        let mut dynamic = Dynamic::default();
+        let (mut strings, mut run_path) = (None, None);
+        for entry in entries {
+            let value = entry.d_val(ENDIAN);
+            match entry.d_tag(ENDIAN) {
+                elf::DT_NULL => break,
+                elf::DT_STRTAB => strings = offset_of(segments, value),
+                elf::DT_STRSZ => dynamic.strings_length = value,
+                elf::DT_SYMTAB => dynamic.symbols = offset_of(segments, value),
+                elf::DT_GNU_HASH => dynamic.hash = offset_of(segments, value),
+                elf::DT_SONAME => dynamic.soname = Some(value),
+                elf::DT_NEEDED => dynamic.needed.push(value),
+                // The dynamic linker ignores an RPATH beside a RUNPATH.
+                elf::DT_RUNPATH => run_path = Some(value),
+                elf::DT_RPATH => dynamic.run_path = Some(value),
+                _ => {}
+            }
+        }
+        dynamic.run_path = run_path.or(dynamic.run_path);
+        dynamic.strings = strings.ok_or_else(|| malformed("its dynamic section names no strings"))?;
+        Ok(dynamic)
+    }
+
+    /// A name among the strings.
+    fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
+        let start = self.strings.checked_add(offset)?;
+        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(NAME_LIMIT)?);
+        data.read_bytes_at_until(start..end, 0).ok()
+    }
+
+    fn text(&self, data: Data<'_>, offset: u64) -> Result<String, Refusal> {
+        let name = self.name(data, offset).ok_or_else(|| malformed("a name lies outside of its strings"))?;
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// The four bytes behind the version's data symbol.
+    fn read_version(&self, segments: &[Segment], data: Data<'_>, symbol: &str) -> Option<Version> {
+        let address = self.address_of(data, symbol.as_bytes())?;
+        let bytes: &[u8; 4] = data.read_bytes_at(offset_of(segments, address)?, 4).ok()?.try_into().ok()?;
+        let [patch, minor, major, _] = bytes.map(u32::from);
+        Some(Version::new(major, minor, patch))
+    }
+
+    /// A symbol's address, by way of the hash table, as the dynamic linker finds it.
+    fn address_of(&self, data: Data<'_>, name: &[u8]) -> Option<u64> {
+        let (symbols, table) = (self.symbols?, self.hash?);
+        let word = |index: u64| -> Option<u32> {
+            let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
+            Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
+        };
+        let (buckets, first, bloom) = (word(0)?, word(1)?, u64::from(word(2)?));
+        let hash = elf::gnu_hash(name);
+        // Behind the header: the bloom filter's words of eight bytes, the buckets, the chains' words.
+        let bucket = 4 + 2 * bloom + u64::from(hash.checked_rem(buckets)?);
+        let start = word(bucket)?;
+        let chains = 4 + 2 * bloom + u64::from(buckets);
+        for index in (u64::from(start)..).take(usize::try_from(CHAIN_LIMIT).ok()?) {
+            let entry = word(chains + index.checked_sub(u64::from(first))?)?;
+            // The lowest bit marks the chain's end.
+            if entry | 1 == hash | 1 {
+                let place = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
+                let found = data.read_at::<elf::Sym64<LittleEndian>>(place).ok()?;
+                if self.name(data, found.st_name(ENDIAN).into()) == Some(name) {
+                    return Some(found.st_value(ENDIAN));
+                }
+            }
+            if entry & 1 == 1 {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// Where a section is. The one thing that only section headers tell; a file may do without them.
+fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u64>> {
+    type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
+    // A count of zero stands for one that is elsewhere, and as large as it likes.
+    let count = usize::from(header.e_shnum(ENDIAN));
+    let fits = count != 0 && (count * size_of::<Section>()) as u64 <= TABLE_LIMIT;
+    if !fits || usize::from(header.e_shentsize(ENDIAN)) != size_of::<Section>() {
+        return None;
+    }
+    let sections: &[Section] = data.read_slice_at(header.e_shoff(ENDIAN), count).ok()?;
+    let range = |section: &Section| -> Option<Range<u64>> {
+        let start = section.sh_offset(ENDIAN);
+        Some(start..start.checked_add(section.sh_size(ENDIAN))?)
     };
-    let (buckets, bloom_words) = (word(0)?, word(8)?);
-    let bucket = elf::gnu_hash(symbol.as_bytes()).checked_rem(buckets)?;
-    let offset = 16 + u64::from(bloom_words) * 8 + u64::from(bucket) * 4;
-    Some(SymbolIndex(usize::try_from(word(usize::try_from(offset).ok()?)?).ok()?))
+    let names = range(sections.get(usize::from(header.e_shstrndx(ENDIAN).0))?)?;
+    let is_it = |section: &&Section| {
+        let start = names.start.checked_add(section.sh_name(ENDIAN).into());
+        let length = name.len() as u64 + 1;
+        let found = start.filter(|start| start.saturating_add(length) <= names.end);
+        found
+            .and_then(|start| data.read_bytes_at(start, length).ok())
+            .is_some_and(|found: &[u8]| found.strip_suffix(b"\0") == Some(name.as_bytes()))
+    };
+    range(sections.iter().find(is_it)?)
 }

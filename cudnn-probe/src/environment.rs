@@ -41,6 +41,13 @@ impl Environment {
         self
     }
 
+    /// Forgets the executable: for a build script, beside which nothing is to be found.
+    #[must_use]
+    pub fn without_executable(mut self) -> Self {
+        self.executable = None;
+        self
+    }
+
     /// Says that the process runs with more rights than the user who started it (setuid, file capabilities), so that
     /// no variable is to be believed.
     #[must_use]
@@ -56,9 +63,16 @@ impl Environment {
         }
         let value = match &self.variables {
             Some(variables) => variables.get(name.as_ref() as &std::ffi::OsStr).cloned(),
+            // The linker knows the value that the process was started with.
+            None if name == "LD_LIBRARY_PATH" => at_start(name).unwrap_or_else(|| std::env::var_os(name)),
             None => std::env::var_os(name),
         };
         value.filter(|value| !value.is_empty())
+    }
+
+    /// Does the process run with more rights than its user?
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.privileged
     }
 
     /// The folder of the running executable.
@@ -68,9 +82,31 @@ impl Environment {
 
     /// An absolute path of the system, in this world.
     pub(crate) fn system(&self, path: &str) -> PathBuf {
-        match &self.root {
-            Some(root) => root.join(path.trim_start_matches('/')),
-            None => PathBuf::from(path),
+        self.system_path(Path::new(path))
+    }
+
+    /// As [`Environment::system`].
+    pub(crate) fn system_path(&self, path: &Path) -> PathBuf {
+        match (&self.root, path.strip_prefix("/")) {
+            (Some(root), Ok(below)) => root.join(below),
+            _ => path.to_owned(),
         }
+    }
+}
+
+/// The value that a variable had when this process was started; the outer `None` where that cannot be learnt.
+fn at_start(name: &str) -> Option<Option<OsString>> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStringExt;
+        let variables = std::fs::read("/proc/self/environ").ok().filter(|bytes| !bytes.is_empty())?;
+        let mut entries = variables.split(|byte| *byte == 0);
+        let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        Some(value.map(|value| OsString::from_vec(value.to_vec())))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = name;
+        None
     }
 }

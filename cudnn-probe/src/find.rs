@@ -24,6 +24,7 @@ pub struct Considered {
 
 /// A folder that holds a cuDNN 9 whose `libcudnn_graph.so.9` can be read and serves this program.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Installation {
     /// The folder, without links in it, so that one installation has one path.
     pub folder: PathBuf,
@@ -36,6 +37,12 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// One of which is known already what this crate would read from files: a cuDNN that a process has loaded.
+    #[must_use]
+    pub fn known(folder: PathBuf, origin: Origin, version: Version, cuda_major: Option<u32>) -> Self {
+        Installation { folder, origin, version, cuda_major }
+    }
+
     /// The path of one of its libraries, there or not.
     #[must_use]
     pub fn path(&self, library: Library) -> PathBuf {
@@ -74,6 +81,7 @@ impl Installation {
 
 /// What an installation must be to be taken.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Requirements {
     /// The oldest version that will do.
     pub minimum: Option<Version>,
@@ -84,8 +92,41 @@ pub struct Requirements {
     pub strict: bool,
 }
 
+impl Requirements {
+    /// Does this installation meet them? The CUDA major is held against the files' where the installation does not
+    /// tell.
+    ///
+    /// # Errors
+    /// The first that it does not meet.
+    pub fn accept(&self, installation: &Installation) -> Result<(), Refusal> {
+        if let Some(wanted) = self.minimum.filter(|wanted| installation.version < *wanted) {
+            return Err(Refusal::TooOld { found: installation.version, wanted });
+        }
+        if self.cuda_major.is_none() && !self.strict {
+            return Ok(());
+        }
+        let cuda_major = installation.cuda_major.or_else(|| installation.cuda_major_of_code());
+        if let (Some(wanted), Some(found)) = (self.cuda_major, cuda_major)
+            && wanted != found
+        {
+            return Err(Refusal::WrongCuda { found, wanted });
+        }
+        if self.strict {
+            let expected = Installation { cuda_major, ..installation.clone() };
+            for library in Library::ALL {
+                match expected.check(*library) {
+                    Ok(_) | Err(Refusal::Absent) => {}
+                    Err(refusal) => return Err(refusal),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What a search found.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Found {
     /// The first folder that serves, if any does.
     pub installation: Option<Installation>,
@@ -116,39 +157,26 @@ pub fn examine(candidate: &Candidate, requirements: &Requirements) -> Result<Ins
     }
     let graph = candidate.folder.join(Library::Graph.file_name());
     let identity = identify(&graph, Library::Graph).map_err(|refusal| match refusal {
-        Refusal::Absent => other_major(&candidate.folder).unwrap_or(Refusal::Absent),
+        Refusal::Absent => instead(&candidate.folder).unwrap_or(Refusal::Absent),
         refusal => refusal,
     })?;
     let found = identity.version.ok_or_else(|| Refusal::Malformed {
         what: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
     })?;
-    if let Some(wanted) = requirements.minimum.filter(|wanted| found < *wanted) {
-        return Err(Refusal::TooOld { found, wanted });
-    }
     let folder = std::fs::canonicalize(&candidate.folder).map_err(|error| Refusal::Unreadable { error })?;
-    let mut installation =
+    let installation =
         Installation { folder, origin: candidate.origin.clone(), version: found, cuda_major: identity.cuda_major };
-    if installation.cuda_major.is_none() && (requirements.cuda_major.is_some() || requirements.strict) {
-        installation.cuda_major = installation.cuda_major_of_code();
-    }
-    if let (Some(wanted), Some(found)) = (requirements.cuda_major, installation.cuda_major)
-        && wanted != found
-    {
-        return Err(Refusal::WrongCuda { found, wanted });
-    }
-    if requirements.strict {
-        for library in Library::ALL {
-            match installation.check(library) {
-                Ok(_) | Err(Refusal::Absent) => {}
-                Err(refusal) => return Err(refusal),
-            }
-        }
-    }
+    requirements.accept(&installation)?;
     Ok(installation)
 }
 
-/// An older cuDNN in a folder that has no cuDNN 9.
-fn other_major(folder: &Path) -> Option<Refusal> {
+/// What a folder without `libcudnn_graph.so.9` holds instead: the file under its full name, or an older cuDNN.
+fn instead(folder: &Path) -> Option<Refusal> {
+    let full_name = |name: &str| name.starts_with("libcudnn_graph.so.9.");
+    let mut names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    if let Some(file) = names.find(|name| full_name(name)) {
+        return Some(Refusal::LinkMissing { file });
+    }
     [8, 7]
         .into_iter()
         .find(|major| folder.join(format!("libcudnn.so.{major}")).exists())

@@ -10,16 +10,26 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// 64-bit x86 and 64-bit Arm libraries of glibc, as the cache's flags call them.
 const OURS: u32 = if cfg!(target_arch = "aarch64") { 0x0a03 } else { 0x0303 };
 
-/// The files that the cache has under this name, for this architecture, in the cache's order.
-pub(crate) fn lookup(cache: &Path, name: &str) -> Vec<PathBuf> {
-    let mut bytes = Vec::new();
-    let is_file = std::fs::metadata(cache).is_ok_and(|metadata| metadata.is_file());
-    if !is_file {
-        return Vec::new();
+/// A cache, read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkerCache(Vec<u8>);
+
+impl LinkerCache {
+    /// The cache in this file; empty where there is none that can be read.
+    pub(crate) fn read(file: &Path) -> Self {
+        let mut bytes = Vec::new();
+        if std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
+            && let Ok(file) = std::fs::File::open(file)
+        {
+            // What was read before an error is read as a cut cache.
+            let _ = file.take(LIMIT).read_to_end(&mut bytes);
+        }
+        LinkerCache(bytes)
     }
-    match std::fs::File::open(cache).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes)) {
-        Ok(_) => parse(&bytes, name).unwrap_or_default(),
-        Err(_) => Vec::new(),
+
+    /// The files that the cache has under this name, for this architecture, in the cache's order.
+    pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
+        parse(&self.0, name).unwrap_or_default()
     }
 }
 
@@ -38,8 +48,11 @@ fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
     for index in 0..count {
         let entry = index.checked_mul(24)?.checked_add(48)?;
         let Some(flags) = number(entry) else { break };
-        let key = text(usize::try_from(number(entry + 4)?).ok()?)?;
-        if flags == OURS && key == name.as_bytes() {
+        let key = table.get(usize::try_from(number(entry + 4)?).ok()?..)?;
+        // Entries for certain processors only (hwcap) are passed over: cuDNN comes for all.
+        let for_all = number(entry.checked_add(16)?)? == 0 && number(entry.checked_add(20)?)? == 0;
+        let is_it = key.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
+        if flags == OURS && for_all && is_it {
             found.push(path(text(usize::try_from(number(entry + 8)?).ok()?)?));
         }
     }

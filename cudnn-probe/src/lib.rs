@@ -23,11 +23,11 @@ mod refusal;
 mod search;
 mod version;
 
-pub use elf::{Identity, identify};
+pub use elf::{Identity, identify, identify_for};
 pub use environment::Environment;
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
 pub use origin::Origin;
 pub use refusal::{Architecture, Refusal};
-pub use search::{DIR_VARIABLE, Search};
+pub use search::{DIR_VARIABLE, LinkerPlaces, Search, VARIABLES};
 pub use version::{Version, VersionError};

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// One library of cuDNN 9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Library {
     /// `libcudnn.so.9`: NVIDIA's shim, or a drop-in for it. It holds no code of cuDNN's.
     Shim,
@@ -29,7 +30,7 @@ pub enum Library {
 
 impl Library {
     /// All of them: the shim, the five sub-libraries with a public API, then those that graph opens.
-    pub const ALL: [Library; 10] = [
+    pub const ALL: &[Library] = &[
         Library::Shim,
         Library::Graph,
         Library::Ops,
@@ -43,8 +44,8 @@ impl Library {
     ];
 
     /// Those that `libcudnn_graph.so.9` opens by bare name, so that the dynamic linker decides which file it gets.
-    pub const OPENED_BY_GRAPH: [Library; 4] =
-        [Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
+    pub const OPENED_BY_GRAPH: &[Library] =
+        &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
 
     /// The file's name, which is its soname: `libcudnn_graph.so.9`.
     #[must_use]

@@ -19,7 +19,7 @@ pub enum Origin {
     VirtualEnvironment(PathBuf),
     /// The active conda environment.
     Conda(PathBuf),
-    /// A wheel in the environment of the `python3` that stands first on PATH.
+    /// A wheel in the environment of the `python3` that stands first on PATH, or in the user's own.
     Python(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,

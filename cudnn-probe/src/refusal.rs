@@ -16,6 +16,18 @@ impl Architecture {
         Architecture(if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64.0 } else { object::elf::EM_X86_64.0 });
 }
 
+impl Architecture {
+    /// The one that Rust calls by this name (`CARGO_CFG_TARGET_ARCH`), if cuDNN comes for it.
+    #[must_use]
+    pub fn from_rust(name: &str) -> Option<Architecture> {
+        match name {
+            "x86_64" => Some(Architecture(object::elf::EM_X86_64.0)),
+            "aarch64" => Some(Architecture(object::elf::EM_AARCH64.0)),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -34,6 +46,16 @@ impl fmt::Display for Architecture {
 pub enum Refusal {
     /// There is no such file.
     Absent,
+    /// A link to a file that is not there.
+    BrokenLink {
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// The file is there under its full name only, as after a copy that lost the links.
+    LinkMissing {
+        /// The file's name: `libcudnn_graph.so.9.10.2`.
+        file: String,
+    },
     /// There is none, but the folder holds a cuDNN of another major version.
     OtherMajor {
         /// The major version that is there.
@@ -120,12 +142,21 @@ pub enum Refusal {
         /// Where that one is.
         loaded: PathBuf,
     },
+    /// It is in use, and another folder is asked for.
+    AnotherIsAskedFor {
+        /// That folder.
+        wanted: PathBuf,
+    },
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Absent => f.write_str("is absent"),
+            Refusal::BrokenLink { target } => write!(f, "is a link to {target:?}, which is not there"),
+            Refusal::LinkMissing { file } => {
+                write!(f, "holds {file}, but no link to it by the name that programs look for, without the numbers")
+            }
             Refusal::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
             Refusal::NotAbsolute => f.write_str("is a relative path, which is never searched"),
             Refusal::Unreadable { error } => write!(f, "cannot be read: {error}"),
@@ -157,6 +188,9 @@ impl fmt::Display for Refusal {
             Refusal::ProcessHasAnother { loaded } => {
                 write!(f, "cannot be loaded beside {loaded:?}, which the process has loaded already")
             }
+            Refusal::AnotherIsAskedFor { wanted } => {
+                write!(f, "cannot be given up for the one that is asked for, in {wanted:?}")
+            }
         }
     }
 }
@@ -170,7 +204,15 @@ impl Refusal {
             Refusal::OtherMajor { .. } | Refusal::WrongMajor { .. } => {
                 "Install cuDNN 9, for example with `pip install nvidia-cudnn-cu12`.".into()
             }
-            Refusal::Unreadable { .. } => "Give the user that runs this program the right to read the file.".into(),
+            Refusal::BrokenLink { .. } => "Install this cuDNN again: the file that the link leads to is gone.".into(),
+            Refusal::LinkMissing { file } => {
+                let link = file.split_inclusive(".so.9").next().unwrap_or(file);
+                format!("Make the links that a package would make, in that folder: `ln -s {file} {link}`, and so on.")
+            }
+            Refusal::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
+                "Give the user that runs this program the right to read it.".into()
+            }
+            Refusal::Unreadable { .. } => "See to it that the file can be read: the system says why it cannot.".into(),
             Refusal::NotAFile { .. } | Refusal::NotElf { .. } => {
                 "Put the real library in its place: this is no shared library.".into()
             }
@@ -184,8 +226,9 @@ impl Refusal {
             Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } => {
                 "Remove this folder's cuDNN and install one release anew: its files are of two.".into()
             }
-            Refusal::ProcessHasAnother { .. } => {
-                "Use one cuDNN in the process: load it through the same folder, or before the other one.".into()
+            Refusal::ProcessHasAnother { .. } | Refusal::AnotherIsAskedFor { .. } => {
+                "Use one cuDNN in the process: ask for the same folder everywhere, before anything else loads one."
+                    .into()
             }
         })
     }

@@ -4,10 +4,29 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::find::Candidate;
-use crate::{Environment, Library, Origin, ld_cache};
+use crate::ld_cache::LinkerCache;
+use crate::{Environment, Library, Origin};
 
 /// The environment variable that names the one folder (or one library file in it) to take cuDNN from.
 pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
+
+/// The roots below which a CUDA toolkit or a cuDNN may be installed, by their variables' names.
+const CUDA_VARIABLES: [&str; 6] = ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
+
+/// Every other environment variable that steers a search, apart from [`DIR_VARIABLE`]: what a build script must watch.
+pub const VARIABLES: [&str; 11] = [
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    CUDA_VARIABLES[0],
+    CUDA_VARIABLES[1],
+    CUDA_VARIABLES[2],
+    CUDA_VARIABLES[3],
+    CUDA_VARIABLES[4],
+    CUDA_VARIABLES[5],
+];
 
 /// Where to look. The order is fixed: see [`Origin`].
 #[derive(Clone, Debug)]
@@ -33,7 +52,7 @@ impl Search {
         self
     }
 
-    /// Adds a folder from which this process has loaded a cuDNN already.
+    /// Adds a folder from which this process has loaded a library of cuDNN's already: looked at first, after a named one.
     #[must_use]
     pub fn loaded(mut self, folder: impl Into<PathBuf>) -> Self {
         self.process.push(folder.into());
@@ -54,24 +73,22 @@ impl Search {
         self
     }
 
+    /// The folder that was given in code or by the variable, if one was.
+    #[must_use]
+    pub fn named(&self) -> Option<Candidate> {
+        let variable = || Some((self.environment.variable(self.variable)?.into(), Origin::Variable(self.variable)));
+        let named = self.explicit.clone().map(|path| (path, Origin::Explicit)).or_else(variable);
+        named.map(|(path, origin)| Candidate { folder: folder_of(path), origin })
+    }
+
     /// The folders, in order. A folder that was named twice comes twice, each time with its origin.
     ///
     /// A path given in code or by the variable stands alone: who names a folder wants that one, and an error where it
-    /// does not serve. A cuDNN that the process holds already stands alone too: it serves or is refused, but a second one
-    /// is never looked for.
+    /// does not serve.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        let named = self
-            .explicit
-            .clone()
-            .map(|path| (path, Origin::Explicit))
-            .or_else(|| {
-                let path = self.environment.variable(self.variable)?;
-                Some((path.into(), Origin::Variable(self.variable)))
-            })
-            .map(|(path, origin)| Candidate { folder: folder_of(path), origin });
+        let named = self.named();
         let stages: &[fn(&Search) -> Vec<Candidate>] = match named {
             Some(_) => &[],
-            None if !self.process.is_empty() => &[Search::in_process],
             None => &[
                 Search::in_process,
                 Search::beside_program,
@@ -90,6 +107,10 @@ impl Search {
     }
 
     fn beside_program(&self) -> Vec<Candidate> {
+        // A user may put a link to a privileged program into a folder of his own.
+        if self.environment.is_privileged() {
+            return Vec::new();
+        }
         let program = self.environment.program_folder().map(|folder| {
             let above = folder.parent().unwrap_or(folder);
             [folder.to_owned(), folder.join("lib"), above.join("lib")]
@@ -113,7 +134,17 @@ impl Search {
             found.push(Candidate { folder: root.join("lib"), origin });
         }
         if let Some(root) = self.python_on_path() {
-            wheels(&root, &Origin::Python(root.clone()), &mut found);
+            let mut roots = vec![root];
+            if self.absolute("VIRTUAL_ENV").is_none() {
+                // Where pip puts things without --prefix: for the user, and, on Debian, for a Python in /usr.
+                roots.extend(self.absolute("HOME").map(|home| home.join(".local")));
+                if roots.first() == Some(&self.environment.system("/usr")) {
+                    roots.push(self.environment.system("/usr/local"));
+                }
+            }
+            for root in roots {
+                wheels(&root, &Origin::Python(root.clone()), &mut found);
+            }
         }
         found
     }
@@ -130,27 +161,24 @@ impl Search {
     /// What the dynamic linker would search for a bare name: LD_LIBRARY_PATH, its cache, its own folders.
     fn linker(&self) -> Vec<Candidate> {
         let mut found = Vec::new();
-        if let Some(path) = self.environment.variable("LD_LIBRARY_PATH") {
-            // The linker splits at colons and semicolons; an empty part is the working directory, never searched here.
-            for folder in split(&path).filter(|folder| folder.is_absolute()) {
-                found.push(Candidate { folder, origin: Origin::LibraryPath });
+        let places = LinkerPlaces::new(&self.environment);
+        for folder in &places.library_path {
+            found.push(Candidate { folder: folder.clone(), origin: Origin::LibraryPath });
+        }
+        for file in places.cached(Library::Graph.file_name()) {
+            if let Some(folder) = file.parent() {
+                found.push(Candidate { folder: folder.to_owned(), origin: Origin::LinkerCache });
             }
         }
-        let cache = self.environment.system("/etc/ld.so.cache");
-        for file in ld_cache::lookup(&cache, Library::Graph.file_name()) {
-            if let Some(folder) = file.parent().and_then(Path::to_str) {
-                found.push(Candidate { folder: self.environment.system(folder), origin: Origin::LinkerCache });
-            }
-        }
-        for folder in LINKER_FOLDERS {
-            found.push(Candidate { folder: self.environment.system(folder), origin: Origin::LinkerDefault });
+        for folder in &places.defaults {
+            found.push(Candidate { folder: folder.clone(), origin: Origin::LinkerDefault });
         }
         found
     }
 
     fn cuda_variables(&self) -> Vec<Candidate> {
         let mut found = Vec::new();
-        for name in ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"] {
+        for name in CUDA_VARIABLES {
             if let Some(root) = self.absolute(name) {
                 for folder in ["lib64", "lib", TARGET_FOLDER] {
                     found.push(Candidate { folder: root.join(folder), origin: Origin::CudaVariable(name) });
@@ -180,6 +208,59 @@ const LINKER_FOLDERS: [&str; 5] = if cfg!(target_arch = "aarch64") {
 } else {
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"]
 };
+
+/// Where the dynamic linker looks for a bare name, apart from the folders that the library asking for it names itself.
+#[derive(Clone, Debug)]
+pub struct LinkerPlaces {
+    environment: Environment,
+    library_path: Vec<PathBuf>,
+    cache: LinkerCache,
+    defaults: Vec<PathBuf>,
+}
+
+impl LinkerPlaces {
+    /// Reads them.
+    #[must_use]
+    pub fn new(environment: &Environment) -> Self {
+        let path = environment.variable("LD_LIBRARY_PATH").unwrap_or_default();
+        let mut defaults: Vec<PathBuf> = LINKER_FOLDERS.iter().map(|folder| environment.system(folder)).collect();
+        // On most systems /lib is a link to /usr/lib.
+        let mut seen = Vec::new();
+        defaults.retain(|folder| match std::fs::canonicalize(folder) {
+            Ok(real) if seen.contains(&real) => false,
+            Ok(real) => {
+                seen.push(real);
+                true
+            }
+            Err(_) => true,
+        });
+        LinkerPlaces {
+            environment: environment.clone(),
+            // The linker splits it at colons and semicolons; an empty part is the working directory, which is never
+            // searched here, nor is a relative one.
+            library_path: split(&path).filter(|folder| folder.is_absolute()).collect(),
+            cache: LinkerCache::read(&environment.system("/etc/ld.so.cache")),
+            defaults,
+        }
+    }
+
+    /// The file of this name that it comes upon on LD_LIBRARY_PATH: before the asking library's own folders.
+    #[must_use]
+    pub fn before(&self, name: &str) -> Option<PathBuf> {
+        self.library_path.iter().map(|folder| folder.join(name)).find(|file| file.exists())
+    }
+
+    /// The file of this name that it comes upon in its cache and its own folders: after the asking library's.
+    #[must_use]
+    pub fn after(&self, name: &str) -> Option<PathBuf> {
+        let defaults = self.defaults.iter().map(|folder| folder.join(name));
+        self.cached(name).chain(defaults).find(|file| file.exists())
+    }
+
+    fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        self.cache.files(name).into_iter().map(|file| self.environment.system_path(&file))
+    }
+}
 
 /// A path that names a file stands for the file's folder.
 fn folder_of(path: PathBuf) -> PathBuf {

@@ -4,10 +4,20 @@ use std::path::PathBuf;
 
 use crate::vars;
 
-pub(crate) fn run() -> Result<(), String> {
+/// Gives the release that the headers are of, where they say.
+pub(crate) fn run() -> Result<Option<String>, String> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
+    for variable in vars::OF_LIBCLANG {
+        vars::read(variable);
+    }
     let include = include_dir()?;
-    println!("cargo::rerun-if-changed={}", include.display());
+    let headers = std::fs::read_dir(&include).map_err(|error| format!("cannot read {}: {error}", include.display()))?;
+    for header in headers.flatten().filter(|header| header.file_name().to_string_lossy().starts_with("cudnn")) {
+        // Not the folder: that would be watched with everything below it, and may be /usr/include.
+        println!("cargo::rerun-if-changed={}", header.path().display());
+    }
+    println!("cargo::metadata=include={}", include.display());
+    let version = cudnn_bindgen::version(&include);
     let source = cudnn_bindgen::Source {
         description: format!("the headers in {}", include.display()),
         command: "the feature buildtime-bindgen".into(),
@@ -17,7 +27,7 @@ pub(crate) fn run() -> Result<(), String> {
         let path = out.join(file.name);
         std::fs::write(&path, file.text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    Ok(())
+    Ok(version)
 }
 
 fn include_dir() -> Result<PathBuf, String> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Candidate, Environment, Library, Refusal, Search, Version, identify};
+use cudnn_probe::{Architecture, Candidate, Environment, Library, Refusal, Search, VARIABLES, Version, identify_for};
 
 use crate::vars;
 
@@ -26,7 +26,9 @@ pub(crate) fn run() -> Result<(), String> {
     if os != "linux" {
         return Err(format!("cudnn-sys links cuDNN on Linux only, not on {os}; cudnn-loader loads it at run time"));
     }
-    let folder = find(&wanted)?;
+    let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let architecture = Architecture::from_rust(&arch).ok_or_else(|| format!("cuDNN does not come for {arch}"))?;
+    let folder = find(&wanted, architecture)?;
     println!("cargo::rustc-link-search=native={}", folder.display());
     for library in &wanted {
         // By its whole name: wheels have no link without the version at its end.
@@ -34,24 +36,29 @@ pub(crate) fn run() -> Result<(), String> {
         println!("cargo::rerun-if-changed={}", folder.join(library.file_name()).display());
     }
     println!("cargo::metadata=lib_dir={}", folder.display());
-    if let Some(version) = version(&folder) {
+    if let Some(version) = version(&folder, architecture) {
         println!("cargo::metadata=lib_version={version}");
+    }
+    // buildtime-bindgen says itself which headers it took.
+    #[cfg(not(feature = "buildtime-bindgen"))]
+    for include in [folder.join("../include"), "/usr/include".into()] {
+        if include.join("cudnn_graph.h").is_file() {
+            println!("cargo::metadata=include={}", include.display());
+            break;
+        }
     }
     Ok(())
 }
 
 /// The first folder that has them all.
-fn find(wanted: &[Library]) -> Result<PathBuf, String> {
-    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_PATH", "CUDA_HOME", "CUDA_PATH"] {
+fn find(wanted: &[Library], architecture: Architecture) -> Result<PathBuf, String> {
+    for variable in VARIABLES.into_iter().chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
-    let search = match vars::read(vars::LIB_DIR) {
-        Some(folder) => Search::new(Environment::current()).explicit(folder),
-        None => Search::new(Environment::current()),
-    };
+    let search = Search::new(Environment::current().without_executable()).variable(vars::LIB_DIR);
     let mut story = String::new();
     for Candidate { folder, origin } in search.candidates() {
-        match wanted.iter().try_for_each(|library| serves(&folder, *library)) {
+        match wanted.iter().try_for_each(|library| serves(&folder, *library, architecture)) {
             Ok(()) => return Ok(folder),
             Err((library, refusal)) => {
                 story.push_str(&format!("\n  {:?} ({origin}): {library} {refusal}", folder));
@@ -67,21 +74,16 @@ fn find(wanted: &[Library]) -> Result<PathBuf, String> {
     ))
 }
 
-fn serves(folder: &Path, library: Library) -> Result<(), (Library, Refusal)> {
+fn serves(folder: &Path, library: Library, architecture: Architecture) -> Result<(), (Library, Refusal)> {
     if !folder.is_absolute() {
         return Err((library, Refusal::NotAbsolute));
     }
     let file = folder.join(library.file_name());
-    let cross = std::env::var("HOST").ok() != std::env::var("TARGET").ok();
-    if cross && file.is_file() {
-        // The linker holds the file against the target; here it can only be held against this machine.
-        return Ok(());
-    }
-    identify(&file, library).map(drop).map_err(|refusal| (library, refusal))
+    identify_for(&file, library, architecture).map(drop).map_err(|refusal| (library, refusal))
 }
 
-fn version(folder: &Path) -> Option<Version> {
+fn version(folder: &Path, architecture: Architecture) -> Option<Version> {
     [Library::Graph, Library::Ops, Library::Adv]
         .into_iter()
-        .find_map(|library| identify(&folder.join(library.file_name()), library).ok()?.version)
+        .find_map(|library| identify_for(&folder.join(library.file_name()), library, architecture).ok()?.version)
 }

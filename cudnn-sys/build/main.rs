@@ -12,13 +12,17 @@ const BINDINGS_VERSION: &str = "9.28.0";
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
-    println!("cargo::metadata=version={BINDINGS_VERSION}");
     #[cfg(feature = "_link")]
     if vars::read(vars::DOCS_RS).is_none() {
         report(link::run());
     }
+    #[cfg(not(feature = "buildtime-bindgen"))]
+    println!("cargo::metadata=version={BINDINGS_VERSION}");
     #[cfg(feature = "buildtime-bindgen")]
-    report(bindings::run());
+    match bindings::run() {
+        Ok(version) => println!("cargo::metadata=version={}", version.as_deref().unwrap_or(BINDINGS_VERSION)),
+        Err(message) => report(Err(message)),
+    }
 }
 
 /// Ends the build with the whole message, line by line as cargo shows it.

@@ -12,6 +12,11 @@ pub(crate) const LIB_DIR: &str = "CUDNN_SYS_LIB_DIR";
 #[allow(dead_code, reason = "read when bindings are generated")]
 pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
 
+/// What bindgen and libclang read, for the feature `buildtime-bindgen`: where libclang is, and what to give it beside
+/// the folders of headers.
+#[allow(dead_code, reason = "read when bindings are generated")]
+pub(crate) const OF_LIBCLANG: [&str; 2] = ["LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"];
+
 /// Set by docs.rs, where nothing can be linked and nothing needs to be.
 #[allow(dead_code, reason = "read when something is linked")]
 pub(crate) const DOCS_RS: &str = "DOCS_RS";

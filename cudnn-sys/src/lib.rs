@@ -11,10 +11,18 @@
 //! | `link-cudnn` | `libcudnn.so.9`, NVIDIA's shim or a drop-in for it | all functions |
 //! | `buildtime-bindgen` | nothing | bindings made from your own headers; needs libclang |
 //!
-//! The environment variables that steer the build are listed in `build/vars.rs`, which is their one home:
-//! `CUDNN_SYS_LIB_DIR` names the folder to link from, `CUDNN_SYS_INCLUDE_DIR` the headers for `buildtime-bindgen`.
-//! A crate that depends on this one finds `DEP_CUDNN9_VERSION` (of the bindings), and when something is linked
-//! `DEP_CUDNN9_LIB_DIR` and `DEP_CUDNN9_LIB_VERSION`, in its build script's environment.
+//! A program that names several of them needs each (with `--as-needed`, the usual default of Linux toolchains, each of
+//! which it calls a function).
+//!
+//! | environment variable, at build time | says |
+//! | --- | --- |
+//! | `CUDNN_SYS_LIB_DIR` | the folder to link from; without it, the search of `cudnn-probe` decides, as at run time |
+//! | `CUDNN_SYS_INCLUDE_DIR` | the folder of the headers, for `buildtime-bindgen`; without it, `../include` beside that of the libraries, `/usr/include`, `/usr/local/cuda/include` |
+//! | `LIBCLANG_PATH` | the folder that holds `libclang.so`, for `buildtime-bindgen` |
+//!
+//! A crate that depends on this one finds, in its build script's environment, `DEP_CUDNN9_VERSION` (of the bindings);
+//! when something is linked, `DEP_CUDNN9_LIB_DIR` and `DEP_CUDNN9_LIB_VERSION`; and where headers were found with it,
+//! `DEP_CUDNN9_INCLUDE`.
 //!
 //! # Safety
 //! Every function here is C's: each pointer must be valid for what the function does with it, for as long as cuDNN's

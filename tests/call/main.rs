@@ -12,8 +12,11 @@
 //! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
 //! open:FILE      opens a library by its path, as a framework may
 //! maps           prints each of cuDNN's files that the process has mapped
+//! plan:FILE      plans a convolution for the device described in the file: see `plan`
 //! race           many threads, each making every first call: see `threads`
-//! constructor:FILE, fork     see `threads`
+//! constructor:FILE, fork, cancel     see `threads`
+//! remove:FILE, copy:FROM,TO
+//!                changes a file, as an update does under a running program
 //! ```
 //!
 //! Functions are called with zeros for arguments: name only those that will not be reached, or that bear it.
@@ -25,6 +28,7 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod plan;
 mod threads;
 
 use std::collections::BTreeSet;
@@ -116,9 +120,16 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("load", wishes) => load(wishes),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),
+        ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
         ("race", _) => threads::race(),
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
+        ("cancel", _) => threads::cancel(),
+        ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
+        ("copy", files) => {
+            let (from, to) = files.split_once(',').expect("two files");
+            std::fs::copy(from, to).map(drop).expect("the file can be copied");
+        }
         (word, _) => {
             if let Some(name) = word.strip_prefix('@') {
                 match function(name).resolve() {

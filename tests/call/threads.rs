@@ -59,7 +59,7 @@ pub(crate) fn race() {
 fn missing_libraries() -> Vec<SubLibrary> {
     let folder = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the folder is given");
     let folder = std::path::Path::new(&folder);
-    SubLibrary::ALL.into_iter().filter(|library| !folder.join(library.file_name()).exists()).collect()
+    SubLibrary::ALL.iter().copied().filter(|library| !folder.join(library.file_name()).exists()).collect()
 }
 
 static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
@@ -90,6 +90,30 @@ pub(crate) fn constructor(file: &str) {
         }
         println!("in the other thread: {}", super::call(Function::CudnnGetVersion, None));
     });
+}
+
+static CALLED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+unsafe extern "C" {
+    fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
+}
+
+/// Makes a first call in a thread that is being cancelled.
+pub(crate) fn cancel() {
+    extern "C" fn thread(_: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the thread cancels itself: from now on, any call that may block would end it.
+        unsafe { pthread_cancel(libc::pthread_self()) };
+        // SAFETY: the function takes nothing.
+        CALLED.store(unsafe { cudnn_loader::cudnnGetVersion() }, Ordering::Release);
+        std::ptr::null_mut()
+    }
+    let mut handle = std::mem::MaybeUninit::uninit();
+    // SAFETY: the thread's function is of the type that is asked for, and uses nothing of this frame.
+    let made = unsafe { libc::pthread_create(handle.as_mut_ptr(), std::ptr::null(), thread, std::ptr::null_mut()) };
+    assert_eq!(made, 0);
+    // SAFETY: the thread was made just now.
+    unsafe { libc::pthread_join(handle.assume_init(), std::ptr::null_mut()) };
+    println!("in the cancelled thread: {}", CALLED.load(Ordering::Acquire));
 }
 
 /// Forks while another thread is in the middle of a first call, and makes one in the child.

@@ -68,6 +68,13 @@ impl Child {
         self
     }
 
+    /// Has it start in this folder.
+    #[must_use]
+    pub fn within(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// Takes the rights of root from it, where this process has them.
     #[must_use]
     pub fn without_privileges(mut self) -> Self {

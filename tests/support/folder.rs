@@ -47,7 +47,7 @@ impl Folder {
 
     fn filled(lib_dir: &Path, put: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Self {
         let folder = Folder::new();
-        for library in Library::ALL {
+        for library in Library::ALL.iter().copied() {
             let file = lib_dir.join(library.file_name());
             if file.exists() {
                 put(&file, &folder.file(library)).unwrap();
@@ -60,6 +60,12 @@ impl Folder {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Its name, without the folders above it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// The path of a library in it.

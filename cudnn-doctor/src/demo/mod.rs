@@ -174,7 +174,7 @@ fn timed<T>(name: &str, call: impl FnOnce() -> T) -> T {
 
 /// Prints the libraries that have been loaded since the last time.
 fn show_opened(shown: &mut Vec<SubLibrary>) {
-    for library in SubLibrary::ALL {
+    for library in SubLibrary::ALL.iter().copied() {
         if let Some(opened) = library.opened()
             && !shown.contains(&library)
         {

@@ -1,0 +1,145 @@
+//! The one installation that this process uses: found or adopted at the first use, and kept.
+//!
+//! It knows nothing of functions, and of sub-libraries only whether the process holds one already.
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cudnn_probe::{Candidate, Considered, Environment, Installation, Library, Origin, Refusal, Search, Version, find};
+
+use crate::elected::Elected;
+use crate::error::{Failure, LoadError, LoadErrorKind};
+use crate::linker::{self, Handle, Held};
+use crate::options::Options;
+use crate::{Function, SubLibrary};
+
+/// The installation that this process uses, and what was passed over on the way to it.
+pub(crate) struct Pinned {
+    pub(crate) installation: Installation,
+    considered: Arc<Vec<Considered>>,
+}
+
+pub(crate) type Outcome<T> = Result<T, Arc<Failure>>;
+
+static PINNED: Elected<Outcome<Pinned>> = Elected::new();
+
+/// The installation that this process uses, once its first use has decided on one. Loads nothing.
+#[must_use]
+pub fn installation() -> Option<&'static Installation> {
+    Some(&pinned()?.installation)
+}
+
+pub(crate) fn pinned() -> Option<&'static Pinned> {
+    PINNED.get()?.as_ref().ok()
+}
+
+/// A failure with all that is known of where it happened.
+pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
+    Arc::new(Failure {
+        kind,
+        installation: pinned().map(|pinned| pinned.installation.clone()),
+        considered: pinned().map(|pinned| pinned.considered.clone()).unwrap_or_default(),
+    })
+}
+
+/// Lets the next use search again: where nothing was found, or where what was found turned out to be of no use.
+pub(crate) fn unpin(also_what_was_found: bool) {
+    if let Some(outcome) = PINNED.get()
+        && (also_what_was_found || outcome.is_err())
+    {
+        PINNED.forget(outcome);
+    }
+}
+
+/// Finds and pins an installation that meets the options, or holds the pinned one against them.
+pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError> {
+    let outcome = PINNED.get_or_make(|| search(options));
+    let failed = |failure: &Arc<Failure>| LoadError::new(SubLibrary::Graph, failure.clone());
+    let pinned = outcome.as_ref().map_err(failed)?;
+    options
+        .accept(&pinned.installation)
+        .map_err(|refusal| failed(&failure(LoadErrorKind::AlreadyPinned { refusal })))?;
+    Ok(&pinned.installation)
+}
+
+fn search(options: &Options) -> Outcome<Pinned> {
+    let mut search = Search::new(Environment::current().privileged(linker::is_privileged()));
+    if let Some(path) = &options.path {
+        search = search.explicit(path);
+    }
+    if let Some(held) = linker::held(Library::Graph.file_name()) {
+        return adopt(&held, &search, options);
+    }
+    // NVIDIA's shim, not used yet: it would take the libraries beside it.
+    if let Some(folder) = linker::held(Library::Shim.file_name()).and_then(|held| Some(held.path.parent()?.to_owned()))
+    {
+        search = search.loaded(folder);
+    }
+    let found = find(&search, &options.requirements);
+    let considered = Arc::new(found.considered);
+    match found.installation {
+        Some(installation) => Ok(Pinned { installation, considered }),
+        None => Err(none(considered)),
+    }
+}
+
+/// Takes the cuDNN whose graph library somebody else has loaded into this process, or refuses it: a second one is
+/// never loaded. What it is is read from memory, since its files may have been replaced in the meantime.
+fn adopt(held: &Held, search: &Search, options: &Options) -> Outcome<Pinned> {
+    let folder = folder_of(&held.path);
+    let refuse = |folder: &Path, origin: Origin, refusal| {
+        let candidate = Candidate { folder: folder.to_owned(), origin };
+        Err(none(Arc::new(vec![Considered { candidate, refusal }])))
+    };
+    if let Some(named) = search.named()
+        && !same_folder(&named.folder, &folder)
+    {
+        return refuse(&named.folder, named.origin, Refusal::ProcessHasAnother { loaded: folder });
+    }
+    let Some(version) = version(&held.handle, Library::Graph) else {
+        let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();
+        return refuse(&folder, Origin::Process, Refusal::Malformed { what });
+    };
+    let installation = Installation::known(folder.clone(), Origin::Process, version, cuda_major(&held.handle));
+    match options.requirements.accept(&installation) {
+        Ok(()) => Ok(Pinned { installation, considered: Arc::default() }),
+        Err(refusal) => refuse(&folder, Origin::Process, refusal),
+    }
+}
+
+fn none(considered: Arc<Vec<Considered>>) -> Arc<Failure> {
+    Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, considered })
+}
+
+/// The folder of a loaded file, without links where they can be followed.
+pub(crate) fn folder_of(file: &Path) -> PathBuf {
+    let folder = file.parent().unwrap_or(file);
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+pub(crate) fn same_folder(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// The version that a loaded library states; none of those that state none.
+pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
+    let name = std::ffi::CString::new(library.version_symbol()?).ok()?;
+    let address = linker::symbol(handle, &name)?;
+    // SAFETY: the symbol is four bytes of read-only data in every cuDNN 9, and the library stays loaded.
+    let [patch, minor, major, _] = unsafe { address.cast::<[u8; 4]>().read_unaligned() }.map(u32::from);
+    Some(Version::new(major, minor, patch))
+}
+
+/// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does.
+pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
+    let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
+    // SAFETY: the address is that of cuDNN's function of this name.
+    let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(address) };
+    // SAFETY: it takes nothing, and returns a constant.
+    let version = unsafe { function() };
+    u32::try_from(version / 1000).ok().filter(|major| *major != 0)
+}
