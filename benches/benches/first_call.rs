@@ -1,5 +1,10 @@
 //! The first call of `cudnnGetVersion`, each in a new process, all ways in turn.
-#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that cannot run says so by panicking"
+)]
 
 use std::process::Command;
 

@@ -32,19 +32,24 @@ fn main() {
         assert_eq!(version, 92800);
         println!("{}", took.as_nanos());
     };
-    // SAFETY (of each call): the function takes nothing.
+    // SAFETY: the function takes nothing.
+    let through_loader = || unsafe { cudnn_loader::cudnnGetVersion() };
+    // SAFETY: as above.
+    let through_cudarc = || unsafe { cudarc::cudnn::sys::cudnnGetVersion() };
     match words.as_slice() {
-        ["loader"] => measure(&|| unsafe { cudnn_loader::cudnnGetVersion() }),
+        ["loader"] => measure(&through_loader),
         ["loader-in-cpp"] => {
             // SAFETY: the C++ library is meant to be loaded.
             std::mem::forget(unsafe { Library::new("libstdc++.so.6") }.expect("there is a C++ library"));
-            measure(&|| unsafe { cudnn_loader::cudnnGetVersion() });
+            measure(&through_loader);
         }
-        ["cudarc"] => measure(&|| unsafe { cudarc::cudnn::sys::cudnnGetVersion() }),
+        ["cudarc"] => measure(&through_cudarc),
         ["shim", folder] => {
             let version = open(folder);
+            // SAFETY: as above.
             measure(&|| unsafe { version() });
         }
+        // SAFETY: as above.
         ["open-shim", folder] => measure(&|| unsafe { open(folder)() }),
         _ => panic!("{words:?}: no such way"),
     }

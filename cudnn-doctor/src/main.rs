@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod demo;
+mod output;
 
 /// Says what cuDNN is installed and uses it.
 #[derive(Parser)]

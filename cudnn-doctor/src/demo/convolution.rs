@@ -10,10 +10,11 @@ use cudnn_loader::{
 use cudnn_probe::Library;
 use half::f16;
 
-use super::Failure;
 use super::descriptor::{Descriptor, Error, check};
-use super::gpu::Gpu;
+use super::gpu::{Gpu, refused};
 use super::reference::{self, Shape};
+use super::{Failure, Shown};
+use crate::output::say;
 
 const SHAPE: Shape = Shape { n: 32, c: 64, k: 64, h: 56, w: 56 };
 /// How far the result may be from the reference, as a part of the reference's size. Rounding the result to half
@@ -22,25 +23,28 @@ const TOLERANCE: f64 = 1e-3;
 /// How often the convolution is run for its time.
 const RUNS: u32 = 100;
 
-pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {
-    let (major, minor) = gpu.context.compute_capability()?;
+pub(crate) fn run(gpu: &Gpu, shown: &mut Shown) -> Result<(), Failure> {
+    let (major, minor) = gpu.context.compute_capability().map_err(refused)?;
     let Shape { n, c, k, h, w } = SHAPE;
-    println!(
+    say!(
         "\nOn {} (compute capability {major}.{minor}): {n}x{c}x{h}x{w}, {k} filters of 3x3, half precision with \
          float accumulation:",
-        gpu.context.name()?
+        gpu.context.name().map_err(refused)?
     );
     let handle = Handle::new()?;
-    let plan = Plan::new(&handle)?;
+    let plan = Plan::new(&handle);
+    // Also when it failed: what cuDNN opened, or did not, says why.
+    shown.opened();
+    let plan = plan?;
     let input = noise(n * h * w * c, 1);
     let filter = noise(k * 9 * c, 2);
     let bits = |values: &[f16]| values.iter().map(|value| value.to_bits()).collect::<Vec<u16>>();
     let stream = &gpu.stream;
-    let input_there = stream.clone_htod(&bits(&input))?;
-    let filter_there = stream.clone_htod(&bits(&filter))?;
+    let input_there = stream.clone_htod(&bits(&input)).map_err(refused)?;
+    let filter_there = stream.clone_htod(&bits(&filter)).map_err(refused)?;
     // Not zeros but NaN, so that an element that nobody writes shows.
-    let mut output_there = stream.clone_htod(&vec![f16::NAN.to_bits(); n * h * w * k])?;
-    let mut workspace = stream.alloc_zeros::<u8>(plan.workspace.max(1))?;
+    let mut output_there = stream.clone_htod(&vec![f16::NAN.to_bits(); n * h * w * k]).map_err(refused)?;
+    let mut workspace = stream.alloc_zeros::<u8>(plan.workspace.max(1)).map_err(refused)?;
     {
         let (x, _x) = input_there.device_ptr(stream);
         let (f, _f) = filter_there.device_ptr(stream);
@@ -59,21 +63,21 @@ pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {
         };
         let start = Instant::now();
         execute()?;
-        stream.synchronize()?;
-        println!("  first convolution: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
+        stream.synchronize().map_err(refused)?;
+        say!("  first convolution: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
         let start = Instant::now();
         for _ in 0..RUNS {
             execute()?;
         }
-        stream.synchronize()?;
+        stream.synchronize().map_err(refused)?;
         let each = start.elapsed().as_secs_f64() / f64::from(RUNS);
         let operations = 2.0 * (n * h * w * k * 9 * c) as f64;
-        println!("  each of {RUNS} more:   {:.4} ms, {:.1} TFLOP/s", each * 1e3, operations / each / 1e12);
+        say!("  each of {RUNS} more:   {:.4} ms, {:.1} TFLOP/s", each * 1e3, operations / each / 1e12);
     }
-    let output = stream.clone_dtoh(&output_there)?;
+    let output = stream.clone_dtoh(&output_there).map_err(refused)?;
     let start = Instant::now();
     let expected = reference::convolve(SHAPE, &input, &filter);
-    println!("  on the CPU:         {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+    say!("  on the CPU:         {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
     let (mut difference, mut size) = (0f64, 0f64);
     for (bits, expected) in output.iter().zip(&expected) {
         let expected = f64::from(*expected);
@@ -81,10 +85,10 @@ pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {
         size += expected.powi(2);
     }
     let error = (difference / size).sqrt();
-    println!("  error against it:   {error:.2e} of the result's size");
+    say!("  error against it:   {error:.2e} of the result's size");
     // Not `error > TOLERANCE`: NaN is wrong too.
     if error <= TOLERANCE {
-        println!("Right.");
+        say!("Right.");
         return Ok(());
     }
     Err(format!("The result is wrong: its error is {error:.2e}, and {TOLERANCE:.0e} is allowed. Try another release.")
@@ -113,7 +117,7 @@ impl Handle {
         let start = Instant::now();
         // SAFETY: cuDNN writes a new handle to where it is told.
         check(unsafe { cudnn::cudnnCreate(&mut handle) }, || "cudnnCreate".into())?;
-        println!("  handle:             {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
+        say!("  handle:             {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
         Ok(Handle(handle))
     }
 }
@@ -152,7 +156,7 @@ impl Plan {
             for (index, configuration) in configurations.iter().enumerate() {
                 match plan(handle, configuration) {
                     Ok(plan) => {
-                        println!(
+                        say!(
                             "  plan:               {:.2} ms, number {} of {} {source}, workspace {} bytes",
                             start.elapsed().as_secs_f64() * 1e3,
                             index + 1,

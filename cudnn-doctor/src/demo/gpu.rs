@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaStream};
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
 use super::Failure;
 
@@ -20,15 +21,23 @@ impl Gpu {
         }
         match CudaContext::device_count() {
             Ok(0) => return Ok(Err("the driver sees no device".into())),
-            Err(error) => return Ok(Err(format!("the driver says {error:?}"))),
+            Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => return Ok(Err("the driver sees no device".into())),
+            Err(error) => return Err(refused(error)),
             Ok(_) => {}
         }
-        let context = CudaContext::new(0).map_err(|error| {
-            format!("The first GPU cannot be used: {error:?}. See whether `nvidia-smi` shows it, and as free.")
-        })?;
+        let context = CudaContext::new(0).map_err(refused)?;
         let stream = context.default_stream();
         Ok(Ok(Gpu { context, stream }))
     }
+}
+
+/// A failure of the driver's, with what may help.
+pub(crate) fn refused(error: DriverError) -> Failure {
+    format!(
+        "The GPU cannot be used: {error:?}. See whether `nvidia-smi` works and shows it as free; if it does not, the \
+         driver is to be installed again, or the machine started again after its update."
+    )
+    .into()
 }
 
 /// Is the driver's library here?

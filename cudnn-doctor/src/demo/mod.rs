@@ -1,10 +1,13 @@
 //! `demo`: the whole way once, from nothing to a convolution, each step shown with what it cost.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cudnn_loader::{self as cudnn, Function, Options, SubLibrary, cudnnStatus_t};
-use cudnn_probe::{Environment, Installation, Requirements, Search, examine};
+use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
+use cudnn_probe::{Considered, Environment, Installation, Refusal, Requirements, Search, examine};
+
+use crate::output::say;
 
 mod convolution;
 mod descriptor;
@@ -27,14 +30,15 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = choose(arguments)?;
-    let installation = options.load()?;
-    println!("\nFirst calls, each loading what it needs:");
-    first_calls()?;
-    println!("\ncuDNN {} in {:?}", installation.version, installation.folder);
+    say!("\nFirst calls, each loading what it needs:");
+    let mut shown = Shown::default();
+    let installation = first_calls(&options, &mut shown)?;
+    say!("\ncuDNN {} in {:?}", installation.version, installation.folder);
     match gpu::Gpu::first()? {
-        Ok(gpu) => convolution::run(&gpu),
+        Ok(gpu) => convolution::run(&gpu, &mut shown),
         Err(none) => {
-            println!("\nNo GPU to compute on ({none}), so the demo ends here: everything up to this point works.");
+            let but = if shown.wanted_a_driver { ", but for what needs the driver" } else { "" };
+            say!("\nNo GPU to compute on ({none}), so the demo ends here: everything up to this point works{but}.");
             Ok(())
         }
     }
@@ -42,63 +46,75 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Shows what is installed, and decides: the loader's own choice, or a release fetched for want of one.
 fn choose(arguments: &Arguments) -> Result<Options, Failure> {
-    let found = installed();
+    let search = Search::new(Environment::current());
+    let (found, refused) = installed(&search);
     for (index, installation) in found.iter().enumerate() {
         let mark = if index == 0 { "->" } else { "  " };
         let cuda = installation.cuda_major.or_else(|| installation.cuda_major_of_code());
         let cuda = cuda.map_or("CUDA unknown".into(), |major| format!("CUDA {major}"));
-        println!(
-            "{mark} cuDNN {} ({cuda}) in {:?}: {}",
-            installation.version, installation.folder, installation.origin
-        );
+        say!("{mark} cuDNN {} ({cuda}) in {:?}: {}", installation.version, installation.folder, installation.origin);
+    }
+    for Considered { candidate, refusal } in &refused {
+        say!("!! {:?} ({}) {refusal}", candidate.folder, candidate.origin);
+        if let Some(cure) = refusal.cure() {
+            say!("   {cure}");
+        }
     }
     match found.first() {
         Some(first) => {
-            println!("Taking the marked one: {} comes first in the search.", first.origin);
+            say!("Taking the marked one: {} comes first in the search.", first.origin);
             Ok(Options::new())
         }
-        None if std::env::var_os(cudnn_probe::DIR_VARIABLE).is_some_and(|value| !value.is_empty()) => {
-            // Who named a folder wants that one: the loader says what is wrong with it.
-            Ok(Options::new())
-        }
+        // Who named a folder wants that one: the loader says what is wrong with it.
+        None if search.named().is_some() => Ok(Options::new()),
         None => {
-            println!("No cuDNN is installed here.");
+            say!(
+                "{}",
+                if refused.is_empty() { "No cuDNN is installed here." } else { "No other cuDNN is installed here." }
+            );
             fetch(arguments).map(|folder| Options::new().path(folder))
         }
     }
 }
 
-/// Every usable installation that the search comes upon, each once, the one that would be used first.
-fn installed() -> Vec<Installation> {
-    let mut found: Vec<Installation> = Vec::new();
-    for candidate in Search::new(Environment::current()).candidates() {
-        if let Ok(installation) = examine(&candidate, &Requirements::default())
-            && found.iter().all(|other| other.folder != installation.folder)
-        {
-            found.push(installation);
+/// Every usable installation that the search comes upon, each once, the one that would be used first; and every folder
+/// that holds something and cannot be used.
+fn installed(search: &Search) -> (Vec<Installation>, Vec<Considered>) {
+    let (mut found, mut refused) = (Vec::<Installation>::new(), Vec::<Considered>::new());
+    for candidate in search.candidates() {
+        match examine(&candidate, &Requirements::default()) {
+            Ok(installation) if found.iter().all(|other| other.folder != installation.folder) => {
+                found.push(installation)
+            }
+            Ok(_) | Err(Refusal::Absent) => {}
+            Err(refusal) if refused.iter().all(|other| other.candidate.folder != candidate.folder) => {
+                refused.push(Considered { candidate, refusal });
+            }
+            Err(_) => {}
         }
     }
-    found
+    (found, refused)
 }
 
 fn fetch(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let release = cudnn_fetch::release(FETCHED)?;
     let network = if arguments.offline { cudnn_fetch::Network::Forbidden } else { cudnn_fetch::Network::Allowed };
-    println!("Taking {} {} ({} MB to fetch, once).", release.package, release.version, release.megabytes);
+    say!("Taking {} {} ({} MB to fetch, once).", release.package, release.version, release.megabytes);
     let unpacked = cudnn_fetch::fetch(release, network)?;
     Ok(release.lib_dir(&unpacked))
 }
 
 /// Makes one first call into each sub-library.
-fn first_calls() -> Result<(), Failure> {
-    let mut shown = Vec::new();
-    show_opened(&mut shown);
+fn first_calls(options: &Options, shown: &mut Shown) -> Result<&'static Installation, Failure> {
+    let start = Instant::now();
+    let installation = options.load()?;
     // SAFETY: the three functions take nothing.
-    let (version, cudart, device) = timed("cudnnGetVersion", || unsafe {
-        (cudnn::cudnnGetVersion(), cudnn::cudnnGetCudartVersion(), cudnn::cudnnGetMaxDeviceVersion())
-    });
-    println!("     version {version}, CUDA runtime {cudart}, newest device that it knows {device}");
-    descriptor_of(&mut shown, Function::CudnnCreateTensorDescriptor, || {
+    let version = unsafe { cudnn::cudnnGetVersion() };
+    shown.call("cudnnGetVersion", start);
+    // SAFETY: as above.
+    let (cudart, device) = unsafe { (cudnn::cudnnGetCudartVersion(), cudnn::cudnnGetMaxDeviceVersion()) };
+    say!("     version {version}, CUDA runtime {cudart}, newest device that it knows {device}");
+    shown.first_call(Function::CudnnCreateTensorDescriptor, || {
         let mut tensor = std::ptr::null_mut();
         // SAFETY: the first writes a descriptor to where it is told; the others take that descriptor.
         unsafe {
@@ -116,7 +132,7 @@ fn first_calls() -> Result<(), Failure> {
             set.result()
         }
     })?;
-    descriptor_of(&mut shown, Function::CudnnCreateConvolutionDescriptor, || {
+    shown.first_call(Function::CudnnCreateConvolutionDescriptor, || {
         let mut convolution = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
@@ -124,7 +140,7 @@ fn first_calls() -> Result<(), Failure> {
             cudnn::cudnnDestroyConvolutionDescriptor(convolution).result()
         }
     })?;
-    descriptor_of(&mut shown, Function::CudnnCreateRNNDescriptor, || {
+    shown.first_call(Function::CudnnCreateRNNDescriptor, || {
         let mut rnn = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
@@ -132,57 +148,98 @@ fn first_calls() -> Result<(), Failure> {
             cudnn::cudnnDestroyRNNDescriptor(rnn).result()
         }
     })?;
-    descriptor_of(&mut shown, Function::CudnnBackendCreateDescriptor, || {
+    // What ext does needs a GPU: it is found and not called.
+    shown.first_call(Function::CudnnCausalConv1dForward, || Ok(()))?;
+    shown.first_call(Function::CudnnBackendCreateDescriptor, || {
         descriptor::Descriptor::tensor(1, &[32, 64, 56, 56], &[64 * 56 * 56, 1, 56 * 64, 64])
             .map(drop)
             .map_err(|error| error.status)
-    })
+    })?;
+    Ok(installation)
 }
 
-/// Calls into a sub-library for the first time, and shows what that loaded and cost. A sub-library that this
-/// installation does not include is no failure.
-fn descriptor_of(
-    shown: &mut Vec<SubLibrary>,
-    function: Function,
-    call: impl FnOnce() -> Result<(), cudnnStatus_t>,
-) -> Result<(), Failure> {
-    let result = timed(function.name(), call);
-    show_opened(shown);
-    match result {
-        Ok(()) => Ok(()),
-        Err(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE) => {
-            println!("     this installation does not include {}", function.library());
-            // Read, so that a later error does not show it.
-            last_error();
-            Ok(())
+/// What has been shown so far.
+#[derive(Default)]
+pub(crate) struct Shown {
+    libraries: Vec<PathBuf>,
+    /// Something failed for want of the driver alone.
+    wanted_a_driver: bool,
+}
+
+impl Shown {
+    /// Calls into a sub-library for the first time, and shows what that loaded and cost. A sub-library that this
+    /// installation does not include is no failure.
+    fn first_call(
+        &mut self,
+        function: Function,
+        call: impl FnOnce() -> Result<(), cudnnStatus_t>,
+    ) -> Result<(), Failure> {
+        let start = Instant::now();
+        let result = function.resolve().map(|_| call());
+        self.call(function.name(), start);
+        match result {
+            Ok(Ok(())) => Ok(()),
+            // Found and called: it is cuDNN that cannot go on.
+            Ok(Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED))
+                if function == Function::CudnnBackendCreateDescriptor && !gpu::has_driver() =>
+            {
+                say!("     this cuDNN's engines need libcuda.so.1, the driver's library, which is not here");
+                self.wanted_a_driver = true;
+                // Read, so that a later error does not show it.
+                last_error();
+                Ok(())
+            }
+            Ok(Err(status)) => Err(format!("{function} gave {status:?}: {}\n{WHAT_NOW}", last_error()).into()),
+            Err(error) => match error.kind() {
+                LoadErrorKind::NotInstalled | LoadErrorKind::TooNew { .. } => {
+                    say!("     this installation does not include {}", function.library());
+                    Ok(())
+                }
+                _ => Err(error.into()),
+            },
         }
-        Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED) if !gpu::has_driver() => {
-            println!("     this cuDNN's engines need libcuda.so.1, the driver's library, which is not here");
-            last_error();
-            Ok(())
+    }
+
+    /// Shows what a call has loaded, and what it cost.
+    fn call(&mut self, name: &str, start: Instant) {
+        let took = start.elapsed();
+        self.opened();
+        say!("  {name}: {:.2} ms", took.as_secs_f64() * 1e3);
+    }
+
+    /// Shows the libraries that have been loaded since the last time: those that the loader opened, with
+    /// the time that it took, then those that cuDNN wanted.
+    pub(crate) fn opened(&mut self) {
+        for opened in SubLibrary::ALL.iter().filter_map(|library| library.opened()) {
+            if self.is_new(&opened.path) {
+                say!("     loaded {:?} in {:.2} ms", opened.path, opened.took.as_secs_f64() * 1e3);
+            }
         }
-        Err(status) => Err(format!("{function} gave {status:?}: {}", last_error()).into()),
+        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+        for line in maps.split(|byte| *byte == b'\n') {
+            let path =
+                line.iter().position(|byte| *byte == b'/').and_then(|start| line.get(start..)).unwrap_or_default();
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            let is_cudnn = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libcudnn"));
+            if is_cudnn && self.is_new(path) {
+                say!("     loaded {path:?}");
+            }
+        }
+    }
+
+    fn is_new(&mut self, path: &Path) -> bool {
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_new = !self.libraries.contains(&path);
+        if is_new {
+            self.libraries.push(path);
+        }
+        is_new
     }
 }
 
-fn timed<T>(name: &str, call: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let result = call();
-    println!("  {name}: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
-    result
-}
-
-/// Prints the libraries that have been loaded since the last time.
-fn show_opened(shown: &mut Vec<SubLibrary>) {
-    for library in SubLibrary::ALL.iter().copied() {
-        if let Some(opened) = library.opened()
-            && !shown.contains(&library)
-        {
-            println!("     loaded {:?} in {:.2} ms", opened.path, opened.took.as_secs_f64() * 1e3);
-            shown.push(library);
-        }
-    }
-}
+/// What to do about a failure inside cuDNN.
+pub(crate) const WHAT_NOW: &str = "For cuDNN's own account of it set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; \
+                                   to try another installation set CUDNN_LOADER_DIR to its folder.";
 
 /// What cuDNN, or the loader, last said on this thread.
 pub(crate) fn last_error() -> String {
