@@ -444,6 +444,10 @@ fn an_engine_of_another_cuda_major_is_refused_also_when_it_comes_from_elsewhere(
     let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
     assert_eq!(ended.returned("cudnnDestroy"), mismatch, "{ended:#?}");
     assert!(ended.story("cudnnDestroy").contains("is built for CUDA 13 beside"), "{ended:#?}");
+    // One of another minor release could not be loaded: it is no reason to refuse what works.
+    StandIn::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
+    let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+    assert_eq!(ended.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
 }
 
 #[cfg(feature = "full-releases")]

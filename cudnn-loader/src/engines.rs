@@ -24,7 +24,9 @@ pub(crate) fn prepare(installation: &Installation, cuda_major: Option<u32>) -> R
             (Err(Refusal::Absent), Some(file)) => {
                 let found = identify(&file, *library).ok().and_then(|identity| identity.cuda_major);
                 match (found, cuda_major) {
-                    (Some(found), Some(graph)) if found != graph => (file, Err(Refusal::MixedCuda { found, graph })),
+                    (Some(found), Some(graph)) if found != graph && may_load(&file, installation.version) => {
+                        (file, Err(Refusal::MixedCuda { found, graph }))
+                    }
                     _ => continue,
                 }
             }
@@ -41,6 +43,14 @@ pub(crate) fn prepare(installation: &Installation, cuda_major: Option<u32>) -> R
         }
     }
     Ok(())
+}
+
+/// Can an engine of another installation be loaded into a graph library of this version? Those of another minor release
+/// want symbols that it lacks. An engine states no version; the graph library beside it does.
+fn may_load(engine: &Path, graph: Version) -> bool {
+    let beside = engine.with_file_name(Library::Graph.file_name());
+    let version = identify(&beside, Library::Graph).ok().and_then(|identity| identity.version);
+    version.is_none_or(|version| (version.major, version.minor) == (graph.major, graph.minor))
 }
 
 fn is_in(file: &Path, folder: &Path) -> bool {

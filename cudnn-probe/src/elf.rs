@@ -42,6 +42,8 @@ pub struct Identity {
     pub version: Option<Version>,
     /// The CUDA major that it was built with, where the file or its folder tells.
     pub cuda_major: Option<u32>,
+    /// The newest CUDA major that it can have been built with, where its GPU code tells no more than that.
+    pub cuda_at_most: Option<u32>,
     /// The names of the libraries that it needs (`DT_NEEDED`).
     pub needed: Vec<String>,
     /// Its folders to search, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
@@ -77,6 +79,7 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
         architecture: Architecture(header.e_machine(ENDIAN).0),
         version: None,
         cuda_major: None,
+        cuda_at_most: None,
         needed: Vec::new(),
         run_path: None,
     };
@@ -89,7 +92,8 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     }
     identity.run_path = dynamic.run_path.map(|offset| dynamic.text(data, offset)).transpose()?;
     identity.version = library.version_symbol().and_then(|symbol| dynamic.read_version(segments, data, symbol));
-    identity.cuda_major = cuda::major(path, section_named(header, data, ".nv_fatbin"), data);
+    let cuda = cuda::built_with(path, section_named(header, data, ".nv_fatbin"), data);
+    (identity.cuda_major, identity.cuda_at_most) = (cuda.major, cuda.at_most);
     match identity.version {
         Some(found) if found.major != 9 => Err(Refusal::WrongMajor { found }),
         _ => Ok(identity),

@@ -71,7 +71,8 @@ impl Installation {
     /// Why it cannot be used with this installation.
     pub fn check(&self, library: Library) -> Result<Identity, Refusal> {
         let identity = identify(&self.path(library), library)?;
-        match (identity.version, identity.cuda_major, self.cuda_major) {
+        let too_old = identity.cuda_at_most.filter(|most| self.cuda_major.is_some_and(|graph| *most < graph));
+        match (identity.version, too_old.or(identity.cuda_major), self.cuda_major) {
             (Some(found), _, _) if found != self.version => Err(Refusal::MixedVersions { found, graph: self.version }),
             (_, Some(found), Some(graph)) if found != graph => Err(Refusal::MixedCuda { found, graph }),
             _ => Ok(identity),
