@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 
 use crate::slot::Slot;
-use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, loading};
+use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading};
 
 macro_rules! functions {
     ($($library:ident { $(
@@ -170,7 +170,11 @@ impl Function {
     /// # Errors
     /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
-        let address = loading::address(self)?;
+        // The two string functions are ours, so that they work with nothing installed.
+        let address = match last_error::own(self) {
+            Some(ours) => ours,
+            None => loading::address(self)?,
+        };
         self.slot().set(address);
         Ok(address.cast_const().cast())
     }
@@ -196,15 +200,13 @@ fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
     // Nothing below panics by design; a defect must still not unwind into C.
     std::panic::catch_unwind(|| {
         let address = function.resolve().map_err(|error| {
-            crate::last_error::record(&error);
+            last_error::record(&error);
             error.status()
         })?;
         Ok(address.cast_mut().cast())
     })
     .unwrap_or_else(|_| {
-        crate::last_error::record_story(format!(
-            "{function} cannot be called: a defect in cudnn-loader, please report it"
-        ));
+        last_error::record_story(format!("{function} cannot be called: a defect in cudnn-loader, please report it"));
         Err(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR)
     })
 }

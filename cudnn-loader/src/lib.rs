@@ -49,6 +49,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("cudnn-loader loads cuDNN on Linux; elsewhere use the types of cudnn-sys");
 
+mod beginnings;
 mod elected;
 mod engines;
 mod error;
@@ -69,7 +70,7 @@ pub use error::{LinkerFault, LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
-pub use loading::Opened;
-pub use options::{DIR_VARIABLE, Options, load};
+pub use loading::{Opened, load};
+pub use options::{DIR_VARIABLE, Options};
 pub use pinned::installation;
 pub use sub_library::SubLibrary;

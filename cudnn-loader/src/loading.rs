@@ -13,7 +13,7 @@ use crate::error::{LinkerFault, LoadError, LoadErrorKind};
 use crate::linker::{self, Handle};
 use crate::options::Options;
 use crate::pinned::{self, Outcome, failure, folder_of, pin, pinned};
-use crate::{Function, SubLibrary, engines, last_error};
+use crate::{Function, SubLibrary, engines};
 
 /// A sub-library that was loaded.
 #[derive(Debug)]
@@ -80,12 +80,8 @@ pub(crate) fn forget_failure(library: SubLibrary) {
     pinned::unpin(false);
 }
 
-/// The address that calls of a function go to.
+/// The address of cuDNN's function.
 pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
-    // The two string functions are ours, so that they work with nothing installed.
-    if let Some(ours) = last_error::own(function) {
-        return Ok(ours);
-    }
     let opened = open(function.library()).map_err(|error| match error.kind() {
         // A library that came with a later release: the function is what is too new, and it says since when.
         LoadErrorKind::NotInstalled => too_new(function).unwrap_or(error),
@@ -105,6 +101,33 @@ fn too_new(function: Function) -> Option<LoadError> {
     let installed = pinned()?.installation.version;
     let kind = LoadErrorKind::TooNew { installed };
     (installed < function.since()).then(|| LoadError::new(function.library(), failure(kind)))
+}
+
+impl Options {
+    /// Finds an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again when an
+    /// earlier attempt failed.
+    ///
+    /// # Errors
+    /// Why there is none, or why the one in use does not meet the options.
+    pub fn load(&self) -> Result<&'static Installation, LoadError> {
+        forget_failure(SubLibrary::Graph);
+        let installation = pin(self)?;
+        // What is in use was perhaps chosen for somebody else's wishes. Loaded, it tells its CUDA major.
+        let mut known = installation.clone();
+        known.cuda_major = cuda_major().or(installation.cuda_major);
+        self.accept(&known)
+            .map_err(|refusal| LoadError::new(SubLibrary::Graph, failure(LoadErrorKind::AlreadyPinned { refusal })))?;
+        open(SubLibrary::Graph)?;
+        Ok(installation)
+    }
+}
+
+/// Loads cuDNN now, whichever the search finds first: [`Options::load`] with no wishes.
+///
+/// # Errors
+/// Why there is none.
+pub fn load() -> Result<&'static Installation, LoadError> {
+    Options::new().load()
 }
 
 /// The sub-library and those that it needs, in the order in which to open them.

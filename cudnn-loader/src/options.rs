@@ -1,13 +1,10 @@
-//! What an application may ask of the cuDNN that it is given, and the explicit way to load it.
+//! What an application may ask of the cuDNN that it is given. Knows nothing of how one is found or loaded.
 
 use std::path::PathBuf;
 
 use cudnn_probe::{Installation, Refusal, Requirements, Version};
 
 pub use cudnn_probe::DIR_VARIABLE;
-
-use crate::pinned::{pin, same_folder};
-use crate::{LoadError, SubLibrary, loading};
 
 /// What the cuDNN to load must be. By default: any cuDNN 9, from wherever the search finds it first.
 ///
@@ -50,36 +47,15 @@ impl Options {
         self
     }
 
-    /// Finds an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again when an
-    /// earlier attempt failed.
-    ///
-    /// # Errors
-    /// Why there is none, or why the one in use does not meet the options.
-    pub fn load(&self) -> Result<&'static Installation, LoadError> {
-        loading::forget_failure(SubLibrary::Graph);
-        let installation = pin(self)?;
-        loading::open(SubLibrary::Graph)?;
-        Ok(installation)
-    }
-
     /// Does an installation that is in use already meet them?
     pub(crate) fn accept(&self, installation: &Installation) -> Result<(), Refusal> {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-            if !same_folder(wanted, &installation.folder) {
+            // An installation's folder has no links in it.
+            if std::fs::canonicalize(wanted).ok().as_ref() != Some(&installation.folder) {
                 return Err(Refusal::AnotherIsAskedFor { wanted: wanted.to_owned() });
             }
         }
-        let mut installation = installation.clone();
-        installation.cuda_major = loading::cuda_major().or(installation.cuda_major);
-        self.requirements.accept(&installation)
+        self.requirements.accept(installation)
     }
-}
-
-/// Loads cuDNN now, whichever the search finds first: [`Options::load`] with no wishes.
-///
-/// # Errors
-/// Why there is none.
-pub fn load() -> Result<&'static Installation, LoadError> {
-    Options::new().load()
 }

@@ -52,15 +52,13 @@ pub(crate) fn unpin(also_what_was_found: bool) {
     }
 }
 
-/// Finds and pins an installation that meets the options, or holds the pinned one against them.
+/// The pinned installation; if there is none yet, finds and pins one that meets the options.
 pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError> {
     let outcome = PINNED.get_or_make(|| search(options));
-    let failed = |failure: &Arc<Failure>| LoadError::new(SubLibrary::Graph, failure.clone());
-    let pinned = outcome.as_ref().map_err(failed)?;
-    options
-        .accept(&pinned.installation)
-        .map_err(|refusal| failed(&failure(LoadErrorKind::AlreadyPinned { refusal })))?;
-    Ok(&pinned.installation)
+    match outcome {
+        Ok(pinned) => Ok(&pinned.installation),
+        Err(failure) => Err(LoadError::new(SubLibrary::Graph, failure.clone())),
+    }
 }
 
 fn search(options: &Options) -> Outcome<Pinned> {

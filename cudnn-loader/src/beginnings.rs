@@ -1,0 +1,84 @@
+//! How slots and elections begin, as constants for statics. Apart from their own files, which the model shares: loom's
+//! atomics are no constants.
+
+use std::ptr;
+
+use crate::elected::Elected;
+use crate::slot::Slot;
+use crate::sync::{AtomicPtr, AtomicU64};
+
+impl Slot {
+    /// A slot that leads to the function's resolver.
+    pub(crate) const fn new(resolver: *mut ()) -> Self {
+        Slot(AtomicPtr::new(resolver))
+    }
+}
+
+impl<T> Elected<T> {
+    /// Nothing made yet, and nobody making it.
+    pub(crate) const fn new() -> Self {
+        Elected { value: AtomicPtr::new(ptr::null_mut()), maker: AtomicU64::new(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sync::{Patience, identity};
+
+    #[test]
+    fn sixty_four_threads_make_it_once() {
+        static VALUE: Elected<usize> = Elected::new();
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..64 {
+                scope.spawn(|| {
+                    let value = VALUE.get_or_make(|| {
+                        std::thread::sleep(Duration::from_millis(20));
+                        MADE.fetch_add(1, Ordering::Relaxed)
+                    });
+                    assert_eq!(*value, 0);
+                });
+            }
+        });
+        assert_eq!(MADE.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_thread_that_needs_the_value_to_make_the_value_does_not_wait_for_itself() {
+        static VALUE: Elected<u32> = Elected::new();
+        let start = std::time::Instant::now();
+        let value = VALUE.get_or_make(|| VALUE.get_or_make(|| 1) + 1);
+        assert_eq!(*value, 1);
+        assert!(start.elapsed() < Patience::LIMIT);
+    }
+
+    #[test]
+    fn a_maker_that_never_comes_back_is_replaced() {
+        static VALUE: Elected<u32> = Elected::new();
+        VALUE.maker.store(identity() ^ 1, Ordering::Relaxed);
+        assert_eq!(*VALUE.get_or_make(|| 3), 3);
+    }
+
+    #[test]
+    fn a_maker_of_the_parent_process_is_not_waited_for() {
+        static VALUE: Elected<u32> = Elected::new();
+        VALUE.maker.store(identity() ^ (1 << 32), Ordering::Relaxed);
+        let start = std::time::Instant::now();
+        assert_eq!(*VALUE.get_or_make(|| 3), 3);
+        assert!(start.elapsed() < Patience::LIMIT);
+    }
+
+    #[test]
+    fn a_maker_that_unwinds_gives_up_its_place() {
+        static VALUE: Elected<u32> = Elected::new();
+        let unwound = std::panic::catch_unwind(|| VALUE.get_or_make(|| std::panic::resume_unwind(Box::new(()))));
+        assert!(unwound.is_err());
+        let start = std::time::Instant::now();
+        assert_eq!(*VALUE.get_or_make(|| 3), 3);
+        assert!(start.elapsed() < Patience::LIMIT);
+    }
+}
