@@ -111,7 +111,7 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     bytes[sections + 32..sections + 40].copy_from_slice(&0xffff_ffffu64.to_le_bytes());
     // The dynamic segment, too, is as large as the file; its header is the one of kind 2.
     let header = (64..).step_by(56).find(|header| bytes[*header] == 2).unwrap();
-    bytes[header + 32..header + 40].copy_from_slice(&(1u64 << 36).to_le_bytes());
+    bytes[header + 32..header + 40].copy_from_slice(&(1u64 << 33).to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
     std::fs::File::options().write(true).open(&file).unwrap().set_len(1 << 36).unwrap();
     let before = peak_memory();

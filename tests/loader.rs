@@ -215,7 +215,7 @@ fn a_cudnn_that_the_process_holds_is_known_by_the_name_that_it_gives_itself() {
     // Found through a relative part of LD_LIBRARY_PATH: its path is relative to the linker.
     let relative =
         Child::bare(CALL).within(held.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
-    let ended = run(relative, &["load:"]);
+    let ended = run(relative, &["cd:/", "load:"]);
     assert_eq!(ended.returned("load"), Some(wanted.as_str()), "{ended:#?}");
 }
 
@@ -362,6 +362,9 @@ fn wishes_are_held_against_what_is_found_and_against_what_is_in_use() {
         let ended = run(child(&cu12), &["~cudnnGetVersion", wishes]);
         assert!(ended.story("load").contains("the cuDNN in use, in "), "{wishes}: {ended:#?}");
     }
+    let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
+    let ended = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
+    assert!(ended.story("load").contains("is built for CUDA 12, and CUDA 13 is asked for"), "{ended:#?}");
     // A failure is not for good: asking again searches again.
     let ended = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(ended.stdout.contains("load = 9.27.0"), "{ended:#?}");
@@ -475,7 +478,7 @@ fn the_real_graph_library_gets_the_pinned_engines() {
 fn a_setuid_program_ignores_the_variables() {
     // SAFETY: the call takes nothing and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("NOT RUN: a_setuid_program_ignores_the_variables: only root can make a program setuid for another");
+        support::not_run("a_setuid_program_ignores_the_variables", "only root can make a program setuid for another");
         return;
     }
     let folder = graph_with("");

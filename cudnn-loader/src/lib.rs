@@ -56,6 +56,7 @@ mod error;
 mod functions;
 mod last_error;
 mod linker;
+mod linker_fault;
 mod loading;
 mod options;
 mod pinned;
@@ -66,10 +67,11 @@ mod sync;
 pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
 pub use cudnn_sys::types::*;
 
-pub use error::{LinkerFault, LoadError, LoadErrorKind};
+pub use error::{LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+pub use linker_fault::LinkerFault;
 pub use loading::{Opened, load};
 pub use options::{DIR_VARIABLE, Options};
 pub use pinned::installation;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use cudnn_probe::{Installation, Refusal, Version};
 
 use crate::elected::Elected;
-use crate::error::{LinkerFault, LoadError, LoadErrorKind};
+use crate::error::{LoadError, LoadErrorKind};
 use crate::linker::{self, Handle};
+use crate::linker_fault::LinkerFault;
 use crate::options::Options;
 use crate::pinned::{self, Outcome, failure, folder_of, pin, pinned};
 use crate::{Function, SubLibrary, engines};

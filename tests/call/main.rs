@@ -15,6 +15,7 @@
 //! plan:FILE      plans a convolution for the device described in the file: see `plan`
 //! race           many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
+//! cd:FOLDER      changes the working directory
 //! remove:FILE, copy:FROM,TO
 //!                changes a file, as an update does under a running program
 //! ```
@@ -125,6 +126,7 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
+        ("cd", folder) => std::env::set_current_dir(folder).expect("the folder is there"),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
             let (from, to) = files.split_once(',').expect("two files");

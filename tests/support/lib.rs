@@ -17,5 +17,5 @@ pub use child::{Child, Ended, Subject};
 /// What descriptions of stand-ins are made of.
 pub use cudnn_probe::{Library, Version};
 pub use folder::Folder;
-pub use release::{OFFLINE_VARIABLE, lib_dir, release};
+pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
 pub use stand_in::{StandIn, compile};
