@@ -128,8 +128,8 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     let name = std::ffi::CString::new(library.version_symbol()?).ok()?;
     let address = linker::symbol(handle, &name)?;
     // SAFETY: the symbol is four bytes of read-only data in every cuDNN 9, and the library stays loaded.
-    let [patch, minor, major, _] = unsafe { address.cast::<[u8; 4]>().read_unaligned() }.map(u32::from);
-    Some(Version::new(major, minor, patch))
+    let datum = unsafe { address.cast::<[u8; 4]>().read_unaligned() };
+    Some(Version::from_datum(datum))
 }
 
 /// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does.

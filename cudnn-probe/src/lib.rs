@@ -11,23 +11,16 @@
 //! It knows nothing of bindings, of dlopen, or of the command line.
 #![forbid(unsafe_code)]
 
-mod blocks;
-mod cuda;
-mod elf;
-mod environment;
+mod file;
 mod find;
-mod ld_cache;
 mod library;
-mod origin;
 mod refusal;
 mod search;
 mod version;
 
-pub use elf::{Identity, identify, identify_for};
-pub use environment::Environment;
+pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for};
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
-pub use origin::Origin;
 pub use refusal::{Architecture, Refusal};
-pub use search::{DIR_VARIABLE, LinkerPlaces, Search, VARIABLES};
+pub use search::{DIR_VARIABLE, Environment, LinkerPlaces, Origin, Search, VARIABLES};
 pub use version::{Version, VersionError};

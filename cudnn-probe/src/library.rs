@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::System;
+
 /// One library of cuDNN 9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -61,6 +63,32 @@ impl Library {
             Library::EnginesPrecompiled => "libcudnn_engines_precompiled.so.9",
             Library::EnginesRuntimeCompiled => "libcudnn_engines_runtime_compiled.so.9",
             Library::EnginesTensorIr => "libcudnn_engines_tensor_ir.so.9",
+        }
+    }
+
+    /// The file's name on Windows, where it is 64-bit: `cudnn_graph64_9.dll`.
+    #[must_use]
+    pub const fn windows_name(self) -> &'static str {
+        match self {
+            Library::Shim => "cudnn64_9.dll",
+            Library::Graph => "cudnn_graph64_9.dll",
+            Library::Ops => "cudnn_ops64_9.dll",
+            Library::Cnn => "cudnn_cnn64_9.dll",
+            Library::Adv => "cudnn_adv64_9.dll",
+            Library::Ext => "cudnn_ext64_9.dll",
+            Library::Heuristic => "cudnn_heuristic64_9.dll",
+            Library::EnginesPrecompiled => "cudnn_engines_precompiled64_9.dll",
+            Library::EnginesRuntimeCompiled => "cudnn_engines_runtime_compiled64_9.dll",
+            Library::EnginesTensorIr => "cudnn_engines_tensor_ir64_9.dll",
+        }
+    }
+
+    /// The file's name on a system.
+    #[must_use]
+    pub const fn name_on(self, system: System) -> &'static str {
+        match system {
+            System::Linux => self.file_name(),
+            System::Windows => self.windows_name(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Library, Version};
+use crate::{Library, System, Version};
 
 /// A processor architecture, as an ELF file names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,13 @@ pub enum Refusal {
         /// This program's.
         wanted: Architecture,
     },
+    /// Built for another system.
+    WrongSystem {
+        /// The file's.
+        found: System,
+        /// This program's.
+        wanted: System,
+    },
     /// A shared library, but another one than its file name says.
     WrongSoname {
         /// The name that the library gives itself.
@@ -171,6 +178,7 @@ impl fmt::Display for Refusal {
             Refusal::WrongArchitecture { found, wanted } => {
                 write!(f, "is built for {found}, and this program runs on {wanted}")
             }
+            Refusal::WrongSystem { found, wanted } => write!(f, "is built for {found}, and {wanted} is needed"),
             Refusal::WrongSoname { found, wanted } => {
                 write!(f, "calls itself {found:?}, not {:?}", wanted.file_name())
             }
@@ -220,6 +228,7 @@ impl Refusal {
                 "Install it again: the file is damaged, as after a broken download or a full disk.".into()
             }
             Refusal::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
+            Refusal::WrongSystem { wanted, .. } => format!("Install cuDNN for {wanted}."),
             Refusal::WrongSoname { .. } => "Install cuDNN again: files of it have been renamed.".into(),
             Refusal::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
             Refusal::WrongCuda { wanted, .. } => format!("Install nvidia-cudnn-cu{wanted}."),

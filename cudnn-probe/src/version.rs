@@ -21,6 +21,13 @@ impl Version {
         Version { major, minor, patch }
     }
 
+    /// From the four bytes of a library's version symbol: patch, minor, major, 0.
+    #[must_use]
+    pub const fn from_datum(bytes: [u8; 4]) -> Self {
+        let [patch, minor, major, _] = bytes;
+        Version::new(major as u32, minor as u32, patch as u32)
+    }
+
     /// From the number that `cudnnGetVersion` returns: 92800 is 9.28.0. cuDNN 8 and before counted in thousands
     /// (8907 is 8.9.7).
     #[must_use]

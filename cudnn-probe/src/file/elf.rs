@@ -1,19 +1,15 @@
-//! What one ELF file says of itself. Reads headers, the dynamic section and a few bytes of data: never the whole
-//! file, whatever its headers claim.
+//! What a Linux library (ELF, 64 bits) says of itself: headers, the dynamic section and a few bytes of data. Believes what
+//! the dynamic linker believes, the segments and the dynamic section; section headers may be missing.
 
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
+use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
-use object::read::{ReadCache, ReadRef};
 
-use crate::blocks::Blocks;
-use crate::cuda;
-use crate::{Architecture, Library, Refusal, Version};
+use super::{Contents, Data, malformed};
+use crate::{Architecture, Refusal};
 
 /// The most that is read of a table of headers, in bytes. Those of cuDNN's libraries have some two kilobytes.
 const TABLE_LIMIT: u64 = 64 << 10;
@@ -25,119 +21,65 @@ const NAME_LIMIT: u64 = 4 << 10;
 
 type Header = FileHeader64<LittleEndian>;
 type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
-type Data<'a> = &'a ReadCache<Blocks>;
 const ENDIAN: LittleEndian = LittleEndian;
 
-/// What one library says of itself.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Identity {
-    /// The file.
-    pub path: PathBuf,
-    /// Which library of cuDNN it is.
-    pub library: Library,
-    /// The processor that it was built for.
-    pub architecture: Architecture,
-    /// Its version, from its data symbol; the libraries without one (see [`Library::version_symbol`]) say `None`.
-    pub version: Option<Version>,
-    /// The CUDA major that it was built with, where the file or its folder tells.
-    pub cuda_major: Option<u32>,
-    /// The newest CUDA major that it can have been built with, where its GPU code tells no more than that.
-    pub cuda_at_most: Option<u32>,
-    /// The names of the libraries that it needs (`DT_NEEDED`).
-    pub needed: Vec<String>,
-    /// Its folders to search, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
-    pub run_path: Option<String>,
+/// The headers, read.
+pub(super) struct Elf<'a> {
+    data: Data<'a>,
+    header: &'a Header,
+    segments: &'a [Segment],
+    dynamic: Dynamic,
 }
 
-/// Reads the file as the given library of cuDNN 9.
-///
-/// Believes what the dynamic linker believes, the segments and the dynamic section; section headers may be missing.
-/// Reads some tens of kilobytes, also of a library of half a gigabyte, and never much more, whatever the file claims.
-///
-/// # Errors
-/// The reason why it cannot be that library: see [`Refusal`].
-pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
-    identify_for(path, library, Architecture::OURS)
-}
+impl<'a> Elf<'a> {
+    /// Reads them; of a library for another processor than the one that is wanted, if one is, not more than that.
+    pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, Refusal> {
+        let header = header(data, length, wanted)?;
+        let segments = segments(header, data, length)?;
+        let dynamic = Dynamic::read(segments, data)?;
+        Ok(Elf { data, header, segments, dynamic })
+    }
 
-/// As [`identify`], of a library for another processor than this program's.
-///
-/// # Errors
-/// As [`identify`].
-pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, Refusal> {
-    let (file, length) = open(path)?;
-    let data = ReadCache::new(file);
-    let data = &data;
-    let header = header(data, length, architecture)?;
-    let segments = segments(header, data, length)?;
-    let dynamic = Dynamic::read(segments, data)?;
-    let soname = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
-    let mut identity = Identity {
-        path: path.to_owned(),
-        library,
-        architecture: Architecture(header.e_machine(ENDIAN).0),
-        version: None,
-        cuda_major: None,
-        cuda_at_most: None,
-        needed: Vec::new(),
-        run_path: None,
-    };
-    let name = dynamic.text(data, soname)?;
-    if name != library.file_name() {
-        return Err(Refusal::WrongSoname { found: name, wanted: library });
+    pub(super) fn contents(&self) -> Result<Contents, Refusal> {
+        let (data, dynamic) = (self.data, &self.dynamic);
+        let name = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
+        let mut needed = Vec::new();
+        for offset in &dynamic.needed {
+            needed.push(dynamic.text(data, *offset)?);
+        }
+        let run_path = dynamic.run_path.map(|offset| dynamic.text(data, offset)).transpose()?;
+        Ok(Contents { name: dynamic.text(data, name)?, needed, run_path })
     }
-    for offset in &dynamic.needed {
-        identity.needed.push(dynamic.text(data, *offset)?);
+
+    pub(super) fn architecture(&self) -> Architecture {
+        Architecture(self.header.e_machine(ENDIAN).0)
     }
-    identity.run_path = dynamic.run_path.map(|offset| dynamic.text(data, offset)).transpose()?;
-    identity.version = library.version_symbol().and_then(|symbol| dynamic.read_version(segments, data, symbol));
-    let cuda = cuda::built_with(path, section_named(header, data, ".nv_fatbin"), data);
-    (identity.cuda_major, identity.cuda_at_most) = (cuda.major, cuda.at_most);
-    match identity.version {
-        Some(found) if found.major != 9 => Err(Refusal::WrongMajor { found }),
-        _ => Ok(identity),
+
+    /// The bytes behind an exported datum.
+    pub(super) fn datum(&self, name: &str) -> Option<[u8; 4]> {
+        let address = self.dynamic.address_of(self.data, name.as_bytes())?;
+        self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
+    }
+
+    /// Where the GPU code is.
+    pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
+        section_named(self.header, self.data, ".nv_fatbin")
     }
 }
 
-fn open(path: &Path) -> Result<(Blocks, u64), Refusal> {
-    let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
-            Ok(target) => Refusal::BrokenLink { target },
-            Err(_) => Refusal::Absent,
-        },
-        _ => Refusal::Unreadable { error },
-    };
-    // Asked before opening: opening a pipe would wait for somebody to write into it.
-    let metadata = std::fs::metadata(path).map_err(refuse)?;
-    let kind = metadata.file_type();
-    if kind.is_dir() {
-        return Err(Refusal::NotAFile { what: "a folder" });
-    }
-    if !kind.is_file() {
-        return Err(Refusal::NotAFile { what: "a pipe, a socket or a device" });
-    }
-    let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
-    let mut start = Vec::new();
-    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
-    match start.starts_with(&elf::ELFMAG) {
-        true => Ok((file, metadata.len())),
-        false => Err(Refusal::NotElf { starts_with: start }),
-    }
-}
-
-fn header(data: Data<'_>, length: u64, wanted: Architecture) -> Result<&Header, Refusal> {
+fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&Header, Refusal> {
     let truncated = |()| Refusal::Truncated { promised: size_of::<Header>() as u64, length };
     let ident: &[u8] = data.read_bytes_at(0, 20).map_err(truncated)?;
     let machine =
         ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
         // 32-bit, or big-endian: the machine is all that can be said of it.
+        let wanted = wanted.unwrap_or(Architecture::OURS);
         return Err(Refusal::WrongArchitecture { found: Architecture(machine), wanted });
     }
     let header = data.read_at::<Header>(0).map_err(truncated)?;
     let found = Architecture(header.e_machine(ENDIAN).0);
-    if found != wanted {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         return Err(Refusal::WrongArchitecture { found, wanted });
     }
     if header.e_type(ENDIAN) != elf::ET_DYN {
@@ -169,10 +111,6 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
         true => Err(Refusal::Truncated { promised, length }),
         false => Ok(segments),
     }
-}
-
-fn malformed(what: impl ToString) -> Refusal {
-    Refusal::Malformed { what: what.to_string() }
 }
 
 /// Where in the file the byte at this address of the loaded library comes from.
@@ -237,14 +175,6 @@ impl Dynamic {
     fn text(&self, data: Data<'_>, offset: u64) -> Result<String, Refusal> {
         let name = self.name(data, offset).ok_or_else(|| malformed("a name lies outside of its strings"))?;
         Ok(String::from_utf8_lossy(name).into_owned())
-    }
-
-    /// The four bytes behind the version's data symbol.
-    fn read_version(&self, segments: &[Segment], data: Data<'_>, symbol: &str) -> Option<Version> {
-        let address = self.address_of(data, symbol.as_bytes())?;
-        let bytes: &[u8; 4] = data.read_bytes_at(offset_of(segments, address)?, 4).ok()?.try_into().ok()?;
-        let [patch, minor, major, _] = bytes.map(u32::from);
-        Some(Version::new(major, minor, patch))
     }
 
     /// A symbol's address, by way of the hash table, as the dynamic linker finds it.

@@ -3,9 +3,16 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+mod environment;
+mod ld_cache;
+mod origin;
+
+use crate::Library;
 use crate::find::Candidate;
-use crate::ld_cache::LinkerCache;
-use crate::{Environment, Library, Origin};
+use ld_cache::LinkerCache;
+
+pub use environment::Environment;
+pub use origin::Origin;
 
 /// The environment variable that names the one folder (or one library file in it) to take cuDNN from.
 pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";

@@ -1,0 +1,225 @@
+//! What one library file says of itself, whatever system and processor it is for. Reads headers, tables and a few bytes
+//! of data: some tens of kilobytes, also of a library of half a gigabyte, and never much more, whatever the file claims.
+
+mod blocks;
+mod elf;
+mod gpu_code;
+mod pe;
+mod record;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use object::read::ReadCache;
+
+use crate::{Architecture, Library, Refusal, Version};
+use blocks::Blocks;
+
+pub use gpu_code::GpuCode;
+
+type Data<'a> = &'a ReadCache<Blocks>;
+
+/// The operating system that a library is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum System {
+    /// Linux: an ELF file.
+    Linux,
+    /// Windows: a PE file.
+    Windows,
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            System::Linux => "Linux",
+            System::Windows => "Windows",
+        })
+    }
+}
+
+/// What one library says of itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The file.
+    pub path: PathBuf,
+    /// Which library of cuDNN it is.
+    pub library: Library,
+    /// The system that it was built for.
+    pub system: System,
+    /// The processor that it was built for.
+    pub architecture: Architecture,
+    /// Its version, from its data symbol; the libraries without one (see [`Library::version_symbol`]) say `None`.
+    pub version: Option<Version>,
+    /// The CUDA major that it was built with, where the file or its folder tells.
+    pub cuda_major: Option<u32>,
+    /// The newest CUDA major that it can have been built with, where its GPU code tells no more than that.
+    pub cuda_at_most: Option<u32>,
+    /// The CUDA release that it was built with, where its GPU code tells: 9 of 12.9.
+    pub cuda_minor: Option<u32>,
+    /// The names of the libraries that it needs (`DT_NEEDED`, or a PE file's imports).
+    pub needed: Vec<String>,
+    /// Its folders to search, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
+    pub run_path: Option<String>,
+}
+
+/// Reads the file as the given library of cuDNN 9, for this system and processor.
+///
+/// # Errors
+/// The reason why it cannot be that library: see [`Refusal`].
+pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
+    identify_for(path, library, Architecture::OURS)
+}
+
+/// As [`identify`], of a library for another processor than this program's.
+///
+/// # Errors
+/// As [`identify`].
+pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, Refusal> {
+    let (file, length, system) = open(path)?;
+    if system != System::Linux {
+        return Err(Refusal::WrongSystem { found: system, wanted: System::Linux });
+    }
+    read(path, library, &ReadCache::new(file), length, system, Some(architecture))
+}
+
+/// As [`identify`], of a library for any system and processor.
+///
+/// # Errors
+/// As [`identify`], but for another system or processor.
+pub fn identify_any(path: &Path, library: Library) -> Result<Identity, Refusal> {
+    let (file, length, system) = open(path)?;
+    read(path, library, &ReadCache::new(file), length, system, None)
+}
+
+/// The processors for which a library has GPU code. Reads thousands of small pieces, all over the file: some tens of
+/// milliseconds for the largest library in a warm page cache, and a second or more from a slow disk.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, Refusal> {
+    let (file, length, system) = open(path)?;
+    let data = &ReadCache::new(file);
+    let format = Format::read(data, length, system, None)?;
+    Ok(format.gpu_code().map(|range| gpu_code::processors(range, data)).unwrap_or_default())
+}
+
+fn read(
+    path: &Path,
+    library: Library,
+    data: Data<'_>,
+    length: u64,
+    system: System,
+    wanted: Option<Architecture>,
+) -> Result<Identity, Refusal> {
+    let format = Format::read(data, length, system, wanted)?;
+    let contents = format.contents()?;
+    if contents.name != library.name_on(system) {
+        return Err(Refusal::WrongSoname { found: contents.name, wanted: library });
+    }
+    let version = library.version_symbol().and_then(|symbol| format.datum(symbol)).map(Version::from_datum);
+    let cuda = format.gpu_code().map(|range| gpu_code::cuda(range, data)).unwrap_or_default();
+    let identity = Identity {
+        path: path.to_owned(),
+        library,
+        system,
+        architecture: format.architecture(),
+        version,
+        // graph has no GPU code of its own, so what stands beside it is all there is; once loaded, it says.
+        cuda_major: cuda.major.or_else(|| record::cuda_major(path)),
+        cuda_at_most: cuda.at_most,
+        cuda_minor: cuda.minor,
+        needed: contents.needed,
+        run_path: contents.run_path,
+    };
+    match version {
+        Some(found) if found.major != 9 => Err(Refusal::WrongMajor { found }),
+        _ => Ok(identity),
+    }
+}
+
+/// What the tables of names say, in either format.
+struct Contents {
+    name: String,
+    needed: Vec<String>,
+    run_path: Option<String>,
+}
+
+/// A file's format, with its headers read.
+enum Format<'a> {
+    Elf(elf::Elf<'a>),
+    Pe(pe::Pe<'a>),
+}
+
+impl<'a> Format<'a> {
+    fn read(data: Data<'a>, length: u64, system: System, wanted: Option<Architecture>) -> Result<Self, Refusal> {
+        Ok(match system {
+            System::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
+            System::Windows => Format::Pe(pe::Pe::read(data, length)?),
+        })
+    }
+
+    fn contents(&self) -> Result<Contents, Refusal> {
+        match self {
+            Format::Elf(elf) => elf.contents(),
+            Format::Pe(pe) => pe.contents(),
+        }
+    }
+
+    fn architecture(&self) -> Architecture {
+        match self {
+            Format::Elf(elf) => elf.architecture(),
+            Format::Pe(pe) => pe.architecture(),
+        }
+    }
+
+    fn datum(&self, name: &str) -> Option<[u8; 4]> {
+        match self {
+            Format::Elf(elf) => elf.datum(name),
+            Format::Pe(pe) => pe.datum(name),
+        }
+    }
+
+    fn gpu_code(&self) -> Option<Range<u64>> {
+        match self {
+            Format::Elf(elf) => elf.gpu_code(),
+            Format::Pe(pe) => pe.gpu_code(),
+        }
+    }
+}
+
+fn malformed(what: impl ToString) -> Refusal {
+    Refusal::Malformed { what: what.to_string() }
+}
+
+fn open(path: &Path) -> Result<(Blocks, u64, System), Refusal> {
+    let refuse = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
+            Ok(target) => Refusal::BrokenLink { target },
+            Err(_) => Refusal::Absent,
+        },
+        _ => Refusal::Unreadable { error },
+    };
+    // Asked before opening: opening a pipe would wait for somebody to write into it.
+    let metadata = std::fs::metadata(path).map_err(refuse)?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return Err(Refusal::NotAFile { what: "a folder" });
+    }
+    if !kind.is_file() {
+        return Err(Refusal::NotAFile { what: "a pipe, a socket or a device" });
+    }
+    let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
+    let mut start = Vec::new();
+    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
+    match start.as_slice() {
+        [0x7f, b'E', b'L', b'F', ..] => Ok((file, metadata.len(), System::Linux)),
+        [b'M', b'Z', ..] => Ok((file, metadata.len(), System::Windows)),
+        _ => Err(Refusal::NotElf { starts_with: start }),
+    }
+}
