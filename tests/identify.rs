@@ -7,7 +7,9 @@
     reason = "a test says so by panicking"
 )]
 
-use cudnn_probe::{Candidate, Library, Origin, Requirements, Version, examine, identify};
+use cudnn_probe::{
+    Candidate, GpuCode, Library, Origin, Requirements, System, Version, examine, gpu_code, identify, identify_any,
+};
 use support::{Folder, StandIn, lib_dir};
 
 /// Every library of a release, away from the wheel's record, so that only the file itself can tell.
@@ -153,4 +155,54 @@ fn what_is_no_library_is_called_what_it_is() {
     let refusal = examine(&candidate, &Requirements::default()).unwrap_err();
     assert!(refusal.to_string().contains("holds libcudnn_graph.so.9.19.0, but no link to it"), "{refusal}");
     assert!(refusal.cure().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
+}
+
+/// Every library of a release for another system or processor.
+fn check_foreign(id: &str, version: Version, cuda: u32, system: System, processor: &str) {
+    let Some(lib_dir) = lib_dir(id) else { return };
+    let mut read = 0;
+    for library in Library::ALL.iter().copied() {
+        let file = lib_dir.join(library.name_on(system));
+        if !file.exists() {
+            continue;
+        }
+        let identity = identify_any(&file, library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
+        assert_eq!((identity.system, identity.architecture.to_string().as_str()), (system, processor), "{library}");
+        assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
+        assert_eq!(identity.cuda_major, Some(cuda), "{library} of {id}");
+        let needs_graph = identity.needed.iter().any(|name| name == Library::Graph.name_on(system));
+        assert_eq!(
+            needs_graph,
+            !matches!(library, Library::Shim | Library::Graph | Library::Ext),
+            "{library}: {identity:?}"
+        );
+        // It is not for this program.
+        let refusal = identify(&file, library).unwrap_err().to_string();
+        assert!(
+            refusal.contains(if system == System::Windows { "is built for Windows" } else { processor }),
+            "{refusal}"
+        );
+        read += 1;
+    }
+    assert!(read >= 3, "{id}");
+}
+
+#[test]
+fn a_release_for_another_processor_is_read() {
+    check_foreign("aarch64-jit-cu12-9.19.0", Version::new(9, 19, 0), 12, System::Linux, "aarch64");
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn a_release_for_windows_is_read() {
+    check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, System::Windows, "x86-64");
+}
+
+#[test]
+fn the_processors_that_a_library_has_code_for_are_told() {
+    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
+    let code = gpu_code(&folder.join(Library::EnginesRuntimeCompiled.file_name())).unwrap();
+    let told: Vec<String> = code.iter().map(GpuCode::to_string).collect();
+    assert_eq!(told, ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1", "12.1+PTX"]);
+    assert!(gpu_code(&folder.join(Library::Graph.file_name())).unwrap().is_empty());
 }

@@ -5,18 +5,33 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod demo;
+mod list;
 mod output;
 
+use output::{Format, Outcome};
+
 /// Says what cuDNN is installed and uses it.
+///
+/// Exit status: 0 fine, 2 problems, 3 the doctor itself failed.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Print one JSON document instead of text (not for `demo`).
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// List every cuDNN that is installed, the one that would be used marked.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor list                     what is installed, and what would be used
+  cudnn-doctor list ~/venvs/* --deep    also in these environments, with the GPUs that kernels are for
+  cudnn-doctor list --json              for programs")]
+    List(list::Arguments),
     /// Find a cuDNN, or fetch a real one, and use it: descriptors without a GPU, a convolution with one.
     #[command(after_help = "\
 Examples:
@@ -27,14 +42,17 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Demo(arguments) => demo::run(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("\n{error}");
-            ExitCode::FAILURE
-        }
+    let arguments = Arguments::parse();
+    let format = if arguments.json { Format::Json } else { Format::Text };
+    match arguments.command {
+        Command::List(arguments) => list::run(&arguments, format),
+        Command::Demo(arguments) => demo::run(&arguments).map_or_else(
+            |error| {
+                eprintln!("\n{error}");
+                Outcome::Problems
+            },
+            |()| Outcome::Fine,
+        ),
     }
+    .into()
 }

@@ -1,7 +1,36 @@
-//! Printing for people. A reader that goes away, or a full disk, ends the command without a panic.
+//! What a command says, to people and to programs. A reader that goes away, or a full disk, ends the command without a
+//! panic.
 
 use std::fmt::Arguments;
 use std::io::Write;
+use std::process::ExitCode;
+
+/// For whom a command prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs: one JSON document, whose `schema` changes when its form does.
+    Json,
+}
+
+/// How a command ended, as its exit status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// 0.
+    Fine,
+    /// 2.
+    Problems,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Fine => ExitCode::SUCCESS,
+            Outcome::Problems => ExitCode::from(2),
+        }
+    }
+}
 
 /// Prints a line.
 macro_rules! say {
@@ -9,12 +38,17 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Prints a JSON document.
+pub(crate) fn json(value: &serde_json::Value) {
+    line(format_args!("{value:#}"));
+}
+
 pub(crate) fn line(text: Arguments<'_>) {
     if let Err(error) = writeln!(std::io::stdout(), "{text}") {
         // Whoever closed the pipe knows; anything else is worth a word.
         if error.kind() != std::io::ErrorKind::BrokenPipe {
             let _ = writeln!(std::io::stderr(), "cannot write the output: {error}");
         }
-        std::process::exit(1);
+        std::process::exit(3);
     }
 }

@@ -30,7 +30,7 @@ fn check((code, said): (Option<i32>, String), expected: i32, words: &[&str]) {
 fn with_nothing_installed_and_nothing_to_be_fetched_it_says_so_and_fails() {
     let cache = Folder::new();
     let variables = [("CUDNN_SHIM_CACHE", cache.path().to_str().unwrap())];
-    check(demo(&["--offline"], &variables), 1, &["No cuDNN is installed here.", "fetching is forbidden; allow it"]);
+    check(demo(&["--offline"], &variables), 2, &["No cuDNN is installed here.", "fetching is forbidden; allow it"]);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_damaged_library_is_a_failure_with_a_cure() {
     let bytes = std::fs::read(&ops).unwrap();
     std::fs::write(&ops, bytes.get(..bytes.len() / 2).unwrap()).unwrap();
     let variables = [("CUDNN_LOADER_DIR", folder.path().to_str().unwrap())];
-    check(demo(&[], &variables), 1, &["cannot be called", "is truncated", "What to do: Install it again"]);
+    check(demo(&[], &variables), 2, &["cannot be called", "is truncated", "What to do: Install it again"]);
 }
 
 #[test]

@@ -248,6 +248,7 @@ fn install(release: &'static Release, target: &Path) -> Result<(), FetchError> {
         .arg(target)
         .arg("--requirement")
         .arg(&requirement)
+        .args(release.platform.map(|platform| ["--platform", platform]).into_iter().flatten())
         // What would send the files elsewhere, or nowhere. Where to get them from (PIP_INDEX_URL) is the user's affair.
         .envs([("PIP_USER", "0"), ("PIP_DRY_RUN", "0"), ("PIP_NO_INSTALL", "0"), ("PIP_REQUIRE_VIRTUALENV", "0")])
         .env_remove("PIP_TARGET")

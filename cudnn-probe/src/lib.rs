@@ -7,6 +7,8 @@
 //! - [`identify`]: what one file is, or the [`Refusal`] that says why it cannot be used.
 //! - [`Search`]: the folders in which a cuDNN may be, in order, each with its [`Origin`].
 //! - [`find`]: the first of them that holds a usable cuDNN, and why each one before it was refused.
+//! - [`Report`] and [`survey`]: everything that files tell of a folder, and of all folders; for people.
+//! - [`support`]: what is known of releases, which no file states.
 //!
 //! It knows nothing of bindings, of dlopen, or of the command line.
 #![forbid(unsafe_code)]
@@ -15,12 +17,17 @@ mod file;
 mod find;
 mod library;
 mod refusal;
+mod report;
 mod search;
+pub mod support;
+mod survey;
 mod version;
 
 pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for};
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
 pub use refusal::{Architecture, Refusal};
+pub use report::{Flavour, Manager, Package, Part, Report, Witness};
 pub use search::{DIR_VARIABLE, Environment, LinkerPlaces, Origin, Search, VARIABLES};
+pub use survey::{Installed, survey};
 pub use version::{Version, VersionError};

@@ -61,10 +61,7 @@ pub(crate) fn cuda<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Cuda {
                 cuda.minor = release(major, minor);
                 break;
             }
-            Entry { is_ptx: false, major: 1, minor: 8, processor: 0..=90 } => {
-                cuda.major = Some(13);
-                break;
-            }
+            Entry { is_ptx: false, major: 1, minor: 8, processor: 0..=90 } => cuda.major = Some(13),
             Entry { is_ptx: false, major: 1, minor: 0..8, .. } => cuda.at_most = Some(12),
             _ => {}
         }

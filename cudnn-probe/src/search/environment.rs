@@ -85,6 +85,17 @@ impl Environment {
         self.system_path(Path::new(path))
     }
 
+    /// The path as the system in this world would call it: without the root of a made-up one.
+    pub(crate) fn below_root(&self, path: &Path) -> Option<PathBuf> {
+        match &self.root {
+            Some(root) => {
+                let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+                Some(Path::new("/").join(path.strip_prefix(root).ok()?))
+            }
+            None => Some(path.to_owned()),
+        }
+    }
+
     /// As [`Environment::system`].
     pub(crate) fn system_path(&self, path: &Path) -> PathBuf {
         match (&self.root, path.strip_prefix("/")) {

@@ -93,20 +93,33 @@ impl Search {
     /// A path given in code or by the variable stands alone: who names a folder wants that one, and an error where it
     /// does not serve.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        let named = self.named();
-        let stages: &[fn(&Search) -> Vec<Candidate>] = match named {
-            Some(_) => &[],
-            None => &[
-                Search::in_process,
-                Search::beside_program,
-                Search::python_environments,
-                Search::linker,
-                Search::cuda_variables,
-                Search::usual,
-            ],
-        };
-        // Each stage is asked only when all before it have given nothing usable.
-        named.into_iter().chain(stages.iter().flat_map(move |stage| stage(self)))
+        match self.named() {
+            Some(named) => Some(named).into_iter().chain(self.stages(&[])),
+            None => None.into_iter().chain(self.stages(STAGES)),
+        }
+    }
+
+    /// The folders in which a cuDNN may be, in order, without the one that was named.
+    pub fn places(&self) -> impl Iterator<Item = Candidate> + '_ {
+        self.stages(STAGES)
+    }
+
+    /// The folders below the root of an environment, Python's or conda's, or of a toolkit, that somebody names.
+    #[must_use]
+    pub fn below(&self, root: &Path) -> Vec<Candidate> {
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let origin = Origin::Named(root.clone());
+        let mut found = Vec::new();
+        wheels(&root, &origin, &mut found);
+        for folder in ["", "lib", "lib64", TARGET_FOLDER, "bin", "Lib/site-packages/nvidia/cudnn/bin"] {
+            found.push(Candidate { folder: root.join(folder), origin: origin.clone() });
+        }
+        found
+    }
+
+    /// Each stage is asked only when all before it have given nothing usable.
+    fn stages<'a>(&'a self, stages: &'static [Stage]) -> impl Iterator<Item = Candidate> + 'a {
+        stages.iter().flat_map(|stage| stage(self))
     }
 
     fn in_process(&self) -> Vec<Candidate> {
@@ -206,6 +219,17 @@ impl Search {
         self.environment.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 }
+
+type Stage = fn(&Search) -> Vec<Candidate>;
+
+const STAGES: &[Stage] = &[
+    Search::in_process,
+    Search::beside_program,
+    Search::python_environments,
+    Search::linker,
+    Search::cuda_variables,
+    Search::usual,
+];
 
 const TARGET_FOLDER: &str =
     if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };

@@ -31,6 +31,8 @@ pub enum Origin {
     CudaVariable(&'static str),
     /// A folder in which cuDNN is often installed.
     Usual,
+    /// Below a root that a person has named, to have it looked at; never for use.
+    Named(PathBuf),
 }
 
 impl fmt::Display for Origin {
@@ -48,6 +50,7 @@ impl fmt::Display for Origin {
             Origin::LinkerDefault => f.write_str("the dynamic linker's own folders"),
             Origin::CudaVariable(name) => write!(f, "below {name}"),
             Origin::Usual => f.write_str("a usual folder"),
+            Origin::Named(root) => write!(f, "named: {root:?}"),
         }
     }
 }

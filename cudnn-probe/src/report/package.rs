@@ -1,0 +1,162 @@
+//! Which package manager put a folder's cuDNN there, by the records that it keeps. Nothing is run.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::{Environment, Library, System};
+
+/// The most that is read of a record, in bytes. Debian's list of all packages has a few megabytes.
+const LIMIT: u64 = 32 << 20;
+
+/// Who installed a folder's cuDNN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Manager {
+    /// A wheel, by pip or the like.
+    Pip,
+    /// conda, mamba or pixi.
+    Conda,
+    /// Debian's and Ubuntu's packages.
+    Dpkg,
+    /// NVIDIA's archive, unpacked by hand.
+    Archive,
+    /// Copied into a CUDA toolkit's folder by hand: the toolkit itself comes without cuDNN.
+    Toolkit,
+}
+
+impl fmt::Display for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Manager::Pip => "pip",
+            Manager::Conda => "conda",
+            Manager::Dpkg => "dpkg",
+            Manager::Archive => "archive",
+            Manager::Toolkit => "CUDA toolkit folder",
+        })
+    }
+}
+
+/// What a package manager says of a folder's cuDNN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Package {
+    /// Who installed it.
+    pub manager: Manager,
+    /// The package's name: `nvidia-cudnn-cu12`.
+    pub name: String,
+    /// The package's version, all of it: `9.28.0.42`. Not every record has one.
+    pub version: Option<String>,
+    /// The environment, or the root, that it is installed in.
+    pub root: PathBuf,
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.manager, self.name)?;
+        match &self.version {
+            Some(version) => write!(f, " {version}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The package that the folder's libraries came with, if a record says so.
+pub(super) fn package(folder: &Path, system: System, environment: &Environment) -> Option<Package> {
+    wheel(folder, system)
+        .or_else(|| conda(folder))
+        .or_else(|| dpkg(folder, environment))
+        .or_else(|| archive(folder))
+        .or_else(|| toolkit(folder))
+}
+
+/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`: the record there that lists the graph library.
+fn wheel(folder: &Path, system: System) -> Option<Package> {
+    let site_packages = folder.ancestors().nth(3)?;
+    let listed = folder.strip_prefix(site_packages).ok()?.join(Library::Graph.name_on(system));
+    let listed = listed.to_str()?.replace('\\', "/");
+    let mut records = entries(site_packages).filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
+        let (name, version) = name.rsplit_once('-')?;
+        // A wheel that is not cuDNN's may list files of that name too: a framework that bundles it.
+        let lists = read(&path.join("RECORD"))?.lines().any(|line| line.starts_with(&format!("{listed},")));
+        lists.then(|| (name.replace('_', "-"), version.to_owned()))
+    });
+    let (name, version) = records.next()?;
+    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows.
+    let above = if system == System::Windows { 2 } else { 3 };
+    let root = site_packages.ancestors().nth(above).unwrap_or(site_packages).to_owned();
+    Some(Package { manager: Manager::Pip, name, version: Some(version), root })
+}
+
+/// `ROOT/lib` with `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json` beside it.
+fn conda(folder: &Path) -> Option<Package> {
+    let root = folder.parent()?;
+    let listed = format!("lib/{}", Library::Graph.file_name());
+    let mut records = entries(&root.join("conda-meta")).filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
+        let (rest, _build) = name.rsplit_once('-')?;
+        let (name, version) = rest.rsplit_once('-')?;
+        let is_cudnn = name.contains("cudnn") && read(&path)?.contains(&listed);
+        is_cudnn.then(|| (name.to_owned(), version.to_owned()))
+    });
+    let (name, version) = records.next()?;
+    Some(Package { manager: Manager::Conda, name, version: Some(version), root: root.to_owned() })
+}
+
+/// A package of Debian's whose list of files has the graph library.
+fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
+    let below = environment.below_root(folder)?;
+    // /lib is a link to /usr/lib on most systems, and the list has either.
+    let file = below.join(Library::Graph.file_name());
+    let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(&file));
+    let lists = |list: &str| list.lines().any(|line| Path::new(line) == file || Path::new(line) == other);
+    let info = environment.system("/var/lib/dpkg/info");
+    let mut names = entries(&info).filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".list")?.to_owned();
+        (name.contains("cudnn") && lists(&read(&path)?)).then_some(name)
+    });
+    // Of two architectures at once, `libcudnn9-cuda-13:amd64`.
+    let name = names.next()?.split(':').next()?.to_owned();
+    let status = read(&environment.system("/var/lib/dpkg/status")).unwrap_or_default();
+    let mut paragraphs = status.split("\n\n").filter(|text| text.lines().next() == Some(&format!("Package: {name}")));
+    let version = paragraphs.next().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Version: ")));
+    let version = version.map(str::to_owned);
+    Some(Package { manager: Manager::Dpkg, name, version, root: environment.system("/") })
+}
+
+/// `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib`.
+fn archive(folder: &Path) -> Option<Package> {
+    let root = folder.parent()?;
+    let name = root.file_name()?.to_str()?;
+    let inner = name.strip_prefix("cudnn-")?.strip_suffix("-archive")?;
+    let version = inner.rsplit('-').next().and_then(|last| last.split('_').next()).map(str::to_owned);
+    Some(Package { manager: Manager::Archive, name: name.to_owned(), version, root: root.to_owned() })
+}
+
+/// A folder with the toolkit's own `version.json`, or its runtime library beside cuDNN.
+fn toolkit(folder: &Path) -> Option<Package> {
+    let root = folder.ancestors().skip(1).take(3).find(|root| root.join("version.json").is_file())?;
+    let is_toolkit = entries(folder).any(|path| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libcudart.so"))
+    });
+    let name = root.file_name()?.to_str()?.to_owned();
+    is_toolkit.then(|| Package { manager: Manager::Toolkit, name, version: None, root: root.to_owned() })
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    paths.sort();
+    paths.into_iter()
+}
+
+/// A record's text, if it is a file of a length that records have.
+pub(super) fn read(file: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(file).ok()?;
+    if !metadata.is_file() || metadata.len() > LIMIT {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(file).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,174 @@
+//! What files tell of an installation: its version, CUDA, flavour and package, and what is missing or contradicts itself.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::path::Path;
+
+use cudnn_probe::{Environment, Flavour, Library, Manager, Report, Search, Version, survey};
+use support::{Folder, StandIn, lib_dir};
+
+const VERSION: Version = Version::new(9, 19, 0);
+
+fn report(folder: &Path) -> Report {
+    Report::of(folder, &Environment::fake("/nowhere")).expect("there is a cuDNN")
+}
+
+/// Stand-ins for these libraries in a folder.
+fn stand_ins(folder: &Path, libraries: &[Library]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for library in libraries {
+        StandIn::new(*library, VERSION).build(&folder.join(library.file_name()));
+    }
+}
+
+/// Every library that 9.19.0 has.
+fn all() -> Vec<Library> {
+    let later = [Library::Ext, Library::EnginesTensorIr];
+    Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
+}
+
+fn write(file: &Path, text: &str) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+#[test]
+fn a_real_jit_wheel_is_told_in_full() {
+    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
+    let report = report(&folder);
+    assert_eq!((report.major, report.version), (9, Some(VERSION)));
+    assert_eq!(report.cuda().as_deref(), Some("12.9"));
+    assert_eq!(report.flavour, Flavour::JitOnly);
+    assert_eq!(report.missing, []);
+    assert_eq!(report.conflicts().len(), 0);
+    let package = report.package.as_ref().unwrap();
+    assert_eq!((package.manager, package.to_string().as_str()), (Manager::Pip, "pip nvidia-cudnn-jit-cu12 9.19.0.56"));
+    let says: Vec<String> =
+        report.witnesses.iter().map(|witness| format!("{}: {}", witness.says, witness.source)).collect();
+    for witness in ["cuDNN 9.19.0: cudnn_graph_version in", "CUDA 12.9: GPU code in", "include/cudnn_version.h"] {
+        assert!(says.iter().any(|said| said.contains(witness)), "{witness}: {says:#?}");
+    }
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn real_full_releases_have_all_that_their_release_has() {
+    for (id, cuda) in
+        [("cu12-9.0.0", "12.3"), ("cu12-9.10.2", "12.9"), ("cu12-9.28.0", "12.9"), ("cu13-9.28.0", "13.5")]
+    {
+        let Some(folder) = lib_dir(id) else { return };
+        let report = report(&folder);
+        assert_eq!((report.flavour, report.missing.as_slice()), (Flavour::Full, &[][..]), "{id}");
+        assert_eq!(report.cuda().as_deref(), Some(cuda), "{id}");
+        assert_eq!(report.conflicts().len(), 0, "{id}");
+    }
+}
+
+#[test]
+fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
+    let folder = Folder::new();
+    stand_ins(folder.path(), &[Library::Shim, Library::Graph, Library::Ops]);
+    let report = report(folder.path());
+    assert_eq!(report.flavour, Flavour::Partial);
+    let missing: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
+    assert_eq!(
+        missing,
+        [
+            "libcudnn_cnn.so.9",
+            "libcudnn_adv.so.9",
+            "libcudnn_heuristic.so.9",
+            "libcudnn_engines_precompiled.so.9",
+            "libcudnn_engines_runtime_compiled.so.9"
+        ]
+    );
+}
+
+#[test]
+fn libraries_of_two_releases_or_cuda_majors_contradict_each_other() {
+    let folder = Folder::new();
+    stand_ins(folder.path(), &all());
+    StandIn::new(Library::Ops, Version::new(9, 10, 2)).build(&folder.file(Library::Ops));
+    StandIn::new(Library::Cnn, VERSION).with_ptx(8).build(&folder.file(Library::Cnn));
+    StandIn::new(Library::Adv, VERSION).with_ptx(9).build(&folder.file(Library::Adv));
+    let report = report(folder.path());
+    assert_eq!(report.flavour, Flavour::Full);
+    let said: Vec<String> =
+        report.conflicts().iter().map(|(part, refusal)| format!("{} {refusal}", part.library)).collect();
+    assert_eq!(
+        said,
+        [
+            "libcudnn_ops.so.9 is cuDNN 9.10.2 beside a libcudnn_graph.so.9 of 9.19.0",
+            "libcudnn_adv.so.9 is built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"
+        ]
+    );
+}
+
+#[test]
+fn each_package_managers_record_is_read() {
+    let world = Folder::new();
+    let root = world.path();
+    let environment = Environment::fake(root);
+    let package = |folder: &Path| Report::of(folder, &environment).unwrap().package.map(|package| package.to_string());
+    let libraries = [Library::Graph];
+
+    let conda = root.join("conda");
+    stand_ins(&conda.join("lib"), &libraries);
+    write(
+        &conda.join("conda-meta/libcudnn-9.19.0.56-h1234.json"),
+        "{\"name\": \"libcudnn\", \"files\": [\"lib/libcudnn_graph.so.9\"]}",
+    );
+    write(&conda.join("conda-meta/cuda-version-12.9-0.json"), "{}");
+    assert_eq!(package(&conda.join("lib")).as_deref(), Some("conda libcudnn 9.19.0.56"));
+
+    let debian = root.join("usr/lib/x86_64-linux-gnu");
+    stand_ins(&debian, &libraries);
+    let info = root.join("var/lib/dpkg/info");
+    write(&info.join("libcudnn9-cuda-13.list"), "/.\n/usr\n/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n");
+    write(&info.join("libcudnn9-dev-cuda-13.list"), "/usr/include/cudnn.h\n");
+    write(
+        &root.join("var/lib/dpkg/status"),
+        "Package: libcudnn9-dev-cuda-13\nVersion: 1\n\nPackage: libcudnn9-cuda-13\nStatus: ok\nVersion: 9.19.0.56-1\n",
+    );
+    assert_eq!(package(&debian).as_deref(), Some("dpkg libcudnn9-cuda-13 9.19.0.56-1"));
+
+    let archive = root.join("opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
+    stand_ins(&archive, &libraries);
+    let expected = "archive cudnn-linux-x86_64-9.19.0.56_cuda12-archive 9.19.0.56";
+    assert_eq!(package(&archive).as_deref(), Some(expected));
+
+    let toolkit = root.join("usr/local/cuda-12.9");
+    stand_ins(&toolkit.join("lib64"), &libraries);
+    write(&toolkit.join("version.json"), "{}");
+    write(&toolkit.join("lib64/libcudart.so.12"), "");
+    assert_eq!(package(&toolkit.join("lib64")).as_deref(), Some("CUDA toolkit folder cuda-12.9"));
+
+    let bundle = root.join("opt/application");
+    stand_ins(&bundle, &libraries);
+    assert_eq!(package(&bundle), None);
+}
+
+#[test]
+fn an_older_cudnn_is_known_and_called_by_its_number() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("libcudnn.so.8.9.7"), "").unwrap();
+    std::os::unix::fs::symlink("libcudnn.so.8.9.7", folder.path().join("libcudnn.so.8")).unwrap();
+    let report = report(folder.path());
+    assert_eq!((report.major, report.version), (8, Some(Version::new(8, 9, 7))));
+    assert!(Report::of(Path::new("/etc"), &Environment::fake("/nowhere")).is_none());
+}
+
+#[test]
+fn an_installation_is_told_once_with_every_way_to_it() {
+    let world = Folder::new();
+    let root = world.path();
+    stand_ins(&root.join("real"), &[Library::Graph]);
+    std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+    std::fs::create_dir(root.join("tree")).unwrap();
+    std::os::unix::fs::symlink(root.join("real"), root.join("tree/lib")).unwrap();
+    let path = format!("{0}/real:{0}/link:{0}/real/../real", root.display());
+    let environment = Environment::fake(root.join("world")).with("LD_LIBRARY_PATH", path);
+    let found = survey(&Search::new(environment.clone()), &environment, &[root.join("tree")]);
+    let [one] = found.as_slice() else { panic!("{found:#?}") };
+    let ways: Vec<String> =
+        one.ways.iter().map(|way| way.folder.strip_prefix(root).unwrap().display().to_string()).collect();
+    assert_eq!(ways, ["real", "link", "real/../real", "tree/lib"]);
+}
