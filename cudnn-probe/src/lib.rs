@@ -8,6 +8,7 @@
 //! - [`Search`]: the folders in which a cuDNN may be, in order, each with its [`Origin`].
 //! - [`find`]: the first of them that holds a usable cuDNN, and why each one before it was refused.
 //! - [`Report`] and [`survey`]: everything that files tell of a folder, and of all folders; for people.
+//! - [`Prediction`]: which file the dynamic linker would take for each name, and by which rule.
 //! - [`support`]: what is known of releases, which no file states.
 //!
 //! It knows nothing of bindings, of dlopen, or of the command line.
@@ -16,6 +17,7 @@
 mod file;
 mod find;
 mod library;
+mod prediction;
 mod refusal;
 mod report;
 mod search;
@@ -26,6 +28,7 @@ mod version;
 pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for};
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
+pub use prediction::{Object, Outcome, Prediction, Rule, Step};
 pub use refusal::{Architecture, Refusal};
 pub use report::{Flavour, Manager, Package, Part, Report, Witness};
 pub use search::{DIR_VARIABLE, Environment, LinkerPlaces, Origin, Search, VARIABLES};

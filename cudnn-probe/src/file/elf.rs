@@ -8,7 +8,7 @@ use object::elf::{self, FileHeader64};
 use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 
-use super::{Contents, Data, malformed};
+use super::{Contents, Data, Links, malformed};
 use crate::{Architecture, Refusal};
 
 /// The most that is read of a table of headers, in bytes. Those of cuDNN's libraries have some two kilobytes.
@@ -35,9 +35,37 @@ impl<'a> Elf<'a> {
     /// Reads them; of a library for another processor than the one that is wanted, if one is, not more than that.
     pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, Refusal> {
         let header = header(data, length, wanted)?;
+        if header.e_type(ENDIAN) != elf::ET_DYN {
+            return Err(malformed("no shared library but another kind of ELF file"));
+        }
+        Elf::with(header, data, length)
+    }
+
+    /// Also of a program, which need not be position-independent, and has no name of its own.
+    pub(super) fn read_any(data: Data<'a>, length: u64) -> Result<Self, Refusal> {
+        Elf::with(header(data, length, Some(Architecture::OURS))?, data, length)
+    }
+
+    fn with(header: &'a Header, data: Data<'a>, length: u64) -> Result<Self, Refusal> {
         let segments = segments(header, data, length)?;
         let dynamic = Dynamic::read(segments, data)?;
         Ok(Elf { data, header, segments, dynamic })
+    }
+
+    /// What the dynamic linker goes by.
+    pub(super) fn links(&self) -> Result<Links, Refusal> {
+        let text = |offset: Option<u64>| offset.map(|offset| self.dynamic.text(self.data, offset)).transpose();
+        Ok(Links {
+            soname: text(self.dynamic.soname)?,
+            needed: self
+                .dynamic
+                .needed
+                .iter()
+                .map(|offset| self.dynamic.text(self.data, *offset))
+                .collect::<Result<_, _>>()?,
+            rpath: text(self.dynamic.rpath)?,
+            runpath: text(self.dynamic.runpath)?,
+        })
     }
 
     pub(super) fn contents(&self) -> Result<Contents, Refusal> {
@@ -47,7 +75,8 @@ impl<'a> Elf<'a> {
         for offset in &dynamic.needed {
             needed.push(dynamic.text(data, *offset)?);
         }
-        let run_path = dynamic.run_path.map(|offset| dynamic.text(data, offset)).transpose()?;
+        // The dynamic linker ignores an RPATH beside a RUNPATH.
+        let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.text(data, offset)).transpose()?;
         Ok(Contents { name: dynamic.text(data, name)?, needed, run_path })
     }
 
@@ -81,9 +110,6 @@ fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&
     let found = Architecture(header.e_machine(ENDIAN).0);
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         return Err(Refusal::WrongArchitecture { found, wanted });
-    }
-    if header.e_type(ENDIAN) != elf::ET_DYN {
-        return Err(malformed("no shared library but another kind of ELF file"));
     }
     Ok(header)
 }
@@ -130,7 +156,8 @@ struct Dynamic {
     hash: Option<u64>,
     soname: Option<u64>,
     needed: Vec<u64>,
-    run_path: Option<u64>,
+    rpath: Option<u64>,
+    runpath: Option<u64>,
 }
 
 impl Dynamic {
@@ -143,7 +170,7 @@ impl Dynamic {
             .read_slice_at(segment.p_offset(ENDIAN), count)
             .map_err(|()| malformed("its dynamic section cannot be read"))?;
         let mut dynamic = Dynamic::default();
-        let (mut strings, mut run_path) = (None, None);
+        let mut strings = None;
         for entry in entries {
             let value = entry.d_val(ENDIAN);
             match entry.d_tag(ENDIAN) {
@@ -154,13 +181,11 @@ impl Dynamic {
                 elf::DT_GNU_HASH => dynamic.hash = offset_of(segments, value),
                 elf::DT_SONAME => dynamic.soname = Some(value),
                 elf::DT_NEEDED => dynamic.needed.push(value),
-                // The dynamic linker ignores an RPATH beside a RUNPATH.
-                elf::DT_RUNPATH => run_path = Some(value),
-                elf::DT_RPATH => dynamic.run_path = Some(value),
+                elf::DT_RUNPATH => dynamic.runpath = Some(value),
+                elf::DT_RPATH => dynamic.rpath = Some(value),
                 _ => {}
             }
         }
-        dynamic.run_path = run_path.or(dynamic.run_path);
         dynamic.strings = strings.ok_or_else(|| malformed("its dynamic section names no strings"))?;
         Ok(dynamic)
     }

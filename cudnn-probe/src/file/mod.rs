@@ -109,6 +109,25 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, Refusal> {
     Ok(format.gpu_code().map(|range| gpu_code::processors(range, data)).unwrap_or_default())
 }
 
+/// What the dynamic linker goes by in a library or program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    /// The name that a library gives itself.
+    pub(crate) soname: Option<String>,
+    pub(crate) needed: Vec<String>,
+    pub(crate) rpath: Option<String>,
+    pub(crate) runpath: Option<String>,
+}
+
+/// Reads any library or program of Linux's, for this processor.
+pub(crate) fn links(path: &Path) -> Result<Links, Refusal> {
+    let (file, length, system) = open(path)?;
+    match system {
+        System::Linux => elf::Elf::read_any(&ReadCache::new(file), length)?.links(),
+        found => Err(Refusal::WrongSystem { found, wanted: System::Linux }),
+    }
+}
+
 fn read(
     path: &Path,
     library: Library,

@@ -288,7 +288,12 @@ impl LinkerPlaces {
         self.cached(name).chain(defaults).find(|file| file.exists())
     }
 
-    fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+    /// The folders of LD_LIBRARY_PATH.
+    pub(crate) fn library_path(&self) -> &[PathBuf] {
+        &self.library_path
+    }
+
+    pub(crate) fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.cache.files(name).into_iter().map(|file| self.environment.system_path(&file))
     }
 }

@@ -1,0 +1,326 @@
+//! Which file the dynamic linker would take for each name that a program or library needs, and by which rule: glibc's
+//! rules, followed without loading anything.
+//!
+//! Not followed: the legacy subfolders (`tls`, `x86_64`) that glibc before 2.37 looks into, `dlmopen`, auditing, and
+//! preloading by `/etc/ld.so.preload`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::file::{Links, links};
+use crate::{Environment, LinkerPlaces, Refusal};
+
+/// The most objects that are followed.
+const LIMIT: usize = 4096;
+
+/// The rule by which a file was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The name is a path.
+    Path,
+    /// Named by LD_PRELOAD.
+    Preload,
+    /// An object of this name is loaded already.
+    Loaded,
+    /// DT_RPATH of this object: before LD_LIBRARY_PATH.
+    RunPathBefore(PathBuf),
+    /// LD_LIBRARY_PATH.
+    LibraryPath,
+    /// DT_RUNPATH of this object: after LD_LIBRARY_PATH.
+    RunPathAfter(PathBuf),
+    /// The linker's cache.
+    Cache,
+    /// One of the linker's own folders.
+    Default,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Path => f.write_str("by its path"),
+            Rule::Preload => f.write_str("LD_PRELOAD"),
+            Rule::Loaded => f.write_str("loaded already"),
+            Rule::RunPathBefore(of) => write!(f, "RPATH of {}", of.display()),
+            Rule::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
+            Rule::RunPathAfter(of) => write!(f, "RUNPATH of {}", of.display()),
+            Rule::Cache => f.write_str("/etc/ld.so.cache"),
+            Rule::Default => f.write_str("the linker's own folders"),
+        }
+    }
+}
+
+/// What came of a name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// This file.
+    Found {
+        /// The file, as the linker would call it.
+        path: PathBuf,
+        /// The rule that decided.
+        rule: Rule,
+    },
+    /// No file.
+    Missing,
+    /// This file, which cannot be loaded: the linker stops there.
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The rule that decided.
+        rule: Rule,
+        /// Why it cannot be loaded.
+        refusal: Refusal,
+    },
+}
+
+/// A name that was asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Step {
+    /// The name.
+    pub name: String,
+    /// The object that asked for it.
+    pub wanted_by: PathBuf,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// An object that would be loaded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Object {
+    /// Its file, as the linker would call it.
+    pub path: PathBuf,
+    /// The object on whose account it is loaded, by its place among the objects.
+    loader: Option<usize>,
+    /// The names under which it is found again.
+    names: Vec<String>,
+    links: Links,
+}
+
+/// What the dynamic linker would do.
+#[derive(Debug)]
+pub struct Prediction {
+    places: LinkerPlaces,
+    defaults: Vec<PathBuf>,
+    subfolders: Vec<&'static str>,
+    objects: Vec<Object>,
+    steps: Vec<Step>,
+}
+
+impl Prediction {
+    /// Starts this program, or opens this library from a program that has nothing to say.
+    ///
+    /// # Errors
+    /// Why the file itself cannot be loaded.
+    pub fn of(file: &Path, environment: &Environment) -> Result<Self, Refusal> {
+        let mut prediction = Prediction {
+            places: LinkerPlaces::new(environment),
+            defaults: default_folders(environment),
+            subfolders: subfolders(),
+            objects: Vec::new(),
+            steps: Vec::new(),
+        };
+        let links = links(file)?;
+        let path = match links.soname {
+            Some(_) => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()),
+            // The kernel starts a program by the file itself, without links.
+            None => std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()),
+        };
+        let names = links.soname.iter().cloned().collect();
+        prediction.objects.push(Object { path, loader: None, names, links });
+        let preload = environment.variable("LD_PRELOAD").unwrap_or_default();
+        let preload = preload.to_string_lossy().into_owned();
+        for name in preload.split([' ', ':']).filter(|name| !name.is_empty()) {
+            prediction.want(name, 0, true);
+        }
+        prediction.follow(0);
+        Ok(prediction)
+    }
+
+    /// Has a loaded object open a library by this name at run time (`dlopen`), and all that this one needs. Says whether
+    /// it can.
+    pub fn open(&mut self, name: &str, from: usize) -> bool {
+        let (first, before) = (self.objects.len(), self.steps.len());
+        self.want(name, from, false);
+        self.follow(first);
+        self.steps.iter().skip(before).all(|step| matches!(step.outcome, Outcome::Found { .. }))
+    }
+
+    /// Every name that was asked for, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The objects that would be loaded, in order: the file itself first.
+    #[must_use]
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// The place of the object with this name, for [`Prediction::open`].
+    #[must_use]
+    pub fn loaded(&self, name: &str) -> Option<usize> {
+        self.objects.iter().position(|object| object.names.iter().any(|other| other == name))
+    }
+
+    /// Resolves what objects need, from this one on, breadth first, as the linker does.
+    fn follow(&mut self, first: usize) {
+        let mut index = first;
+        while let Some(object) = self.objects.get(index).filter(|_| index < LIMIT) {
+            for name in object.links.needed.clone() {
+                self.want(&name, index, false);
+            }
+            index += 1;
+        }
+    }
+
+    fn want(&mut self, name: &str, by: usize, is_preload: bool) {
+        let wanted_by = self.objects.get(by).map(|object| object.path.clone()).unwrap_or_default();
+        let outcome = match self.loaded(name) {
+            Some(index) => {
+                let path = self.objects.get(index).map(|object| object.path.clone()).unwrap_or_default();
+                Outcome::Found { path, rule: Rule::Loaded }
+            }
+            None => match self.resolve(name, by) {
+                None => Outcome::Missing,
+                Some((path, rule)) => {
+                    let rule = if is_preload { Rule::Preload } else { rule };
+                    self.load(name, path, rule, by)
+                }
+            },
+        };
+        self.steps.push(Step { name: name.to_owned(), wanted_by, outcome });
+    }
+
+    fn load(&mut self, name: &str, path: PathBuf, rule: Rule, by: usize) -> Outcome {
+        let links = match links(&path) {
+            Ok(links) => links,
+            Err(refusal) => return Outcome::Unusable { path, rule, refusal },
+        };
+        let real = std::fs::canonicalize(&path).ok();
+        let same = |object: &&mut Object| real.is_some() && std::fs::canonicalize(&object.path).ok() == real;
+        if let Some(object) = self.objects.iter_mut().find(same) {
+            object.names.push(name.to_owned());
+            return Outcome::Found { path: object.path.clone(), rule: Rule::Loaded };
+        }
+        let mut names = vec![name.to_owned()];
+        names.extend(links.soname.clone());
+        self.objects.push(Object { path: path.clone(), loader: Some(by), names, links });
+        Outcome::Found { path, rule }
+    }
+
+    /// The file for a name that is not loaded yet.
+    fn resolve(&self, name: &str, by: usize) -> Option<(PathBuf, Rule)> {
+        if name.contains('/') {
+            let path = PathBuf::from(name);
+            return path.exists().then_some((path, Rule::Path));
+        }
+        let asking = self.objects.get(by)?;
+        if asking.links.runpath.is_none() {
+            // The RPATHs of all on whose account this one is loaded, then the program's.
+            let mut chain: Vec<&Object> = Vec::new();
+            let mut next = Some(by);
+            while let Some(object) = next.and_then(|index| self.objects.get(index)).filter(|_| chain.len() < LIMIT) {
+                chain.push(object);
+                next = object.loader;
+            }
+            chain
+                .extend(self.objects.first().filter(|first| !chain.iter().any(|object| std::ptr::eq(*object, *first))));
+            for object in chain.iter().filter(|object| object.links.runpath.is_none()) {
+                if let Some(path) = self.in_run_path(object, object.links.rpath.as_deref(), name) {
+                    return Some((path, Rule::RunPathBefore(object.path.clone())));
+                }
+            }
+        }
+        if let Some(path) = self.places.library_path().iter().find_map(|folder| self.in_folder(folder, name)) {
+            return Some((path, Rule::LibraryPath));
+        }
+        if let Some(path) = self.in_run_path(asking, asking.links.runpath.as_deref(), name) {
+            return Some((path, Rule::RunPathAfter(asking.path.clone())));
+        }
+        if let Some(path) = self.places.cached(name).find(|file| is_ours(file)) {
+            return Some((path, Rule::Cache));
+        }
+        let path = self.defaults.iter().find_map(|folder| self.in_folder(folder, name))?;
+        Some((path, Rule::Default))
+    }
+
+    fn in_run_path(&self, of: &Object, run_path: Option<&str>, name: &str) -> Option<PathBuf> {
+        let origin = of.path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        run_path?.split(':').filter(|folder| !folder.is_empty()).find_map(|folder| {
+            let folder = expand(folder, &origin);
+            self.in_folder(Path::new(&folder), name)
+        })
+    }
+
+    /// The file in a folder, or in its subfolder for this processor. One for another processor is passed over.
+    fn in_folder(&self, folder: &Path, name: &str) -> Option<PathBuf> {
+        let special = self.subfolders.iter().map(|level| folder.join("glibc-hwcaps").join(level).join(name));
+        special.chain([folder.join(name)]).find(|file| is_ours(file))
+    }
+}
+
+impl Object {
+    /// The names that it needs.
+    #[must_use]
+    pub fn needed(&self) -> &[String] {
+        &self.links.needed
+    }
+}
+
+/// The linker passes over what is for another processor, and stops at what is no ELF file at all.
+fn is_ours(file: &Path) -> bool {
+    let passed_over =
+        |refusal| matches!(refusal, Refusal::WrongArchitecture { .. } | Refusal::Absent | Refusal::BrokenLink { .. });
+    !links(file).is_err_and(passed_over)
+}
+
+/// The dynamic string tokens, with and without braces.
+fn expand(folder: &str, origin: &str) -> String {
+    let (library, platform) =
+        if cfg!(target_arch = "aarch64") { ("lib", "aarch64") } else { ("lib/x86_64-linux-gnu", "x86_64") };
+    let mut text = folder.to_owned();
+    for (token, value) in [("ORIGIN", origin), ("LIB", library), ("PLATFORM", platform)] {
+        text = text.replace(&format!("${{{token}}}"), value).replace(&format!("${token}"), value);
+    }
+    text
+}
+
+/// The folders that a distribution's linker has built in: Debian's has those of its architecture, others lib64.
+fn default_folders(environment: &Environment) -> Vec<PathBuf> {
+    let triple = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
+    let folders = match environment.system(&format!("/lib/{triple}")).is_dir() {
+        true => vec![format!("/lib/{triple}"), format!("/usr/lib/{triple}"), "/lib".into(), "/usr/lib".into()],
+        false => vec!["/lib64".into(), "/usr/lib64".into()],
+    };
+    folders.iter().map(|folder| environment.system(folder)).collect()
+}
+
+/// The subfolders of `glibc-hwcaps` that this processor can use, best first.
+fn subfolders() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let v2 = is_x86_feature_detected!("sse4.2")
+            && is_x86_feature_detected!("ssse3")
+            && is_x86_feature_detected!("popcnt");
+        let v3 = v2
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("fma");
+        let v4 = v3
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")]
+            .into_iter()
+            .filter_map(|(has, name)| has.then_some(name))
+            .collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Vec::new()
+}

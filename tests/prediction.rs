@@ -1,0 +1,240 @@
+//! The prediction of what the dynamic linker does, held against the dynamic linker itself: in each case the real one is
+//! asked (LD_TRACE_LOADED_OBJECTS, which loads and does not run), and must have taken the predicted file for each name.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test says so by panicking"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cudnn_probe::{Environment, Outcome, Prediction};
+use support::{Folder, compile};
+
+/// What is where, a line each, `{}` being the world's root; then variables. A line is a file's path and then, each
+/// optional, `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname NAME`; or `text`, `aarch64`,
+/// `folder`, `link TARGET`. The file `prog` is the program.
+const CASES: &[(&str, &str)] = &[
+    ("nothing leads to it", "prog needs liba.so"),
+    ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),
+    ("the library path, first folder first", "prog needs liba.so\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y:{}/x"),
+    ("the library path with a semicolon", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=/nowhere;{}/x"),
+    ("the library path with a folder that is not there", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/none:{}/x"),
+    ("RUNPATH", "prog needs liba.so runpath {}/x\nx/liba.so"),
+    ("RPATH", "prog needs liba.so rpath {}/x\nx/liba.so"),
+    ("the library path beats RUNPATH", "prog needs liba.so runpath {}/x\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y"),
+    ("RPATH beats the library path", "prog needs liba.so rpath {}/x\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y"),
+    ("several folders in a RUNPATH", "prog needs liba.so runpath /nowhere:{}/x:{}/y\nx/liba.so\ny/liba.so"),
+    ("$ORIGIN in a RUNPATH", "prog needs liba.so runpath $ORIGIN/x\nx/liba.so"),
+    ("${ORIGIN} in an RPATH", "prog needs liba.so rpath ${ORIGIN}/x\nx/liba.so"),
+    (
+        "$ORIGIN of a library",
+        "prog needs liba.so runpath $ORIGIN/x\nx/liba.so needs libb.so runpath $ORIGIN\nx/libb.so",
+    ),
+    (
+        "$ORIGIN of a library that was found through a link",
+        "prog needs liba.so runpath $ORIGIN/x\nreal/liba.so needs libb.so runpath $ORIGIN\nx/liba.so link ../real/liba.so\n\
+         real/libb.so\nx/libb.so",
+    ),
+    ("RUNPATH is not inherited", "prog needs liba.so runpath {}/x\nx/liba.so needs libb.so\nx/libb.so"),
+    ("RPATH is inherited", "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so\nx/libb.so"),
+    (
+        "RPATH is not inherited by what has a RUNPATH",
+        "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so runpath {}/y\nx/libb.so\ny/libb.so",
+    ),
+    (
+        "an RPATH in the middle of the chain",
+        "prog needs liba.so runpath {}/x\nx/liba.so needs libb.so rpath {}/y\ny/libb.so needs libc1.so\ny/libc1.so",
+    ),
+    (
+        "the nearest RPATH of the chain first",
+        "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so rpath {}/y\nx/libb.so\ny/libb.so",
+    ),
+    (
+        "what is loaded under a name is taken again, whoever asks",
+        "prog needs liba.so,libb.so runpath {}/x\nx/liba.so\nx/libb.so needs liba.so runpath {}/y\ny/liba.so",
+    ),
+    (
+        "breadth first: the program's own needs come before a library's",
+        "prog needs liba.so,libb.so runpath {}/x\nx/liba.so needs libb.so runpath {}/y\nx/libb.so\ny/libb.so",
+    ),
+    (
+        "a library that calls itself otherwise is known by both names",
+        "prog needs liba.so,libb.so runpath {}/x\nx/liba.so soname libb.so\nx/libb.so",
+    ),
+    (
+        "the same file under two names is one",
+        "prog needs liba.so,libb.so runpath {}/x\nx/liba.so\nx/libb.so link liba.so",
+    ),
+    (
+        "a library for another processor is passed over",
+        "prog needs liba.so runpath {}/x:{}/y\nx/liba.so aarch64\ny/liba.so",
+    ),
+    ("a text file of that name ends it", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so text\ny/liba.so"),
+    ("a folder of that name ends it", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so folder\ny/liba.so"),
+    ("a link to nothing is passed over", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so link nothing\ny/liba.so"),
+    (
+        "a subfolder for better processors",
+        "prog needs liba.so runpath {}/x\nx/liba.so\nx/glibc-hwcaps/x86-64-v2/liba.so",
+    ),
+    (
+        "the best of these subfolders",
+        "prog needs liba.so runpath {}/x\nx/glibc-hwcaps/x86-64-v2/liba.so\nx/glibc-hwcaps/x86-64-v3/liba.so",
+    ),
+    (
+        "these subfolders in the library path",
+        "prog needs liba.so\nx/liba.so\nx/glibc-hwcaps/x86-64-v2/liba.so\nLD_LIBRARY_PATH={}/x",
+    ),
+    ("a preloaded library", "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so\nLD_PRELOAD={}/y/libp.so"),
+    (
+        "a preloaded library takes the place of one of its name",
+        "prog needs liba.so runpath {}/x\nx/liba.so\ny/liba.so\nLD_PRELOAD={}/y/liba.so",
+    ),
+    (
+        "what a preloaded library needs",
+        "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so needs libq.so runpath $ORIGIN\ny/libq.so\nLD_PRELOAD={}/y/libp.so",
+    ),
+    ("a preloaded library by its name", "prog rpath {}/x\nx/libp.so\nLD_PRELOAD=libp.so"),
+    ("the linker's cache or own folders", "prog needs libz.so.1"),
+    ("the library path beats the cache", "prog needs libz.so.1\nx/libz.so.1\nLD_LIBRARY_PATH={}/x"),
+    ("RUNPATH beats the cache", "prog needs libz.so.1 runpath {}/x\nx/libz.so.1"),
+    (
+        "NVIDIA's layout: what cuDNN needs is in the wheels beside it",
+        "prog needs libcudnn_ops.so.9 runpath {}/nvidia/cudnn/lib\n\
+         nvidia/cudnn/lib/libcudnn_ops.so.9 needs libcudnn_graph.so.9,libcublasLt.so.12 \
+         runpath $ORIGIN:$ORIGIN/../../cublas/lib\nnvidia/cudnn/lib/libcudnn_graph.so.9\nnvidia/cublas/lib/libcublasLt.so.12",
+    ),
+    (
+        "a system's cuDNN on the library path beats a wheel's RUNPATH in part",
+        "prog needs libcudnn_ops.so.9 runpath {}/wheel\nwheel/libcudnn_ops.so.9 needs libcudnn_graph.so.9 runpath $ORIGIN\n\
+         wheel/libcudnn_graph.so.9\nsystem/libcudnn_graph.so.9\nLD_LIBRARY_PATH={}/system",
+    ),
+];
+
+/// Puts a case's files into a folder; gives the variables.
+fn build(root: &Path, case: &str) -> Vec<(String, String)> {
+    let case = case.replace("{}", &root.display().to_string());
+    let mut variables = Vec::new();
+    for line in case.lines() {
+        if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("LD_")) {
+            variables.push((name.to_owned(), value.to_owned()));
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let after = |word: &str| words.iter().position(|other| *other == word).map(|index| words[index + 1]);
+        let file = root.join(words[0]);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        if let Some(target) = after("link") {
+            std::os::unix::fs::symlink(target, &file).unwrap();
+        } else if words.contains(&"text") {
+            std::fs::write(&file, "GROUP ( liba.so.1 )\n").unwrap();
+        } else if words.contains(&"folder") {
+            std::fs::create_dir(&file).unwrap();
+        } else {
+            object(&file, &after);
+        }
+        if words.contains(&"aarch64") {
+            let mut bytes = std::fs::read(&file).unwrap();
+            bytes[18] = 183;
+            std::fs::write(&file, bytes).unwrap();
+        }
+    }
+    variables
+}
+
+/// Compiles one program or library.
+fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let mut flags: Vec<String> =
+        vec!["-w".into(), "-Wl,--no-as-needed".into(), "-Wl,--unresolved-symbols=ignore-all".into()];
+    if name != "prog" {
+        flags.extend([
+            "-shared".into(),
+            "-nostdlib".into(),
+            format!("-Wl,-soname,{}", after("soname").unwrap_or(name)),
+        ]);
+    }
+    // A library of that name to be linked with; which one is loaded is what the case is about.
+    let stubs = Folder::new();
+    for needed in after("needs").into_iter().flat_map(|names| names.split(',')) {
+        let stub = stubs.path().join(needed);
+        compile("", &["-shared", "-nostdlib", &format!("-Wl,-soname,{needed}")], &stub);
+        flags.push(stub.display().to_string());
+    }
+    for (word, dtags) in [("rpath", "-Wl,--disable-new-dtags"), ("runpath", "-Wl,--enable-new-dtags")] {
+        if let Some(path) = after(word) {
+            flags.extend([dtags.into(), format!("-Wl,-rpath,{path}")]);
+        }
+    }
+    let code = if name == "prog" { "int main(void) { return 0; }" } else { "" };
+    compile(code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
+}
+
+/// What the real linker takes: the file for each name, or nothing.
+fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Option<PathBuf>> {
+    let output = Command::new(program)
+        .env_clear()
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .envs(variables.iter().cloned())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut found = BTreeMap::new();
+    for line in said.lines().map(str::trim) {
+        let file = |text: &str| PathBuf::from(text.rsplit_once(" (0x").map_or(text, |(path, _)| path));
+        match line.split_once(" => ") {
+            Some((name, "not found")) => found.insert(name.to_owned(), None),
+            Some((name, path)) => found.insert(name.to_owned(), Some(file(path))),
+            // The kernel's own object, the linker itself, and what was preloaded by a path.
+            None if line.starts_with("linux-vdso") || line.contains("ld-linux") => None,
+            None => found.insert(file(line).display().to_string(), Some(file(line))),
+        };
+    }
+    found.retain(|name, _| !name.contains("ld-linux"));
+    found
+}
+
+#[test]
+fn the_prediction_is_what_the_real_linker_does() {
+    assert!(CASES.len() >= 30);
+    for (about, case) in CASES {
+        let world = Folder::new();
+        let variables = build(world.path(), case);
+        let program = world.path().join("prog");
+        let mut environment = Environment::fake("/");
+        for (name, value) in &variables {
+            environment = environment.with(name, value);
+        }
+        let prediction = Prediction::of(&program, &environment).unwrap();
+        let mut predicted = BTreeMap::new();
+        for step in prediction.steps().iter().filter(|step| !step.name.contains("ld-linux")) {
+            let file = match &step.outcome {
+                Outcome::Found { path, .. } => Some(path.clone()),
+                _ => None,
+            };
+            // The linker tells each name once.
+            predicted.entry(step.name.clone()).or_insert(file);
+        }
+        let real = real(&program, &variables);
+        if let Some(file) = prediction.steps().iter().find_map(|step| match &step.outcome {
+            Outcome::Unusable { path, .. } => Some(path),
+            _ => None,
+        }) {
+            let output = Command::new(&program).env_clear().envs(variables).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(&file.display().to_string()), "{about}: {said}");
+            continue;
+        }
+        let told: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
+        assert_eq!(told, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.steps());
+        for (name, file) in &predicted {
+            // What the linker does not tell under this name it had under another.
+            let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
+            assert!(real.contains_key(name) || known, "{about}: {name} => {file:?}\n{real:#?}");
+        }
+    }
+}
