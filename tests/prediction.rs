@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_probe::{Environment, Outcome, Prediction};
-use support::{Folder, compile};
+use support::{Child, Folder, Subject, compile, lib_dir};
 
 /// What is where, a line each, `{}` being the world's root; then variables. A line is a file's path and then, each
 /// optional, `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname NAME`; or `text`, `aarch64`,
@@ -236,5 +236,23 @@ fn the_prediction_is_what_the_real_linker_does() {
             let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
             assert!(real.contains_key(name) || known, "{about}: {name} => {file:?}\n{real:#?}");
         }
+    }
+}
+
+/// Which graph library NVIDIA's shim takes: up to 9.21.0 its own folder is named by a RUNPATH, which LD_LIBRARY_PATH
+/// beats, and from 9.21.1 on by an RPATH, which beats LD_LIBRARY_PATH.
+#[test]
+fn nvidias_shim_takes_the_graph_library_that_is_predicted() {
+    let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    for (shim, path, taken) in [(&older, &newer, &newer), (&newer, &older, &newer)] {
+        let environment = Environment::fake("/").with("LD_LIBRARY_PATH", path);
+        let mut prediction = Prediction::of(&shim.join("libcudnn.so.9"), &environment).unwrap();
+        assert!(prediction.open("libcudnn_graph.so.9", 0), "{:#?}", prediction.steps());
+        let graph = prediction.loaded("libcudnn_graph.so.9").unwrap();
+        assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.steps());
+        let child = Child::new(env!("CARGO_BIN_EXE_call"), Subject::Shim, shim).env("LD_LIBRARY_PATH", path);
+        let ended = child.run(&["cudnnGetVersion", "maps"]);
+        let mapped = format!("mapped {}", taken.join("libcudnn_graph.so.9").display());
+        assert!(ended.stdout.lines().any(|line| line == mapped), "{mapped}: {ended:#?}");
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod demo;
+mod explain;
 mod list;
 mod output;
 
@@ -32,6 +33,13 @@ Examples:
   cudnn-doctor list ~/venvs/* --deep    also in these environments, with the GPUs that kernels are for
   cudnn-doctor list --json              for programs")]
     List(list::Arguments),
+    /// Say which files the dynamic linker would take for a program or library, and by which rule, without loading any.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor explain                                  for NVIDIA's shim of the installation that would be used
+  cudnn-doctor explain ./my-program                     for a program that is linked to cuDNN
+  cudnn-doctor explain .../torch/lib/libtorch_cuda.so   for a framework's library")]
+    Explain(explain::Arguments),
     /// Find a cuDNN, or fetch a real one, and use it: descriptors without a GPU, a convolution with one.
     #[command(after_help = "\
 Examples:
@@ -46,6 +54,7 @@ fn main() -> ExitCode {
     let format = if arguments.json { Format::Json } else { Format::Text };
     match arguments.command {
         Command::List(arguments) => list::run(&arguments, format),
+        Command::Explain(arguments) => explain::run(&arguments, format),
         Command::Demo(arguments) => demo::run(&arguments).map_or_else(
             |error| {
                 eprintln!("\n{error}");

@@ -59,13 +59,8 @@ fn is_in(file: &Path, folder: &Path) -> bool {
 
 /// The file that the linker would give graph, which asks for the full name first.
 fn linker_takes(places: &LinkerPlaces, installation: &Installation, library: Library) -> Option<PathBuf> {
-    let Version { minor, patch, .. } = installation.version;
-    let name = library.file_name();
-    let without_major = name.trim_end_matches(".9");
-    [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major.to_owned()]
-        .iter()
-        .find_map(|name| {
-            let own = || Some(installation.folder.join(name)).filter(|file| file.exists());
-            places.before(name).or_else(own).or_else(|| places.after(name))
-        })
+    library.asked_for_as(installation.version).iter().find_map(|name| {
+        let own = || Some(installation.folder.join(name)).filter(|file| file.exists());
+        places.before(name).or_else(own).or_else(|| places.after(name))
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::System;
+use crate::{System, Version};
 
 /// One library of cuDNN 9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +90,21 @@ impl Library {
             System::Linux => self.file_name(),
             System::Windows => self.windows_name(),
         }
+    }
+
+    /// The names under which cuDNN asks the dynamic linker for this library, one after the other, when it opens it at run
+    /// time: the full name first. The version is that of the library which asks.
+    #[must_use]
+    pub fn asked_for_as(self, version: Version) -> [String; 4] {
+        let (name, Version { minor, patch, .. }) = (self.file_name(), version);
+        let without_major = name.strip_suffix(".9").unwrap_or(name).to_owned();
+        [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major]
+    }
+
+    /// The library of this file name, on any system.
+    #[must_use]
+    pub fn from_file_name(name: &str) -> Option<Library> {
+        Library::ALL.iter().copied().find(|library| name == library.file_name() || name == library.windows_name())
     }
 
     /// The data symbol that holds this library's version, for those that have one. Its four bytes are patch, minor,

@@ -1,0 +1,95 @@
+//! `list` and `explain` as a user runs them.
+#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{Folder, StandIn, Version, lib_dir};
+
+/// Runs the doctor with nothing in its environment but these variables.
+fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
+    let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
+        .args(arguments)
+        .env_clear()
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned())
+}
+
+fn json(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
+    let (_, said) = doctor(&[arguments, &["--json"]].concat(), variables);
+    serde_json::from_str(&said).unwrap()
+}
+
+#[test]
+fn list_shows_what_is_installed_and_marks_what_would_be_used() {
+    let (Some(used), Some(other)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    let (code, said) = doctor(&["list", other.to_str().unwrap()], &[("LD_LIBRARY_PATH", &used)]);
+    assert_eq!(code, Some(0), "{said}");
+    let row = |version: &str| said.lines().find(|line| line.contains(version)).unwrap().to_owned();
+    assert!(row("9.19.0").contains("->") && row("9.19.0").contains("pip nvidia-cudnn-jit-cu12"), "{said}");
+    assert!(!row("9.27.0").contains("->") && row("9.27.0").contains("JIT only"), "{said}");
+    assert!(said.contains("The marked one would be used: LD_LIBRARY_PATH comes first"), "{said}");
+    let value = json(&["list", other.to_str().unwrap()], &[("LD_LIBRARY_PATH", &used)]);
+    assert_eq!(value.get("schema"), Some(&Value::from(1)));
+    let installations = value.get("installations").and_then(Value::as_array).unwrap();
+    let told: Vec<(&Value, &Value)> =
+        installations.iter().filter_map(|one| Some((one.get("version")?, one.get("used")?))).collect();
+    assert_eq!(told, [(&"9.19.0".into(), &true.into()), (&"9.27.0".into(), &false.into())]);
+}
+
+#[test]
+fn list_with_nothing_installed_says_so_and_exits_with_2() {
+    let (code, said) = doctor(&["list"], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("No cuDNN is installed here"), "{said}");
+}
+
+#[test]
+fn list_names_what_is_wrong_and_what_is_missing() {
+    let folder = Folder::new();
+    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&folder.file(Library::Graph));
+    std::fs::write(folder.file(Library::Ops), "not a library").unwrap();
+    let (code, said) = doctor(&["list"], &[("LD_LIBRARY_PATH", folder.path())]);
+    assert_eq!(code, Some(0), "{said}");
+    for words in ["partial", "wrong: libcudnn_ops.so.9 is not an ELF file", "missing: libcudnn.so.9, libcudnn_cnn.so.9"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn explain_names_each_file_with_the_rule_and_a_mix_of_releases() {
+    let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    let shim = older.join("libcudnn.so.9");
+    let shim = shim.to_str().unwrap();
+    let (code, said) = doctor(&["explain", shim], &[]);
+    assert_eq!(code, Some(0), "{said}");
+    for words in ["libcudnn.so.9 would open, when it is used:", "(9.19.0): RUNPATH of", "libcudnn_ops.so.9", "not here"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // The older shim's own folder is beaten by LD_LIBRARY_PATH: its libraries would be of another release.
+    let (code, said) = doctor(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("(9.27.0): LD_LIBRARY_PATH"), "{said}");
+    assert!(said.contains("Wrong: two releases would be mixed: 9.19.0 of"), "{said}");
+    let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
+    assert_eq!(value.get("problems").and_then(Value::as_array).map(Vec::len), Some(1), "{value}");
+}
+
+#[test]
+fn explain_of_a_program_that_is_linked_to_a_missing_cudnn_says_who_needs_it() {
+    let folder = Folder::new();
+    let library = folder.path().join("libneeds.so");
+    let stub = folder.path().join("libcudnn.so.9");
+    support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &stub);
+    support::compile("", &["-shared", "-nostdlib", "-Wl,--no-as-needed", stub.to_str().unwrap()], &library);
+    std::fs::remove_file(stub).unwrap();
+    let (code, said) = doctor(&["explain", library.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("libcudnn.so.9 is not found; libneeds.so needs it"), "{said}");
+}
