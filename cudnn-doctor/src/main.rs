@@ -8,6 +8,7 @@ mod demo;
 mod explain;
 mod list;
 mod output;
+mod pid;
 
 use output::{Format, Outcome};
 
@@ -40,6 +41,12 @@ Examples:
   cudnn-doctor explain ./my-program                     for a program that is linked to cuDNN
   cudnn-doctor explain .../torch/lib/libtorch_cuda.so   for a framework's library")]
     Explain(explain::Arguments),
+    /// Say which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor pid $(pgrep -f train.py)
+  cudnn-doctor pid 4711 --json")]
+    Pid(pid::Arguments),
     /// Find a cuDNN, or fetch a real one, and use it: descriptors without a GPU, a convolution with one.
     #[command(after_help = "\
 Examples:
@@ -55,6 +62,7 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::List(arguments) => list::run(&arguments, format),
         Command::Explain(arguments) => explain::run(&arguments, format),
+        Command::Pid(arguments) => pid::run(&arguments, format),
         Command::Demo(arguments) => demo::run(&arguments).map_or_else(
             |error| {
                 eprintln!("\n{error}");

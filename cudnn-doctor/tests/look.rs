@@ -93,3 +93,58 @@ fn explain_of_a_program_that_is_linked_to_a_missing_cudnn_says_who_needs_it() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("libcudnn.so.9 is not found; libneeds.so needs it"), "{said}");
 }
+
+/// A process that has loaded these libraries and does nothing; ended when dropped.
+struct Sleeper(std::process::Child);
+
+impl Sleeper {
+    fn new(libraries: &[&Path]) -> Self {
+        let preload = std::env::join_paths(libraries).unwrap();
+        let child = Command::new("sleep").arg("60").env_clear().env("LD_PRELOAD", preload).spawn().unwrap();
+        let sleeper = Sleeper(child);
+        // The linker is done when the process sleeps: its command line is the program's own by then.
+        let maps = || std::fs::read_to_string(format!("/proc/{}/maps", sleeper.0.id())).unwrap_or_default();
+        while !libraries.iter().all(|library| maps().contains(&library.display().to_string())) {
+            std::thread::yield_now();
+        }
+        sleeper
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn pid_tells_what_a_process_has_loaded_and_what_does_not_belong_together() {
+    let Some(older) = lib_dir("jit-cu12-9.19.0") else { return };
+    let graph = older.join("libcudnn_graph.so.9");
+    let fine = Sleeper::new(&[&graph]);
+    let (code, said) = doctor(&["pid", &fine.0.id().to_string()], &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("cuDNN        9.19.0") && said.contains(graph.to_str().unwrap()), "{said}");
+
+    let folder = Folder::links_to(&older);
+    std::fs::copy(&graph, folder.cleared(Library::Graph)).unwrap();
+    let copy = folder.file(Library::Graph);
+    let cublas = folder.path().join("libcublasLt.so.13");
+    support::compile("", &["-shared", "-nostdlib"], &cublas);
+    let mixed = Sleeper::new(&[&copy, &cublas, &older.join("libcudnn.so.9")]);
+    std::fs::remove_file(&copy).unwrap();
+    let (code, said) = doctor(&["pid", &mixed.0.id().to_string()], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    for words in ["cuDNN from 2 folders in one process", "(replaced on disk since)", "start the process again"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("CUDA 12 (cuDNN) and CUDA 13 (cuBLAS)"), "{said}");
+}
+
+#[test]
+fn pid_of_no_process_is_an_error_in_words() {
+    let (code, said) = doctor(&["pid", "4194304"], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("cannot be looked into"), "{said}");
+}

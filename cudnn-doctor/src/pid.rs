@@ -1,0 +1,137 @@
+//! `pid N`: which files of cuDNN and CUDA a running process has mapped, and whether they belong together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Identity, Library, Mapped, identify_any, libraries_of};
+use serde_json::{Value, json};
+
+use crate::output::{Format, Outcome, json, say};
+
+/// The options of `pid`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The number of the process.
+    pid: u32,
+}
+
+/// A mapped file of cuDNN's or CUDA's.
+struct Row {
+    mapped: Mapped,
+    product: &'static str,
+    /// In the file's name, or in the file.
+    version: Option<String>,
+    /// The CUDA major that it belongs to.
+    cuda_major: Option<u32>,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let mapped = match libraries_of(arguments.pid) {
+        Ok(mapped) => mapped,
+        Err(error) => {
+            say!(
+                "Process {} cannot be looked into: {error}. It must be running, and be yours, or you be root.",
+                arguments.pid
+            );
+            return Outcome::Problems;
+        }
+    };
+    let rows: Vec<Row> = mapped.into_iter().filter_map(row).collect();
+    let problems = problems(&rows);
+    match format {
+        Format::Json => json(&json!({
+            "schema": 1,
+            "pid": arguments.pid,
+            "libraries": rows.iter().map(value).collect::<Vec<Value>>(),
+            "problems": problems,
+        })),
+        Format::Text => {
+            if rows.is_empty() {
+                say!("Process {} has mapped no library of cuDNN's or CUDA's.", arguments.pid);
+            }
+            for Row { mapped, product, version, .. } in &rows {
+                let gone = if mapped.is_gone { " (replaced on disk since)" } else { "" };
+                say!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.display());
+            }
+            for problem in &problems {
+                say!("\nWrong: {problem}");
+            }
+        }
+    }
+    if problems.is_empty() { Outcome::Fine } else { Outcome::Problems }
+}
+
+/// What the file is, if it is of interest.
+fn row(mapped: Mapped) -> Option<Row> {
+    // Longer names first.
+    const PRODUCTS: [(&str, &str); 7] = [
+        ("libcudnn", "cuDNN"),
+        ("libcublas", "cuBLAS"),
+        ("libcudart", "CUDA runtime"),
+        ("libnvrtc", "NVRTC"),
+        ("libnvJitLink", "nvJitLink"),
+        ("libcuda.so", "driver"),
+        ("libnvidia-ptxjitcompiler", "driver"),
+    ];
+    let name = mapped.path.file_name()?.to_string_lossy().into_owned();
+    let (_, product) = *PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
+    let identity = identity(&mapped.path, &name);
+    let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
+    let (version, cuda_major) = match product {
+        "cuDNN" => {
+            let version = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
+            (
+                version.or_else(|| in_name.filter(|name| name.contains('.'))),
+                identity.and_then(|identity| identity.cuda_major),
+            )
+        }
+        // The driver's library is of no CUDA: it serves several.
+        "driver" => (in_name, None),
+        _ => (in_name, major),
+    };
+    Some(Row { mapped, product, version, cuda_major })
+}
+
+/// A library of cuDNN's, by its name with or without all numbers.
+fn identity(path: &Path, name: &str) -> Option<Identity> {
+    let (stem, _) = name.split_once(".so.9")?;
+    identify_any(path, Library::from_file_name(&format!("{stem}.so.9"))?).ok()
+}
+
+fn problems(rows: &[Row]) -> Vec<String> {
+    let mut found = Vec::new();
+    let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
+    let folders: BTreeSet<PathBuf> = cudnn().filter_map(|row| Some(row.mapped.path.parent()?.to_owned())).collect();
+    if folders.len() > 1 {
+        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        found.push(format!("cuDNN from {} folders in one process: {}", folders.len(), folders.join(" and ")));
+    }
+    let mut majors = BTreeMap::<u32, &'static str>::new();
+    for row in rows {
+        if let Some(major) = row.cuda_major {
+            majors.entry(major).or_insert(row.product);
+        }
+    }
+    if majors.len() > 1 {
+        let told: Vec<String> = majors.iter().map(|(major, product)| format!("CUDA {major} ({product})")).collect();
+        found.push(format!("libraries of {} in one process", told.join(" and ")));
+    }
+    for row in rows.iter().filter(|row| row.mapped.is_gone) {
+        found.push(format!(
+            "{} was replaced on disk while the process runs: start the process again",
+            row.mapped.path.display()
+        ));
+    }
+    found
+}
+
+fn value(row: &Row) -> Value {
+    json!({
+        "file": row.mapped.path.to_string_lossy(),
+        "replaced": row.mapped.is_gone,
+        "product": row.product,
+        "version": row.version,
+        "cuda_major": row.cuda_major,
+    })
+}
