@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod demo;
 mod explain;
+mod facts;
 mod list;
 mod output;
 mod pid;
@@ -14,12 +16,12 @@ use output::{Format, Outcome};
 
 /// Says what cuDNN is installed and uses it.
 ///
-/// Exit status: 0 fine, 2 problems, 3 the doctor itself failed.
+/// Without a command: `check`. Exit status: 0 fine, 1 warnings, 2 problems, 3 the doctor itself failed.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
     /// Print one JSON document instead of text (not for `demo`).
     #[arg(long, global = true)]
     json: bool,
@@ -27,6 +29,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Check the driver, the GPUs, the installation, its conflicts and CUDA's libraries; then load cuDNN in a child process.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor check              what is wrong, why, and what to do
+  cudnn-doctor check --gpu        and a convolution
+  cudnn-doctor check --no-load    only read, load nothing")]
+    Check(check::Arguments),
     /// List every cuDNN that is installed, the one that would be used marked.
     #[command(after_help = "\
 Examples:
@@ -54,12 +63,20 @@ Examples:
   cudnn-doctor demo --offline                        never fetch
   CUDNN_LOADER_DIR=/opt/cudnn/lib cudnn-doctor demo  with this one")]
     Demo(demo::Arguments),
+    /// Show what the other commands go by: drivers, GPUs, releases, known faults, and the codes of findings.
+    Facts,
+    /// Load cuDNN, for `check`.
+    #[command(name = check::loading::COMMAND, hide = true)]
+    InternalLoad,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let format = if arguments.json { Format::Json } else { Format::Text };
-    match arguments.command {
+    match arguments.command.unwrap_or_else(|| Command::Check(check::Arguments::default())) {
+        Command::Facts => facts::run(format),
+        Command::InternalLoad => return check::loading::run(),
+        Command::Check(arguments) => check::run(&arguments, format),
         Command::List(arguments) => list::run(&arguments, format),
         Command::Explain(arguments) => explain::run(&arguments, format),
         Command::Pid(arguments) => pid::run(&arguments, format),

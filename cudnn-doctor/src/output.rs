@@ -5,6 +5,8 @@ use std::fmt::Arguments;
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::check::Severity;
+
 /// For whom a command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -19,14 +21,28 @@ pub(crate) enum Format {
 pub(crate) enum Outcome {
     /// 0.
     Fine,
+    /// 1.
+    Warnings,
     /// 2.
     Problems,
+}
+
+impl Outcome {
+    /// As bad as the worst finding.
+    pub(crate) fn of(severities: impl Iterator<Item = Severity>) -> Self {
+        match severities.max() {
+            Some(Severity::Problem) => Outcome::Problems,
+            Some(Severity::Warning) => Outcome::Warnings,
+            Some(Severity::Note) | None => Outcome::Fine,
+        }
+    }
 }
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Fine => ExitCode::SUCCESS,
+            Outcome::Warnings => ExitCode::from(1),
             Outcome::Problems => ExitCode::from(2),
         }
     }

@@ -36,7 +36,7 @@ pub const KNOWN_FAULTS: [KnownFault; 5] = [
     KnownFault {
         from: Version::new(9, 0, 0),
         until: Version::new(9, 10, 1),
-        what: "with cuBLASLt 12.9 or newer, wrong results on several GPUs in one process",
+        what: "fails with cuBLASLt 12.9 or newer and several GPUs in one process",
     },
     KnownFault {
         from: Version::new(9, 8, 0),
@@ -46,7 +46,7 @@ pub const KNOWN_FAULTS: [KnownFault; 5] = [
     KnownFault {
         from: Version::new(9, 11, 0),
         until: Version::new(9, 15, 0),
-        what: "3-d convolutions in bfloat16 take much memory",
+        what: "3-d convolutions in bfloat16 are slow in memory",
     },
     KnownFault {
         from: Version::new(9, 10, 2),

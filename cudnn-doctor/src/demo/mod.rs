@@ -14,6 +14,8 @@ mod descriptor;
 mod gpu;
 mod reference;
 
+pub(crate) use gpu::has_driver;
+
 /// The release that is fetched where no cuDNN is found: real, and the smallest that there is.
 const FETCHED: &str = "jit-cu12-9.19.0";
 
@@ -39,6 +41,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Err(none) => {
             let but = if shown.wanted_a_driver { ", but for what needs the driver" } else { "" };
             say!("\nNo GPU to compute on ({none}), so the demo ends here: everything up to this point works{but}.");
+            Ok(())
+        }
+    }
+}
+
+/// The convolution alone, with the cuDNN that would be used; says so where there is no GPU.
+pub(crate) fn convolve() -> Result<(), Failure> {
+    Options::new().load()?;
+    match gpu::Gpu::first()? {
+        Ok(gpu) => convolution::run(&gpu, &mut Shown::default()),
+        Err(none) => {
+            say!("\nNo GPU to compute on: {none}.");
             Ok(())
         }
     }

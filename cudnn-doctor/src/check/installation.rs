@@ -1,0 +1,89 @@
+//! What is wrong with the installation itself, and between it and the machine.
+
+use cudnn_probe::{Flavour, Refusal, Report, support};
+
+use super::finding::{
+    BROKEN, Finding, INCOMPLETE, KNOWN_FAULT, MIXED_CUDA, MIXED_VERSIONS, NO_DRIVER, OLD_DRIVER, OLD_GPU,
+};
+use super::machine::{Machine, is_older};
+
+pub(super) fn findings(report: &Report, machine: &Machine) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let cuda = report.cuda_major.unwrap_or(12);
+    let again = format!("pip install --force-reinstall nvidia-cudnn-cu{cuda}, or whatever installed it");
+    for part in &report.libraries {
+        if let Err(refusal) = &part.state {
+            let cure = refusal.cure().unwrap_or_else(|| again.clone());
+            found.push(Finding::new(BROKEN, format!("{} {refusal}", part.path.display())).cured_by(cure));
+        }
+    }
+    for (part, refusal) in report.conflicts() {
+        let kind = if matches!(refusal, Refusal::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
+        let finding = Finding::new(kind, format!("{} {refusal}", part.path.display()));
+        let finding = report
+            .witnesses
+            .iter()
+            .fold(finding, |finding, witness| finding.because(format!("{}: {}", witness.says, witness.source)));
+        found.push(finding.cured_by(format!("remove {}, then {again}", report.folder.display())));
+    }
+    if report.flavour == Flavour::Partial && !report.missing.is_empty() {
+        let names: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
+        let there = report.libraries.len();
+        found.push(
+            Finding::new(INCOMPLETE, format!("{} of {} libraries are missing", names.len(), names.len() + there))
+                .because(format!("missing in {}: {}", report.folder.display(), names.join(", ")))
+                .cured_by(again.clone()),
+        );
+    }
+    if let Some(version) = report.version {
+        for fault in support::faults_of(version) {
+            found.push(
+                Finding::new(KNOWN_FAULT, format!("cuDNN {version}: {}", fault.what))
+                    .because(format!("known of releases from {} up to, and not with, {}", fault.from, fault.until))
+                    .cured_by(format!("install cuDNN {} or newer", fault.until)),
+            );
+        }
+        let oldest = support::oldest_processor(version);
+        for gpu in machine.gpus.iter().filter(|gpu| gpu.processor < oldest) {
+            let newest = "9.10.2, the newest release for it";
+            found.push(
+                Finding::new(OLD_GPU, format!("{} has compute capability {}", gpu.name, gpu.capability()))
+                    .because(format!("cuDNN {version} has kernels from {}.{} on", oldest / 10, oldest % 10))
+                    .cured_by(format!("pip install nvidia-cudnn-cu{}==9.10.2.21: {newest}", cuda.min(12))),
+            );
+        }
+    }
+    let needed = support::DRIVERS.iter().find(|(major, _)| Some(*major) == report.cuda_major);
+    if let (Some((major, needed)), Some(driver)) = (needed, &machine.driver)
+        && is_older(driver, needed)
+    {
+        found.push(
+            Finding::new(OLD_DRIVER, format!("driver {driver} is too old for CUDA {major}"))
+                .because(format!("this cuDNN is built for CUDA {major}, which needs a driver from {needed} on"))
+                .cured_by(format!("install driver {needed} or newer, or cuDNN for an older CUDA")),
+        );
+    }
+    found
+}
+
+/// Whether there is a driver at all.
+pub(super) fn of_driver(machine: &Machine) -> Option<Finding> {
+    let has_library = crate::demo::has_driver();
+    if has_library {
+        return None;
+    }
+    let finding = Finding::new(NO_DRIVER, "libcuda.so.1, the driver's library, is not found: no GPU can be used");
+    let finding = match &machine.driver {
+        Some(driver) => finding.because(format!("yet NVML tells of driver {driver}")),
+        None => finding.because("NVML (libnvidia-ml.so.1) does not answer either"),
+    };
+    let wsl = std::path::Path::new("/usr/lib/wsl/lib/libcuda.so.1");
+    Some(match wsl.exists() {
+        true => {
+            finding.because(format!("it is at {}", wsl.display())).cured_by("export LD_LIBRARY_PATH=/usr/lib/wsl/lib")
+        }
+        false => {
+            finding.cured_by("install NVIDIA's driver, or start the container with the GPU: docker run --gpus all")
+        }
+    })
+}

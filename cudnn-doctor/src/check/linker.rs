@@ -1,0 +1,104 @@
+//! What programs get that load cuDNN by its bare name, as frameworks do, and what cuDNN itself will look for.
+
+use std::path::PathBuf;
+
+use cudnn_probe::{Environment, Library, Outcome, Prediction, Report};
+
+use super::finding::{Finding, LINKER_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+
+pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let shim = Library::Shim.file_name();
+    // A bare name is looked up alike for every program without a run path of its own: this one, for example.
+    let program = std::env::current_exe().unwrap_or_default();
+    let bare = Prediction::of(&program, environment).ok().and_then(|mut prediction| resolve(&mut prediction, shim));
+    let line = format!("export LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}", report.folder.display());
+    match &bare {
+        None if report.part(Library::Shim).is_some() => found.push(
+            Finding::new(NOT_ON_PATH, format!("{shim} is in {}, which is on no search path", report.folder.display()))
+                .because("a program that loads it by its bare name, without a run path, does not find it")
+                .because("this project's loader does find it")
+                .cured_by(line),
+        ),
+        Some((path, rule)) if path.parent().is_some_and(|folder| !same(folder, &report.folder)) => found.push(
+            Finding::new(OTHER_ON_PATH, format!("by its bare name, {shim} is {}", path.display()))
+                .because(format!("found by: {rule}"))
+                .because(format!("this project's loader would use the one in {}", report.folder.display()))
+                .cured_by(line),
+        ),
+        _ => {}
+    }
+    found.extend(mix(report, environment));
+    found.extend(companions(report, environment));
+    found
+}
+
+/// Does the installation's own shim get the installation's own libraries?
+fn mix(report: &Report, environment: &Environment) -> Option<Finding> {
+    let shim = report.part(Library::Shim)?;
+    let mut prediction = Prediction::of(&shim.path, environment).ok()?;
+    let (path, rule) = resolve(&mut prediction, Library::Graph.file_name())?;
+    let folder = path.parent()?;
+    if same(folder, &report.folder) {
+        return None;
+    }
+    Some(
+        Finding::new(LINKER_MIX, format!("NVIDIA's shim in {} would open {}", report.folder.display(), path.display()))
+            .because(format!("found by: {rule}"))
+            .cured_by("unset LD_LIBRARY_PATH, or have one cuDNN's folder come first in it; cudnn-doctor explain shows each file"),
+    )
+}
+
+/// The libraries of CUDA's that cuDNN opens by bare name when it needs them.
+fn companions(report: &Report, environment: &Environment) -> Vec<Finding> {
+    let Some(major) = report.cuda_major else { return Vec::new() };
+    let wanted = [
+        (Library::EnginesPrecompiled, NO_CUBLAS, format!("libcublasLt.so.{major}"), format!("nvidia-cublas-cu{major}")),
+        (
+            Library::EnginesRuntimeCompiled,
+            NO_NVRTC,
+            format!("libnvrtc.so.{major}"),
+            format!("nvidia-cuda-nvrtc-cu{major}"),
+        ),
+    ];
+    let mut found = Vec::new();
+    for (by, kind, name, package) in wanted {
+        let Some(part) = report.part(by) else { continue };
+        let Ok(mut prediction) = Prediction::of(&part.path, environment) else { continue };
+        if resolve(&mut prediction, &name).is_some() {
+            continue;
+        }
+        let mut finding = Finding::new(kind, format!("{name} is not found, which {by} opens when it needs it"))
+            .because(format!("this cuDNN is built for CUDA {major}"));
+        // Another major's is no use, and often the reason.
+        for other in [11, 12, 13].into_iter().filter(|other| *other != major) {
+            let other = name.replace(&format!(".so.{major}"), &format!(".so.{other}"));
+            if let Some((path, _)) = resolve(&mut prediction, &other) {
+                finding = finding.because(format!("found, for another CUDA: {}", path.display()));
+            }
+        }
+        // From CUDA 13 on the wheels' names have no number.
+        let package = if major >= 13 { package.trim_end_matches(&format!("-cu{major}")).to_owned() } else { package };
+        found.push(
+            finding.cured_by(format!("pip install {package}, or put the folder of CUDA {major}'s on LD_LIBRARY_PATH")),
+        );
+    }
+    found
+}
+
+/// The file for a name that the predicted program's or library's code opens, and the rule.
+fn resolve(prediction: &mut Prediction, name: &str) -> Option<(PathBuf, String)> {
+    let before = prediction.steps().len();
+    prediction.open(name, 0);
+    match &prediction.steps().get(before)?.outcome {
+        Outcome::Found { path, rule } | Outcome::Unusable { path, rule, .. } => Some((path.clone(), rule.to_string())),
+        _ => None,
+    }
+}
+
+fn same(a: &std::path::Path, b: &std::path::Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}

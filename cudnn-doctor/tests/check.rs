@@ -1,0 +1,192 @@
+//! Every finding of `check`, provoked: each case is an installation of stand-ins with one thing wrong, or a machine made
+//! up by a stand-in for NVML.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{Folder, StandIn, Version};
+
+const VERSION: Version = Version::new(9, 19, 0);
+
+/// A world to check: folders, and the variables that lead to them.
+struct World {
+    used: Folder,
+    other: Folder,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl World {
+    /// A whole installation, that CUDNN_LOADER_DIR names.
+    fn whole() -> World {
+        let (used, other) = (Folder::new(), Folder::new());
+        whole_set(&used, VERSION);
+        let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
+        World { used, other, variables }
+    }
+
+    fn with(mut self, name: &'static str, folder: &Path) -> World {
+        self.variables.push((name, folder.display().to_string()));
+        self
+    }
+
+    fn replaced(self, stand_in: StandIn, library: Library) -> World {
+        stand_in.build(&self.used.cleared(library));
+        self
+    }
+
+    /// The doctor's findings, and its exit status.
+    fn check(&self) -> (Vec<Value>, i32) {
+        let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
+            .args(["check", "--json"])
+            .env_clear()
+            .envs(self.variables.iter().cloned())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let value: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (value.get("findings").and_then(Value::as_array).unwrap().clone(), output.status.code().unwrap())
+    }
+}
+
+/// Every library that the release has, for CUDA 12.
+fn whole_set(folder: &Folder, version: Version) {
+    let later = [Library::Ext, Library::EnginesTensorIr];
+    for library in Library::ALL.iter().copied().filter(|library| !later.contains(library)) {
+        StandIn::new(library, version).with_ptx(8).build(&folder.file(library));
+    }
+}
+
+/// A stand-in for NVML that tells of one GPU.
+fn nvml(folder: &Folder, driver: &str, capability: (u32, u32)) {
+    let (major, minor) = capability;
+    let code = format!(
+        "int nvmlInit_v2(void) {{ return 0; }}\nint nvmlShutdown(void) {{ return 0; }}\n\
+         static void put(char *to, const char *from) {{ while ((*to++ = *from++)); }}\n\
+         int nvmlSystemGetDriverVersion(char *to, unsigned size) {{ put(to, \"{driver}\"); return 0; }}\n\
+         int nvmlDeviceGetCount_v2(unsigned *count) {{ *count = 1; return 0; }}\n\
+         int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {{ *device = device; return 0; }}\n\
+         int nvmlDeviceGetName(void *device, char *to, unsigned size) {{ put(to, \"A GPU\"); return 0; }}\n\
+         int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor)\n\
+         {{ *major = {major}; *minor = {minor}; return 0; }}\n"
+    );
+    support::compile(&code, &["-shared", "-fPIC", "-w"], &folder.path().join("libnvidia-ml.so.1"));
+}
+
+/// One case for each code.
+fn provoke(code: &str) -> Option<World> {
+    let world = World::whole();
+    let stand_in = |library| StandIn::new(library, VERSION).with_ptx(8);
+    Some(match code {
+        "C001" => world,
+        "C002" => {
+            nvml(&world.other, "470.57.02", (9, 0));
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other)
+        }
+        "C010" => World { variables: Vec::new(), ..world },
+        "C011" => {
+            std::fs::write(world.used.cleared(Library::Graph), "no library").unwrap();
+            world
+        }
+        "C012" => {
+            let _ = (world.used.cleared(Library::Cnn), world.used.cleared(Library::Heuristic));
+            world
+        }
+        "C013" => {
+            std::fs::write(world.used.cleared(Library::Ops), "no library").unwrap();
+            world
+        }
+        "C014" => world.replaced(StandIn::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
+        "C015" => world.replaced(StandIn::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
+        "C016" => {
+            // Not named, so that both are found by searching.
+            StandIn::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
+            let both = format!("{}:{}", world.used.path().display(), world.other.path().display());
+            World { variables: vec![("LD_LIBRARY_PATH", both)], ..world }
+        }
+        "C017" => {
+            whole_set(&world.used, Version::new(9, 10, 2));
+            world
+        }
+        "C020" => world,
+        "C021" => {
+            whole_set(&world.other, VERSION);
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other)
+        }
+        "C022" => {
+            StandIn::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other)
+        }
+        "C030" | "C031" => world,
+        "C040" => {
+            nvml(&world.other, "580.65.06", (6, 1));
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other)
+        }
+        "C050" => world.replaced(
+            stand_in(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n"),
+            Library::Graph,
+        ),
+        "C051" => world.replaced(stand_in(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
+        "C052" => world.replaced(
+            stand_in(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"),
+            Library::Ops,
+        ),
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_code_is_found_where_its_cause_is_with_evidence_and_a_cure() {
+    let listed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md")).unwrap();
+    let codes: BTreeSet<&str> =
+        listed.lines().filter_map(|line| line.strip_prefix("| C")?.get(..3).and_then(|_| line.get(2..6))).collect();
+    assert!(codes.len() >= 18, "{codes:?}");
+    for code in codes {
+        let world = provoke(code).unwrap_or_else(|| panic!("nothing provokes {code}"));
+        let (findings, status) = world.check();
+        let told = |finding: &Value, key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let found = findings.iter().find(|finding| told(finding, "code") == code);
+        if code == "C001" && found.is_none() && Path::new("/proc/driver/nvidia/version").exists() {
+            support::not_run("C001", "this machine has a driver");
+            continue;
+        }
+        let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
+        assert!(!told(found, "what").is_empty() && !told(found, "cure").is_empty(), "{found:#?}");
+        let worst = |severity: &str| findings.iter().any(|finding| told(finding, "severity") == severity);
+        let expected = if worst("problem") { 2 } else { i32::from(worst("warning")) };
+        assert_eq!(status, expected, "{code}: {findings:#?}");
+        if told(found, "severity") == "problem" {
+            assert_eq!(status, 2, "{code}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_installation_on_the_search_path_has_none_of_the_findings_about_itself() {
+    let world = World::whole();
+    let used = world.used.path().to_owned();
+    for name in ["libcublasLt.so.12", "libnvrtc.so.12"] {
+        support::compile("", &["-shared", "-nostdlib"], &used.join(name));
+    }
+    let (findings, _) = world.with("LD_LIBRARY_PATH", &used).check();
+    let codes: Vec<&str> = findings.iter().filter_map(|finding| finding.get("code")?.as_str()).collect();
+    assert!(codes.iter().all(|code| *code == "C001"), "{findings:#?}");
+}
+
+#[test]
+fn an_older_cudnn_alone_is_named_as_what_is_there_instead() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("libcudnn.so.8"), "").unwrap();
+    let world = World { variables: vec![("LD_LIBRARY_PATH", folder.path().display().to_string())], ..World::whole() };
+    let (findings, status) = world.check();
+    assert_eq!(status, 2);
+    let text = format!("{findings:?}");
+    assert!(text.contains("C010") && text.contains("holds cuDNN 8, and cuDNN 9 is needed"), "{text}");
+}
