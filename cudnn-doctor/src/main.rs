@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 mod check;
 mod demo;
+mod env;
 mod explain;
 mod facts;
+mod fetch;
 mod list;
 mod output;
 mod pid;
@@ -63,6 +66,26 @@ Examples:
   cudnn-doctor demo --offline                        never fetch
   CUDNN_LOADER_DIR=/opt/cudnn/lib cudnn-doctor demo  with this one")]
     Demo(demo::Arguments),
+    /// Print the lines for the shell that make an installation the used one.
+    #[command(after_help = "\
+Examples:
+  eval \"$(cudnn-doctor env ~/venvs/train)\"    the cuDNN of this environment, from now on
+  cudnn-doctor env                             the one that would be used, for programs that do not find it")]
+    Env(env::Arguments),
+    /// List releases of cuDNN that are known by their sha256, or fetch one into the cache folder.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor fetch                  the list
+  cudnn-doctor fetch cu12-9.28.0      one of them
+The cache folder: CUDNN_SHIM_CACHE, else ~/.cache/cudnn-shim.")]
+    Fetch(fetch::Arguments),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    Man,
     /// Show what the other commands go by: drivers, GPUs, releases, known faults, and the codes of findings.
     Facts,
     /// Load cuDNN, for `check`.
@@ -74,6 +97,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let format = if arguments.json { Format::Json } else { Format::Text };
     match arguments.command.unwrap_or_else(|| Command::Check(check::Arguments::default())) {
+        Command::Env(arguments) => env::run(&arguments, format),
+        Command::Fetch(arguments) => fetch::run(&arguments, format),
+        Command::Completions { shell } => print(|out| {
+            clap_complete::generate(shell, &mut Arguments::command(), "cudnn-doctor", out);
+            Ok(())
+        }),
+        Command::Man => print(|out| clap_mangen::Man::new(Arguments::command()).render(out)),
         Command::Facts => facts::run(format),
         Command::InternalLoad => return check::loading::run(),
         Command::Check(arguments) => check::run(&arguments, format),
@@ -89,4 +119,16 @@ fn main() -> ExitCode {
         ),
     }
     .into()
+}
+
+/// Prints what is made in one piece.
+fn print(make: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Outcome {
+    let mut text = Vec::new();
+    match make(&mut text) {
+        Ok(()) => {
+            output::line(format_args!("{}", String::from_utf8_lossy(&text).trim_end()));
+            Outcome::Fine
+        }
+        Err(_) => Outcome::Problems,
+    }
 }

@@ -148,3 +148,35 @@ fn pid_of_no_process_is_an_error_in_words() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("cannot be looked into"), "{said}");
 }
+
+#[test]
+fn env_prints_lines_that_a_shell_takes_and_that_lead_to_the_installation() {
+    let folder = Folder::new();
+    let strange = folder.path().join("it's a $(folder)");
+    std::fs::create_dir(&strange).unwrap();
+    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
+    let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{lines}");
+    let program = env!("CARGO_BIN_EXE_cudnn-doctor");
+    let script = format!("{lines}\nexec {program} list --json");
+    let output = Command::new("/bin/sh").args(["-c", &script]).env_clear().output().unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let used = value.pointer("/installations/0/folder").and_then(Value::as_str);
+    assert_eq!(used, strange.to_str(), "{value}");
+}
+
+#[test]
+fn fetch_lists_releases_and_refuses_one_that_is_not_known() {
+    let (code, said) = doctor(&["fetch"], &[]);
+    assert!(code == Some(0) && said.contains("cu13-9.28.0") && !said.contains("libclang"), "{said}");
+    assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(2));
+}
+
+#[test]
+fn the_manual_and_the_completions_have_every_command() {
+    let (_, manual) = doctor(&["man"], &[]);
+    let (_, completions) = doctor(&["completions", "bash"], &[]);
+    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts"] {
+        assert!(manual.contains(command) && completions.contains(command), "{command}");
+    }
+}
