@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::{DIR_VARIABLE, Environment, Flavour, Report, Requirements, Search, examine, find};
 use serde_json::json;
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, document, fail, say};
 
 /// The options of `env`.
 #[derive(clap::Args)]
@@ -23,12 +23,12 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Some(root) => search.below(root).iter().find_map(|candidate| examine(candidate, &Requirements::default()).ok()),
     };
     let Some(chosen) = chosen else {
-        eprintln!("No cuDNN that can be used is there: cudnn-doctor list says what is, and what is wrong with it.");
-        return Outcome::Problems;
+        let why = "No cuDNN that can be used is there: cudnn-doctor list says what is, and what is wrong with it.";
+        return fail(format, why);
     };
     let lines = lines(&chosen.folder);
     match format {
-        Format::Json => json(&json!({ "schema": 1, "folder": chosen.folder.to_string_lossy(), "lines": lines })),
+        Format::Json => document(&json!({ "schema": 1, "folder": chosen.folder.to_string_lossy(), "lines": lines })),
         Format::Text => lines.iter().for_each(|line| say!("{line}")),
     }
     // To stderr: the output is for `eval`.

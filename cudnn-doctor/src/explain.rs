@@ -7,7 +7,7 @@ use cudnn_probe::{
 };
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `explain`.
 #[derive(clap::Args)]
@@ -31,17 +31,16 @@ struct Line {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let environment = Environment::current().without_executable();
     let Some(file) = arguments.file.clone().or_else(|| shim_in_use(&environment)) else {
-        say!("No cuDNN would be used here, so there is nothing to explain. Name a program or a library.");
-        return Outcome::Problems;
+        return fail(
+            format,
+            "No cuDNN would be used here, so there is nothing to explain. Name a program or a library.",
+        );
     };
     let mut prediction = match Prediction::of(&file, &environment) {
         Ok(prediction) => prediction,
         Err(refusal) => {
-            say!("{} {refusal}", file.display());
-            if let Some(cure) = refusal.cure() {
-                say!("{cure}");
-            }
-            return Outcome::Problems;
+            let cure = refusal.cure().map_or(String::new(), |cure| format!("\n{cure}"));
+            return fail(format, format!("{} {refusal}{cure}", file.shown()));
         }
     };
     let mut lines: Vec<Line> = itself(&prediction).into_iter().collect();
@@ -54,9 +53,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         told.push(line.name.clone());
         is_new
     });
-    let problems = problems(&lines);
+    let mut problems = problems(&lines);
+    problems.extend(other_majors(&lines, &environment));
     match format {
-        Format::Json => json(&json!({
+        Format::Json => document(&json!({
             "schema": 1,
             "file": file.to_string_lossy(),
             "names": lines.iter().map(value).collect::<Vec<Value>>(),
@@ -159,15 +159,32 @@ fn problems(lines: &[Line]) -> Vec<String> {
     {
         found.push(format!(
             "two releases would be mixed: {first} of {} and {last} of {}; remove one, or have one folder come first for all",
-            here.display(),
-            there.display()
+            here.shown(),
+            there.shown()
         ));
     }
     found
 }
 
+/// A program that wants another major of cuDNN than 9: what it wants, and what there is.
+fn other_majors(lines: &[Line], environment: &Environment) -> Option<String> {
+    let major = |line: &Line| {
+        let (stem, number) = line.name.split_once(".so.")?;
+        let major: u32 = number.split('.').next()?.parse().ok()?;
+        (stem.starts_with("libcudnn") && major != 9 && line.wrong.is_some()).then_some(major)
+    };
+    let major = lines.iter().find_map(major)?;
+    let here = find(&Search::new(environment.clone()), &Requirements::default()).installation;
+    let here =
+        here.map_or("no cuDNN 9 either".into(), |one| format!("cuDNN {} in {}", one.version, one.folder.shown()));
+    Some(format!(
+        "it wants cuDNN {major}, and another major does not serve; here is {here}. Install a version of it that is made \
+         for cuDNN 9, or cuDNN {major}: pip install 'nvidia-cudnn-cu12=={major}.*'"
+    ))
+}
+
 fn text(file: &Path, lines: &[Line], problems: &[String]) {
-    say!("{}", file.display());
+    say!("{}", file.shown());
     if lines.is_empty() {
         say!(
             "  needs none of cuDNN's and CUDA's libraries from the start. What it opens when it runs cannot be seen here."
@@ -182,7 +199,7 @@ fn text(file: &Path, lines: &[Line], problems: &[String]) {
         }
         let version = line.version.map_or(String::new(), |version| format!(" ({version})"));
         match &line.file {
-            Some(file) => say!("  {:<40} {}{version}: {}", line.name, file.display(), line.rule),
+            Some(file) => say!("  {:<40} {}{version}: {}", line.name, file.shown(), line.rule),
             None => say!("  {:<40} {}", line.name, line.rule),
         }
     }

@@ -4,12 +4,12 @@ use cudnn_probe::support;
 use serde_json::json;
 
 use crate::check::{KINDS, Kind};
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, document, say};
 
 pub(crate) fn run(format: Format) -> Outcome {
     let tenths = |processor: u32| format!("{}.{}", processor / 10, processor % 10);
     match format {
-        Format::Json => json(&json!({
+        Format::Json => document(&json!({
             "schema": 1,
             "drivers": support::DRIVERS.map(|(cuda, driver)| json!({ "cuda_major": cuda, "oldest_driver": driver })),
             "compute_capability": support::PROCESSORS

@@ -1,15 +1,20 @@
 //! `fetch`: the pinned releases, listed or fetched through pip, each held against its sha256 and its own list of files.
 
+use std::path::PathBuf;
+
 use cudnn_fetch::{Network, RELEASES, Release};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `fetch`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The release's name, as the list has it. Without one: the list.
     release: Option<String>,
+    /// Keep releases in this folder, each in a folder of its own, instead of in the cache.
+    #[arg(long, value_name = "FOLDER", requires = "release")]
+    into: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
@@ -17,33 +22,38 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         list(format);
         return Outcome::Fine;
     };
+    let into = arguments.into.as_deref().map(std::path::absolute).transpose();
+    let into = match into {
+        Ok(into) => into,
+        Err(error) => return fail(format, error),
+    };
     let fetched = cudnn_fetch::release(id).and_then(|release| {
         if format == Format::Text {
-            say!(
-                "{} {} ({} MB), unless it is in the cache already",
-                release.package,
-                release.version,
-                release.megabytes
-            );
+            say!("{} {} ({} MB), unless it is there already", release.package, release.version, release.megabytes);
         }
-        Ok((release, cudnn_fetch::fetch(release, Network::Allowed)?))
+        Ok((
+            release,
+            match &into {
+                None => cudnn_fetch::fetch(release, Network::Allowed)?,
+                Some(folder) => cudnn_fetch::fetch_into(release, folder, Network::Allowed)?,
+            },
+        ))
     });
     match fetched {
         Ok((release, folder)) => {
             let libraries = release.lib_dir(&folder);
             match format {
-                Format::Json => json(&json!({ "schema": 1, "id": release.id, "folder": libraries.to_string_lossy() })),
+                Format::Json => {
+                    document(&json!({ "schema": 1, "id": release.id, "folder": libraries.to_string_lossy() }))
+                }
                 Format::Text => {
-                    say!("{}", libraries.display());
-                    say!("To use it: eval \"$(cudnn-doctor env {})\"", libraries.display());
+                    say!("{}", libraries.shown());
+                    say!("To use it: eval \"$(cudnn-doctor env {})\"", libraries.shown());
                 }
             }
             Outcome::Fine
         }
-        Err(error) => {
-            eprintln!("{error}");
-            Outcome::Problems
-        }
+        Err(error) => fail(format, error),
     }
 }
 
@@ -61,7 +71,7 @@ fn list(format: Format) {
                     "megabytes": release.megabytes,
                 })
             };
-            json(&json!({ "schema": 1, "releases": of_cudnn().map(value).collect::<Vec<Value>>() }));
+            document(&json!({ "schema": 1, "releases": of_cudnn().map(value).collect::<Vec<Value>>() }));
         }
         Format::Text => {
             for Release { id, package, version, platform, megabytes, .. } in of_cudnn() {

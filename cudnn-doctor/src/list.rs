@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{Candidate, Environment, Installation, Installed, Part, Refusal, Requirements, Search, find, survey};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, Shown, coloured, document, say};
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         })
         .collect();
     match format {
-        Format::Json => json(&json!({
+        Format::Json => document(&json!({
             "schema": 1,
             "installations": rows.iter().map(value).collect::<Vec<Value>>(),
         })),
@@ -70,21 +71,21 @@ fn text(rows: &[Row], chosen: Option<&Installation>) {
             report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.system)),
             if report.major == 9 { report.flavour.to_string() } else { "not 9".into() },
             report.package.as_ref().map_or("-".into(), ToString::to_string),
-            report.folder.display().to_string(),
+            report.folder.shown().to_string(),
         ]);
     }
     say!("{table}");
     for Row { installed, processors, .. } in rows {
         let report = &installed.report;
-        say!("\n{}", report.folder.display());
+        say!("\n{}", report.folder.shown());
         for Candidate { folder, origin } in &installed.ways {
             match *folder == report.folder {
                 true => say!("  found: {origin}"),
-                false => say!("  found: {origin}, as {}", folder.display()),
+                false => say!("  found: {origin}, as {}", folder.shown()),
             }
         }
         for Problem { library, what, cure } in problems(installed) {
-            say!("  wrong: {library} {what}");
+            say!("  {}: {library} {what}", coloured("wrong", AnsiColor::Red));
             if let Some(cure) = cure {
                 say!("         {cure}");
             }

@@ -37,7 +37,9 @@ enum Command {
 Examples:
   cudnn-doctor check              what is wrong, why, and what to do
   cudnn-doctor check --gpu        and a convolution
-  cudnn-doctor check --no-load    only read, load nothing")]
+  cudnn-doctor check --no-load    only read, load nothing
+  cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnNormForward
+                                  for a program that needs these")]
     Check(check::Arguments),
     /// List every cuDNN that is installed, the one that would be used marked.
     #[command(after_help = "\
@@ -90,11 +92,21 @@ The cache folder: CUDNN_SHIM_CACHE, else ~/.cache/cudnn-shim.")]
     Facts,
     /// Load cuDNN, for `check`.
     #[command(name = check::loading::COMMAND, hide = true)]
-    InternalLoad,
+    InternalLoad {
+        /// Also run the convolution.
+        #[arg(long)]
+        gpu: bool,
+    },
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Outcome::Failed } else { Outcome::Fine }.into();
+        }
+    };
     let format = if arguments.json { Format::Json } else { Format::Text };
     match arguments.command.unwrap_or_else(|| Command::Check(check::Arguments::default())) {
         Command::Env(arguments) => env::run(&arguments, format),
@@ -105,7 +117,7 @@ fn main() -> ExitCode {
         }),
         Command::Man => print(|out| clap_mangen::Man::new(Arguments::command()).render(out)),
         Command::Facts => facts::run(format),
-        Command::InternalLoad => return check::loading::run(),
+        Command::InternalLoad { gpu } => return check::loading::run(gpu),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::List(arguments) => list::run(&arguments, format),
         Command::Explain(arguments) => explain::run(&arguments, format),
@@ -129,6 +141,6 @@ fn print(make: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Outcome {
             output::line(format_args!("{}", String::from_utf8_lossy(&text).trim_end()));
             Outcome::Fine
         }
-        Err(_) => Outcome::Problems,
+        Err(error) => output::fail(Format::Text, error),
     }
 }

@@ -1,9 +1,13 @@
 //! What a command says, to people and to programs. A reader that goes away, or a full disk, ends the command without a
-//! panic.
+//! panic. Colours are left out where the output is no terminal, and where NO_COLOR says so.
 
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
 
 use crate::check::Severity;
 
@@ -25,6 +29,8 @@ pub(crate) enum Outcome {
     Warnings,
     /// 2.
     Problems,
+    /// 3: the doctor could not do what it was asked.
+    Failed,
 }
 
 impl Outcome {
@@ -44,6 +50,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Fine => ExitCode::SUCCESS,
             Outcome::Warnings => ExitCode::from(1),
             Outcome::Problems => ExitCode::from(2),
+            Outcome::Failed => ExitCode::from(3),
         }
     }
 }
@@ -55,12 +62,40 @@ macro_rules! say {
 pub(crate) use say;
 
 /// Prints a JSON document.
-pub(crate) fn json(value: &serde_json::Value) {
+pub(crate) fn document(value: &Value) {
     line(format_args!("{value:#}"));
 }
 
+/// Says why the doctor could not do what it was asked.
+pub(crate) fn fail(format: Format, why: impl Display) -> Outcome {
+    if format == Format::Json {
+        document(&json!({ "schema": 1, "error": why.to_string() }));
+    }
+    let _ = writeln!(anstream::stderr(), "{why}");
+    Outcome::Failed
+}
+
+/// A word in colour.
+pub(crate) fn coloured(word: &str, colour: AnsiColor) -> impl Display {
+    let style: Style = colour.on_default().bold();
+    format!("{style}{word}{style:#}")
+}
+
+/// A path in a line of text: one that would break the line, or paint the terminal, is shown with its escapes.
+pub(crate) trait Shown {
+    /// As it is, unless it has control characters.
+    fn shown(&self) -> String;
+}
+
+impl Shown for Path {
+    fn shown(&self) -> String {
+        let text = self.to_string_lossy();
+        if text.chars().any(char::is_control) { format!("{self:?}") } else { text.into_owned() }
+    }
+}
+
 pub(crate) fn line(text: Arguments<'_>) {
-    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+    if let Err(error) = writeln!(anstream::stdout(), "{text}") {
         // Whoever closed the pipe knows; anything else is worth a word.
         if error.kind() != std::io::ErrorKind::BrokenPipe {
             let _ = writeln!(std::io::stderr(), "cannot write the output: {error}");

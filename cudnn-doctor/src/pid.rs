@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Identity, Library, Mapped, identify_any, libraries_of};
+use cudnn_probe::{Identity, Library, Mapped, identify_any, libraries_of, needed_by};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `pid`.
 #[derive(clap::Args)]
@@ -23,23 +23,27 @@ struct Row {
     version: Option<String>,
     /// The CUDA major that it belongs to.
     cuda_major: Option<u32>,
+    /// Which of the process's files need it from the start; none where code has opened it.
+    needed_by: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let mapped = match libraries_of(arguments.pid) {
         Ok(mapped) => mapped,
         Err(error) => {
-            say!(
-                "Process {} cannot be looked into: {error}. It must be running, and be yours, or you be root.",
-                arguments.pid
+            let pid = arguments.pid;
+            let why = format!(
+                "Process {pid} cannot be looked into: {error}. It must be running, and be yours, or you be root."
             );
-            return Outcome::Problems;
+            return fail(format, why);
         }
     };
-    let rows: Vec<Row> = mapped.into_iter().filter_map(row).collect();
+    let mut rows: Vec<Row> = mapped.iter().cloned().filter_map(|one| row(one, &mapped)).collect();
+    // As they were loaded, where that can be told.
+    rows.sort_by_key(|row| row.mapped.place.unwrap_or(usize::MAX));
     let problems = problems(&rows);
     match format {
-        Format::Json => json(&json!({
+        Format::Json => document(&json!({
             "schema": 1,
             "pid": arguments.pid,
             "libraries": rows.iter().map(value).collect::<Vec<Value>>(),
@@ -51,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
             }
             for Row { mapped, product, version, .. } in &rows {
                 let gone = if mapped.is_gone { " (replaced on disk since)" } else { "" };
-                say!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.display());
+                say!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.shown());
             }
             for problem in &problems {
                 say!("\nWrong: {problem}");
@@ -62,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 /// What the file is, if it is of interest.
-fn row(mapped: Mapped) -> Option<Row> {
+fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
     // Longer names first.
     const PRODUCTS: [(&str, &str); 7] = [
         ("libcudnn", "cuDNN"),
@@ -90,7 +94,10 @@ fn row(mapped: Mapped) -> Option<Row> {
         "driver" => (in_name, None),
         _ => (in_name, major),
     };
-    Some(Row { mapped, product, version, cuda_major })
+    // Of cuDNN alone, since it means reading every file.
+    let needed_by = if product == "cuDNN" { needed_by(all, &mapped.path) } else { Vec::new() };
+    let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
+    Some(Row { mapped, product, version, cuda_major, needed_by })
 }
 
 /// A library of cuDNN's, by its name with or without all numbers.
@@ -104,8 +111,9 @@ fn problems(rows: &[Row]) -> Vec<String> {
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
     let folders: BTreeSet<PathBuf> = cudnn().filter_map(|row| Some(row.mapped.path.parent()?.to_owned())).collect();
     if folders.len() > 1 {
-        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        found.push(format!("cuDNN from {} folders in one process: {}", folders.len(), folders.join(" and ")));
+        let count = folders.len();
+        let told: Vec<String> = first_of_each(rows, folders).into_iter().map(of_one).collect();
+        found.push(format!("cuDNN from {count} folders in one process: {}", told.join("; then ")));
     }
     let mut majors = BTreeMap::<u32, &'static str>::new();
     for row in rows {
@@ -120,16 +128,36 @@ fn problems(rows: &[Row]) -> Vec<String> {
     for row in rows.iter().filter(|row| row.mapped.is_gone) {
         found.push(format!(
             "{} was replaced on disk while the process runs: start the process again",
-            row.mapped.path.display()
+            row.mapped.path.shown()
         ));
     }
     found
+}
+
+/// The first library of each folder, in the order of loading.
+fn first_of_each(rows: &[Row], folders: BTreeSet<PathBuf>) -> Vec<&Row> {
+    let is_of = |row: &Row, folder: &Path| row.product == "cuDNN" && row.mapped.path.parent() == Some(folder);
+    let mut firsts: Vec<(usize, &Row)> =
+        folders.iter().filter_map(|folder| rows.iter().enumerate().find(|(_, row)| is_of(row, folder))).collect();
+    firsts.sort_by_key(|(place, _)| *place);
+    firsts.into_iter().map(|(_, row)| row).collect()
+}
+
+fn of_one(row: &Row) -> String {
+    let version = row.version.as_deref().unwrap_or("of an unknown version");
+    let by = match row.needed_by.first() {
+        Some(by) => format!("needed by {}", by.shown()),
+        None => "opened by code".into(),
+    };
+    format!("{version}, {} ({by})", row.mapped.path.shown())
 }
 
 fn value(row: &Row) -> Value {
     json!({
         "file": row.mapped.path.to_string_lossy(),
         "replaced": row.mapped.is_gone,
+        "place": row.mapped.place,
+        "needed_by": row.needed_by.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
         "product": row.product,
         "version": row.version,
         "cuda_major": row.cuda_major,

@@ -155,8 +155,15 @@ pub fn cache_folder() -> Result<PathBuf, FetchError> {
 /// # Errors
 /// All of [`FetchError`] but `Unknown`.
 pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, FetchError> {
+    fetch_into(release, &cache_folder()?, network)
+}
+
+/// As [`fetch`], with another folder in place of the cache: it is made, and holds a folder for each release.
+///
+/// # Errors
+/// As [`fetch`], but for the cache folder's own.
+pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> Result<PathBuf, FetchError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let cache = cache_folder()?;
     let folder = cache.join(release.folder_name());
     // A thread that panicked meanwhile has left nothing behind that matters here.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +173,7 @@ pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, Fet
     if network == Network::Forbidden {
         return Err(FetchError::Offline { release, folder });
     }
-    let unfinished = new_folder(&cache, release)?;
+    let unfinished = new_folder(cache, release)?;
     let result = install(release, &unfinished).and_then(|()| {
         if let Some(file) = missing_file(&unfinished) {
             return Err(FetchError::NotWhole { release, file });

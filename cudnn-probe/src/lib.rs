@@ -30,7 +30,7 @@ pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, iden
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
 pub use prediction::{Object, Outcome, Prediction, Rule, Step};
-pub use process::{Mapped, libraries_of};
+pub use process::{Mapped, libraries_of, needed_by};
 pub use refusal::{Architecture, Refusal};
 pub use report::{Flavour, Manager, Package, Part, Report, Witness};
 pub use search::{DIR_VARIABLE, Environment, LinkerPlaces, Origin, Search, VARIABLES};

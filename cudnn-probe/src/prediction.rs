@@ -41,9 +41,9 @@ impl fmt::Display for Rule {
             Rule::Path => f.write_str("by its path"),
             Rule::Preload => f.write_str("LD_PRELOAD"),
             Rule::Loaded => f.write_str("loaded already"),
-            Rule::RunPathBefore(of) => write!(f, "RPATH of {}", of.display()),
+            Rule::RunPathBefore(of) => write!(f, "RPATH of {of:?}"),
             Rule::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
-            Rule::RunPathAfter(of) => write!(f, "RUNPATH of {}", of.display()),
+            Rule::RunPathAfter(of) => write!(f, "RUNPATH of {of:?}"),
             Rule::Cache => f.write_str("/etc/ld.so.cache"),
             Rule::Default => f.write_str("the linker's own folders"),
         }

@@ -1,5 +1,6 @@
 //! What a check finds: a stable code, how bad it is, what, why, and what to do.
 
+use anstyle::AnsiColor;
 use serde_json::{Value, json};
 
 /// How bad a finding is.
@@ -19,6 +20,14 @@ impl Severity {
             Severity::Note => "note",
             Severity::Warning => "warning",
             Severity::Problem => "problem",
+        }
+    }
+
+    pub(crate) fn colour(self) -> AnsiColor {
+        match self {
+            Severity::Note => AnsiColor::Cyan,
+            Severity::Warning => AnsiColor::Yellow,
+            Severity::Problem => AnsiColor::Red,
         }
     }
 }
@@ -66,6 +75,10 @@ kinds! {
         "Which one a program gets depends on how it looks for it.";
     KNOWN_FAULT = "C017" Warning "this release has a known fault":
         "NVIDIA's release notes own to it.";
+    TOO_OLD = "C018" Problem "the installation is not what the program needs":
+        "Frameworks are compiled for a release or newer, and for one CUDA major.";
+    LACKS = "C019" Problem "a function that is needed came with a later release":
+        "The program was written for a newer cuDNN than the one that is installed.";
     NOT_ON_PATH = "C020" Warning "the dynamic linker does not find cuDNN by its name":
         "The folder of a wheel is on no search path. Programs that load cuDNN by its bare name fail.";
     OTHER_ON_PATH = "C021" Warning "the dynamic linker finds another cuDNN":
@@ -76,6 +89,8 @@ kinds! {
         "Full releases open it for some engines. It comes with CUDA, or as a wheel of the same CUDA major.";
     NO_NVRTC = "C031" Warning "NVRTC is not found":
         "Engines that compile their kernels when they are used need it. It comes with CUDA, or as a wheel.";
+    NO_BUILTINS = "C032" Warning "NVRTC is without its builtins":
+        "NVRTC opens libnvrtc-builtins when it compiles. Copying libnvrtc alone leaves it behind.";
     OLD_GPU = "C040" Problem "a GPU is too old for this release":
         "From 9.11 on there are no kernels for processors below compute capability 7.5.";
     DIED = "C050" Problem "cuDNN ended the process that loaded it":
@@ -84,6 +99,8 @@ kinds! {
         "The loader says why.";
     CHECK_FAILED = "C052" Problem "cuDNN's own version check fails":
         "cuDNN was loaded and says itself that its libraries do not belong together.";
+    NO_CONVOLUTION = "C053" Problem "a convolution fails":
+        "With `--gpu`: everything was loaded, and computing does not work, or gives a wrong result.";
 }
 
 /// Something that was found.

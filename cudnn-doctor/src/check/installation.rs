@@ -6,6 +6,7 @@ use super::finding::{
     BROKEN, Finding, INCOMPLETE, KNOWN_FAULT, MIXED_CUDA, MIXED_VERSIONS, NO_DRIVER, OLD_DRIVER, OLD_GPU,
 };
 use super::machine::{Machine, is_older};
+use crate::output::Shown;
 
 pub(super) fn findings(report: &Report, machine: &Machine) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -14,24 +15,24 @@ pub(super) fn findings(report: &Report, machine: &Machine) -> Vec<Finding> {
     for part in &report.libraries {
         if let Err(refusal) = &part.state {
             let cure = refusal.cure().unwrap_or_else(|| again.clone());
-            found.push(Finding::new(BROKEN, format!("{} {refusal}", part.path.display())).cured_by(cure));
+            found.push(Finding::new(BROKEN, format!("{} {refusal}", part.path.shown())).cured_by(cure));
         }
     }
     for (part, refusal) in report.conflicts() {
         let kind = if matches!(refusal, Refusal::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
-        let finding = Finding::new(kind, format!("{} {refusal}", part.path.display()));
+        let finding = Finding::new(kind, format!("{} {refusal}", part.path.shown()));
         let finding = report
             .witnesses
             .iter()
             .fold(finding, |finding, witness| finding.because(format!("{}: {}", witness.says, witness.source)));
-        found.push(finding.cured_by(format!("remove {}, then {again}", report.folder.display())));
+        found.push(finding.cured_by(format!("remove {}, then {again}", report.folder.shown())));
     }
     if report.flavour == Flavour::Partial && !report.missing.is_empty() {
         let names: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
         let there = report.libraries.len();
         found.push(
             Finding::new(INCOMPLETE, format!("{} of {} libraries are missing", names.len(), names.len() + there))
-                .because(format!("missing in {}: {}", report.folder.display(), names.join(", ")))
+                .because(format!("missing in {}: {}", report.folder.shown(), names.join(", ")))
                 .cured_by(again.clone()),
         );
     }
@@ -80,7 +81,7 @@ pub(super) fn of_driver(machine: &Machine) -> Option<Finding> {
     let wsl = std::path::Path::new("/usr/lib/wsl/lib/libcuda.so.1");
     Some(match wsl.exists() {
         true => {
-            finding.because(format!("it is at {}", wsl.display())).cured_by("export LD_LIBRARY_PATH=/usr/lib/wsl/lib")
+            finding.because(format!("it is at {}", wsl.shown())).cured_by("export LD_LIBRARY_PATH=/usr/lib/wsl/lib")
         }
         false => {
             finding.cured_by("install NVIDIA's driver, or start the container with the GPU: docker run --gpus all")

@@ -1,10 +1,11 @@
 //! What programs get that load cuDNN by its bare name, as frameworks do, and what cuDNN itself will look for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Environment, Library, Outcome, Prediction, Report};
 
-use super::finding::{Finding, LINKER_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use super::finding::{Finding, LINKER_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use crate::output::Shown;
 
 pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -12,18 +13,18 @@ pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Findin
     // A bare name is looked up alike for every program without a run path of its own: this one, for example.
     let program = std::env::current_exe().unwrap_or_default();
     let bare = Prediction::of(&program, environment).ok().and_then(|mut prediction| resolve(&mut prediction, shim));
-    let line = format!("export LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}", report.folder.display());
+    let line = format!("export LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}", report.folder.shown());
     match &bare {
         None if report.part(Library::Shim).is_some() => found.push(
-            Finding::new(NOT_ON_PATH, format!("{shim} is in {}, which is on no search path", report.folder.display()))
+            Finding::new(NOT_ON_PATH, format!("{shim} is in {}, which is on no search path", report.folder.shown()))
                 .because("a program that loads it by its bare name, without a run path, does not find it")
                 .because("this project's loader does find it")
                 .cured_by(line),
         ),
         Some((path, rule)) if path.parent().is_some_and(|folder| !same(folder, &report.folder)) => found.push(
-            Finding::new(OTHER_ON_PATH, format!("by its bare name, {shim} is {}", path.display()))
+            Finding::new(OTHER_ON_PATH, format!("by its bare name, {shim} is {}", path.shown()))
                 .because(format!("found by: {rule}"))
-                .because(format!("this project's loader would use the one in {}", report.folder.display()))
+                .because(format!("this project's loader would use the one in {}", report.folder.shown()))
                 .cured_by(line),
         ),
         _ => {}
@@ -43,7 +44,7 @@ fn mix(report: &Report, environment: &Environment) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding::new(LINKER_MIX, format!("NVIDIA's shim in {} would open {}", report.folder.display(), path.display()))
+        Finding::new(LINKER_MIX, format!("NVIDIA's shim in {} would open {}", report.folder.shown(), path.shown()))
             .because(format!("found by: {rule}"))
             .cured_by("unset LD_LIBRARY_PATH, or have one cuDNN's folder come first in it; cudnn-doctor explain shows each file"),
     )
@@ -65,7 +66,10 @@ fn companions(report: &Report, environment: &Environment) -> Vec<Finding> {
     for (by, kind, name, package) in wanted {
         let Some(part) = report.part(by) else { continue };
         let Ok(mut prediction) = Prediction::of(&part.path, environment) else { continue };
-        if resolve(&mut prediction, &name).is_some() {
+        if let Some((path, _)) = resolve(&mut prediction, &name) {
+            if by == Library::EnginesRuntimeCompiled {
+                found.extend(builtins(&path, major));
+            }
             continue;
         }
         let mut finding = Finding::new(kind, format!("{name} is not found, which {by} opens when it needs it"))
@@ -74,7 +78,7 @@ fn companions(report: &Report, environment: &Environment) -> Vec<Finding> {
         for other in [11, 12, 13].into_iter().filter(|other| *other != major) {
             let other = name.replace(&format!(".so.{major}"), &format!(".so.{other}"));
             if let Some((path, _)) = resolve(&mut prediction, &other) {
-                finding = finding.because(format!("found, for another CUDA: {}", path.display()));
+                finding = finding.because(format!("found, for another CUDA: {}", path.shown()));
             }
         }
         // From CUDA 13 on the wheels' names have no number.
@@ -84,6 +88,22 @@ fn companions(report: &Report, environment: &Environment) -> Vec<Finding> {
         );
     }
     found
+}
+
+/// NVRTC opens its builtins, which lie beside it in every package.
+fn builtins(nvrtc: &Path, cuda: u32) -> Option<Finding> {
+    let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
+    let folder = nvrtc.parent()?;
+    let wanted = format!("libnvrtc-builtins.so.{cuda}");
+    let is_there = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&wanted);
+    if std::fs::read_dir(folder).ok()?.flatten().any(is_there) {
+        return None;
+    }
+    Some(
+        Finding::new(NO_BUILTINS, format!("{wanted}.* is not beside {}", nvrtc.shown()))
+            .because("NVRTC opens it when it compiles a kernel")
+            .cured_by("install NVRTC again as a whole, or copy its builtins into that folder"),
+    )
 }
 
 /// The file for a name that the predicted program's or library's code opens, and the rule.
@@ -96,7 +116,7 @@ fn resolve(prediction: &mut Prediction, name: &str) -> Option<(PathBuf, String)>
     }
 }
 
-fn same(a: &std::path::Path, b: &std::path::Path) -> bool {
+fn same(a: &Path, b: &Path) -> bool {
     match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,

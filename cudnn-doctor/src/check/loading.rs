@@ -2,39 +2,58 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, cudnnStatus_t};
 use cudnn_probe::DIR_VARIABLE;
 
-use super::finding::{CHECK_FAILED, DIED, Finding, NOT_LOADED};
+use super::finding::{CHECK_FAILED, DIED, Finding, NO_CONVOLUTION, NOT_LOADED};
+use crate::output::{Shown, say};
 
 /// The word by which the doctor calls itself.
 pub(crate) const COMMAND: &str = "internal-load";
 
-/// Loads the cuDNN in this folder in another process. What that one prints is `WORD: text`, one finding a line.
-pub(crate) fn findings(folder: &Path) -> Vec<Finding> {
-    let program = std::env::current_exe();
-    let output = program.and_then(|program| Command::new(program).arg(COMMAND).env(DIR_VARIABLE, folder).output());
-    let output = match output {
+/// The words that a line with a finding begins with.
+const NO_LIBRARY: &str = "not loaded: ";
+const NO_AGREEMENT: &str = "check failed: ";
+const NO_RESULT: &str = "convolution failed: ";
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) findings: Vec<Finding>,
+    /// What the convolution had to say, line by line.
+    pub(super) said: Vec<String>,
+}
+
+/// Loads the cuDNN in this folder in another process. A line of what that one prints is a finding when it begins with the
+/// words for one, and belongs to the convolution otherwise.
+pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
+    let start = |program| {
+        let gpu = gpu.then_some("--gpu");
+        Command::new(program).arg(COMMAND).args(gpu).env(DIR_VARIABLE, folder).stdin(Stdio::null()).output()
+    };
+    let output = match std::env::current_exe().and_then(start) {
         Ok(output) => output,
         Err(error) => {
-            return vec![Finding::new(NOT_LOADED, format!("the doctor cannot start itself once more: {error}"))];
+            let findings = vec![Finding::new(NOT_LOADED, format!("the doctor cannot start itself once more: {error}"))];
+            return Loaded { findings, said: Vec::new() };
         }
     };
+    let mut said = Vec::new();
     let mut found = Vec::new();
     if let Some(signal) = output.status.signal() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
         found.push(
-            Finding::new(DIED, format!("loading the cuDNN in {} ended in signal {signal}", folder.display()))
+            Finding::new(DIED, format!("loading the cuDNN in {} ended in signal {signal}", folder.shown()))
                 .because(format!("the process said last: {last}"))
                 .cured_by("Install this cuDNN again; if that does not help, another release."),
         );
     }
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let unescape = |text: &str| text.replace("\\n", "\n");
-        if let Some(story) = line.strip_prefix("not loaded: ") {
+        if let Some(story) = line.strip_prefix(NO_LIBRARY) {
             let story = unescape(story);
             let (what, rest) = story.split_once('\n').unwrap_or((&story, ""));
             let cure = rest.lines().find_map(|line| line.strip_prefix("What to do: ")).unwrap_or_default();
@@ -44,18 +63,23 @@ pub(crate) fn findings(folder: &Path) -> Vec<Finding> {
                 finding = finding.because(why.trim());
             }
             found.push(finding);
-        } else if let Some(text) = line.strip_prefix("check failed: ") {
+        } else if let Some(text) = line.strip_prefix(NO_AGREEMENT) {
             found.push(
                 Finding::new(CHECK_FAILED, unescape(text))
                     .cured_by("Remove this folder's cuDNN and install one release anew."),
             );
+        } else if let Some(text) = line.strip_prefix(NO_RESULT) {
+            found.push(Finding::new(NO_CONVOLUTION, unescape(text)).cured_by(crate::demo::WHAT_NOW));
+        } else {
+            said.push(line.to_owned());
         }
     }
-    found
+    Loaded { findings: found, said }
 }
 
-/// What the other process does: loads each sub-library and has it check its version. With a GPU this makes a context.
-pub(crate) fn run() -> ExitCode {
+/// What the other process does: loads each sub-library and has it check its version, then computes. With a GPU this makes
+/// a context.
+pub(crate) fn run(gpu: bool) -> ExitCode {
     type Check = unsafe extern "C" fn() -> cudnnStatus_t;
     let checks: [(Function, Check); 4] = [
         (Function::CudnnGraphVersionCheck, cudnn::cudnnGraphVersionCheck),
@@ -70,16 +94,17 @@ pub(crate) fn run() -> ExitCode {
                 // SAFETY: it takes nothing.
                 let status = unsafe { check() };
                 if !status.is_success() {
-                    println!(
-                        "check failed: {}",
-                        escape(format!("{function} gave {status:?}: {}", crate::demo::last_error()))
-                    );
+                    let what = format!("{function} gave {status:?}: {}", crate::demo::last_error());
+                    say!("{NO_AGREEMENT}{}", escape(what));
                 }
             }
             // A JIT-only set has graph alone.
             Err(error) if matches!(error.kind(), LoadErrorKind::NotInstalled) => {}
-            Err(error) => println!("not loaded: {}", escape(error.to_string())),
+            Err(error) => say!("{NO_LIBRARY}{}", escape(error.to_string())),
         }
+    }
+    if gpu && let Err(error) = crate::demo::convolve() {
+        say!("{NO_RESULT}{}", escape(error.to_string()));
     }
     ExitCode::SUCCESS
 }

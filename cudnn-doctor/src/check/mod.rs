@@ -6,11 +6,13 @@ mod installation;
 mod linker;
 pub(crate) mod loading;
 mod machine;
+mod needs;
 
-use cudnn_probe::{Considered, Environment, Refusal, Report, Requirements, Search, find, survey};
+use cudnn_loader::Function;
+use cudnn_probe::{Considered, Environment, Refusal, Report, Requirements, Search, Version, find, survey};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, json, say};
+use crate::output::{Format, Outcome, Shown, coloured, document, say};
 use finding::{Finding, NO_CUDNN, REFUSED, SEVERAL};
 
 pub(crate) use finding::{KINDS, Kind, Severity};
@@ -23,8 +25,21 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_load: bool,
     /// Also run the demo's convolution, where there is a GPU.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_load")]
     gpu: bool,
+    /// The oldest cuDNN that the program can use: 9.3.0.
+    #[arg(long, value_name = "VERSION")]
+    minimum: Option<Version>,
+    /// The CUDA major that the program is built for: 12.
+    #[arg(long, value_name = "MAJOR")]
+    cuda: Option<u32>,
+    /// A function of cuDNN's that the program calls. May be given several times.
+    #[arg(long, value_name = "NAME", value_parser = function)]
+    function: Vec<Function>,
+}
+
+fn function(name: &str) -> Result<Function, String> {
+    Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function of this name".into())
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
@@ -34,40 +49,35 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let found = find(&search, &Requirements::default());
     let report = found.installation.as_ref().and_then(|one| Report::of(&one.folder, &environment));
     let mut findings = passed_over(&found.considered);
+    let mut convolution = Vec::new();
     match &report {
         None => findings.push(none(&found.considered)),
         Some(report) => {
             findings.extend(several(&search, &environment, report));
+            findings.extend(needs::findings(arguments, &search, found.installation.as_ref(), report));
             findings.extend(installation::findings(report, &machine));
             findings.extend(linker::findings(report, &environment));
             if !arguments.no_load {
-                findings.extend(loading::findings(&report.folder));
+                let loaded = loading::load(&report.folder, arguments.gpu);
+                findings.extend(loaded.findings);
+                convolution = loaded.said;
             }
         }
     }
     findings.extend(installation::of_driver(&machine));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     match format {
-        Format::Json => json(&json!({
+        Format::Json => document(&json!({
             "schema": 1,
             "machine": machine.value(),
             "installation": report.as_ref().map(|report| report.folder.to_string_lossy()),
             "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
+            "convolution": convolution,
             "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
         })),
-        Format::Text => text(&machine, report.as_ref(), &findings),
+        Format::Text => text(&machine, report.as_ref(), &convolution, &findings),
     }
-    let outcome = Outcome::of(findings.iter().map(|finding| finding.kind.severity));
-    match (arguments.gpu, format) {
-        (true, Format::Text) if outcome != Outcome::Problems => match crate::demo::convolve() {
-            Ok(()) => outcome,
-            Err(error) => {
-                say!("\nThe convolution failed: {error}");
-                Outcome::Problems
-            }
-        },
-        _ => outcome,
-    }
+    Outcome::of(findings.iter().map(|finding| finding.kind.severity))
 }
 
 /// Folders that hold something that cannot be used.
@@ -75,7 +85,7 @@ fn passed_over(considered: &[Considered]) -> Vec<Finding> {
     let is_something =
         |one: &&Considered| one.refusal.cure().is_some() && !matches!(one.refusal, Refusal::OtherMajor { .. });
     let finding = |one: &Considered| {
-        Finding::new(REFUSED, format!("the cuDNN in {} {}", one.candidate.folder.display(), one.refusal))
+        Finding::new(REFUSED, format!("the cuDNN in {} {}", one.candidate.folder.shown(), one.refusal))
             .because(format!("it was looked at because of: {}", one.candidate.origin))
             .cured_by(one.refusal.cure().unwrap_or_default())
     };
@@ -86,9 +96,9 @@ fn none(considered: &[Considered]) -> Finding {
     let older = considered.iter().find(|one| matches!(one.refusal, Refusal::OtherMajor { .. }));
     let mut finding = Finding::new(NO_CUDNN, "no cuDNN 9 that can be used is installed");
     if let Some(one) = older {
-        finding = finding.because(format!("{} {}", one.candidate.folder.display(), one.refusal));
+        finding = finding.because(format!("{} {}", one.candidate.folder.shown(), one.refusal));
     }
-    let looked: Vec<String> = considered.iter().map(|one| one.candidate.folder.display().to_string()).collect();
+    let looked: Vec<String> = considered.iter().map(|one| one.candidate.folder.shown().to_string()).collect();
     finding.because(format!("looked into {} folders: {}", looked.len(), looked.join(", "))).cured_by(
         "pip install nvidia-cudnn-cu12, in the active virtual environment; or set CUDNN_LOADER_DIR to its folder",
     )
@@ -100,17 +110,17 @@ fn several(search: &Search, environment: &Environment, used: &Report) -> Option<
         .map(|other| {
             let version = other.report.version.map_or(format!("{}", other.report.major), |version| version.to_string());
             let origin = other.origin().map_or(String::new(), ToString::to_string);
-            format!("also here: {version} in {} ({origin})", other.report.folder.display())
+            format!("also here: {version} in {} ({origin})", other.report.folder.shown())
         })
         .collect();
     let (first, rest) = others.split_first()?;
-    let what = format!("{} cuDNNs are installed; the one in {} would be used", others.len() + 1, used.folder.display());
+    let what = format!("{} cuDNNs are installed; the one in {} would be used", others.len() + 1, used.folder.shown());
     let finding = Finding::new(SEVERAL, what).because(first.clone());
     let finding = rest.iter().fold(finding, |finding, other| finding.because(other.clone()));
     Some(finding.cured_by("cudnn-doctor list shows them all; CUDNN_LOADER_DIR pins one for this project's loader"))
 }
 
-fn text(machine: &Machine, report: Option<&Report>, findings: &[Finding]) {
+fn text(machine: &Machine, report: Option<&Report>, convolution: &[String], findings: &[Finding]) {
     match &machine.driver {
         Some(driver) => say!("driver  {driver}"),
         None => say!("driver  none, or none that NVML can talk to"),
@@ -121,10 +131,14 @@ fn text(machine: &Machine, report: Option<&Report>, findings: &[Finding]) {
     if let Some(report) = report {
         let version = report.version.map_or("?".into(), |version| version.to_string());
         let cuda = report.cuda().unwrap_or("?".into());
-        say!("cuDNN   {version} for CUDA {cuda}, {}, in {}", report.flavour, report.folder.display());
+        say!("cuDNN   {version} for CUDA {cuda}, {}, in {}", report.flavour, report.folder.shown());
+    }
+    for line in convolution {
+        say!("{line}");
     }
     for finding in findings {
-        say!("\n{} {}: {}", finding.kind.severity.word(), finding.kind.code, finding.what);
+        let severity = coloured(finding.kind.severity.word(), finding.kind.severity.colour());
+        say!("\n{severity} {}: {}", finding.kind.code, finding.what);
         for why in &finding.why {
             say!("    {why}");
         }

@@ -1,7 +1,12 @@
-//! What a running process has loaded, as the kernel tells it.
+//! What a running process has loaded, as the kernel tells it, and in which order, as its dynamic linker does.
+
+#[cfg(target_os = "linux")]
+mod link_map;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::file::links;
 
 /// A file that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +16,9 @@ pub struct Mapped {
     pub path: PathBuf,
     /// The file has been removed or replaced since: what is at its path now is another one.
     pub is_gone: bool,
+    /// Its place in the order in which the process's dynamic linker loaded its libraries; nothing where that cannot be
+    /// read, or where something else than the dynamic linker has mapped the file.
+    pub place: Option<usize>,
 }
 
 /// The libraries that a process has mapped, each once, in the order of their addresses.
@@ -18,7 +26,37 @@ pub struct Mapped {
 /// # Errors
 /// What the system says: there is no such process, or it is another user's.
 pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
-    Ok(parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
+    let mut found = parse(&std::fs::read(format!("/proc/{pid}/maps"))?);
+    let order: Vec<PathBuf> = in_order(pid).into_iter().map(|path| real(&path)).collect();
+    for mapped in &mut found {
+        let path = real(&mapped.path);
+        mapped.place = order.iter().position(|other| *other == path);
+    }
+    Ok(found)
+}
+
+/// Those of a process's files that need this one from the start (`DT_NEEDED`). None: it was opened by code.
+#[must_use]
+pub fn needed_by<'a>(mapped: &'a [Mapped], library: &Path) -> Vec<&'a Path> {
+    let name = links(library).ok().and_then(|links| links.soname);
+    let name = name.or_else(|| Some(library.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
+    let needs = |other: &&Mapped| links(&other.path).is_ok_and(|links| links.needed.contains(&name));
+    mapped.iter().filter(|other| other.path != library).filter(needs).map(|other| other.path.as_path()).collect()
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(target_os = "linux")]
+fn in_order(pid: u32) -> Vec<PathBuf> {
+    // Another user's process, one of another libc, or a kernel that forbids it: the order is a nicety.
+    link_map::names(pid).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_order(_pid: u32) -> Vec<PathBuf> {
+    Vec::new()
 }
 
 fn parse(maps: &[u8]) -> Vec<Mapped> {
@@ -32,7 +70,7 @@ fn parse(maps: &[u8]) -> Vec<Mapped> {
             Some(path) => (path, true),
             None => (path, false),
         };
-        let mapped = Mapped { path: to_path(&unescape(path)), is_gone };
+        let mapped = Mapped { path: to_path(&unescape(path)), is_gone, place: None };
         let is_library = mapped.path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
         if is_library && !found.contains(&mapped) {
             found.push(mapped);
@@ -83,7 +121,7 @@ mod tests {
                      7f03-7f04 rw-p 00000000 00:00 0    [heap]\n\
                      7f04-7f05 rw-p 00000000 fe:00 14   /usr/bin/program\n\
                      7f05-7f06 rw-p 00000000 00:00 0\n";
-        let told = |path: &str, is_gone| Mapped { path: path.into(), is_gone };
+        let told = |path: &str, is_gone| Mapped { path: path.into(), is_gone, place: None };
         assert_eq!(parse(maps), [told("/a b/libx.so.9", false), told("/new\nline/liby.so", true)]);
     }
 }

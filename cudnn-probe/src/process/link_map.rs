@@ -1,0 +1,110 @@
+//! The dynamic linker's own list of what a process has loaded, in the order of loading, read from the process's memory:
+//! the auxiliary vector leads to the program's headers, these to `r_debug`, and that to the list (`<link.h>`).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// More objects than any process has.
+const MOST: usize = 4096;
+const LONGEST_NAME: usize = 4096;
+
+/// The files, first loaded first; the program itself, which has no name in the list, is left out.
+pub(super) fn names(pid: u32) -> io::Result<Vec<PathBuf>> {
+    let auxiliary = std::fs::read(format!("/proc/{pid}/auxv"))?;
+    let auxiliary: Vec<(u64, u64)> = pairs(&auxiliary).collect();
+    let value = |wanted: u64| auxiliary.iter().find(|(tag, _)| *tag == wanted).map(|(_, value)| *value);
+    let (Some(headers), Some(count)) = (value(3), value(5)) else { return Err(nonsense()) };
+    let memory = Memory(File::open(format!("/proc/{pid}/mem"))?);
+    let mut next = memory.first(headers, count)?;
+    let mut found = Vec::new();
+    for _ in 0..MOST {
+        if next == 0 {
+            break;
+        }
+        let [_, name, _, after] = memory.words(next)?;
+        let name = memory.text(name)?;
+        if !name.is_empty() {
+            found.push(super::to_path(&name));
+        }
+        next = after;
+    }
+    Ok(found)
+}
+
+fn nonsense() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its memory is not laid out as glibc's dynamic linker does")
+}
+
+/// Pairs of words of 64 bits, as far as there are whole ones.
+fn pairs(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    bytes.as_chunks::<16>().0.iter().map(|pair| {
+        let (tag, value) = pair.split_at(8);
+        (word(tag), word(value))
+    })
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+struct Memory(File);
+
+impl Memory {
+    /// The first entry of the list.
+    fn first(&self, headers: u64, count: u64) -> io::Result<u64> {
+        const LENGTH: usize = 56;
+        let (mut bias, mut dynamic) = (0, None);
+        for index in 0..count.min(128) {
+            let mut header = [0; LENGTH];
+            self.0.read_exact_at(&mut header, headers.wrapping_add(index * LENGTH as u64))?;
+            let number = |at: usize, length: usize| header.get(at..at + length).map_or(0, word);
+            let (kind, address, length) = (number(0, 4), number(16, 8), number(40, 8));
+            match kind {
+                2 => dynamic = Some((address, length)),
+                6 => bias = headers.wrapping_sub(address),
+                _ => {}
+            }
+        }
+        let (address, length) = dynamic.ok_or_else(nonsense)?;
+        let mut entries = vec![0; usize::try_from(length.min(1 << 16)).unwrap_or(0)];
+        self.0.read_exact_at(&mut entries, bias.wrapping_add(address))?;
+        let debug = pairs(&entries).find(|(tag, _)| *tag == 21).map(|(_, value)| value).ok_or_else(nonsense)?;
+        let [_, first] = self.words(debug)?;
+        Ok(first)
+    }
+
+    fn words<const COUNT: usize>(&self, at: u64) -> io::Result<[u64; COUNT]> {
+        let mut bytes = vec![0; COUNT * 8];
+        self.0.read_exact_at(&mut bytes, at)?;
+        let mut words = [0; COUNT];
+        for (to, from) in words.iter_mut().zip(bytes.chunks(8)) {
+            *to = word(from);
+        }
+        Ok(words)
+    }
+
+    /// A text up to its zero.
+    fn text(&self, at: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; LONGEST_NAME];
+        let mut length = 0;
+        // Less than asked for at the end of a mapping.
+        while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            let read = self.0.read_at(rest, at.wrapping_add(length as u64)).or_else(|error| match length {
+                0 => Err(error),
+                _ => Ok(0),
+            })?;
+            let end = bytes.iter().position(|byte| *byte == 0).filter(|end| *end < length + read);
+            if let Some(end) = end {
+                bytes.truncate(end);
+                return Ok(bytes);
+            }
+            if read == 0 {
+                break;
+            }
+            length += read;
+        }
+        Err(nonsense())
+    }
+}
