@@ -141,9 +141,85 @@ fn each_package_managers_record_is_read() {
     write(&toolkit.join("lib64/libcudart.so.12"), "");
     assert_eq!(package(&toolkit.join("lib64")).as_deref(), Some("CUDA toolkit folder cuda-12.9"));
 
-    let bundle = root.join("opt/application");
+    let bundle = root.join("opt/application/lib");
     stand_ins(&bundle, &libraries);
     assert_eq!(package(&bundle), None);
+    write(&root.join("opt/application/README"), "");
+    support::compile("int main(void) { return 0; }", &[], &root.join("opt/application/koharu"));
+    assert_eq!(package(&bundle).as_deref(), Some("part of koharu"));
+
+    let framework = root.join("venv/lib/python3.12/site-packages/torch/lib");
+    stand_ins(&framework, &libraries);
+    let records = root.join("venv/lib/python3.12/site-packages");
+    write(&records.join("torch-2.2.0.dist-info/RECORD"), "torch/lib/libcudnn_graph.so.9,sha256=x,1\n");
+    assert_eq!(package(&framework).as_deref(), Some("pip torch 2.2.0"));
+}
+
+#[test]
+fn rpms_database_is_read_whatever_its_form() {
+    let world = Folder::new();
+    let root = world.path();
+    let environment = Environment::fake(root);
+    let folder = root.join("usr/lib64");
+    stand_ins(&folder, &[Library::Graph]);
+    let package = || Report::of(&folder, &environment).unwrap().package.map(|package| package.to_string());
+    assert_eq!(package(), None);
+    let database = root.join("var/lib/rpm/rpmdb.sqlite");
+    // A header's texts begin so; other places name the package too.
+    let others = "libcudnn9-cuda-12 = 9.19.0.56-1\0C\0libcudnn9-devel-cuda-12\09.19.0.56\01\0cuDNN development\0";
+    write(&database, others);
+    assert_eq!(package(), None);
+    write(&database, &format!("{others}C\0libcudnn9-cuda-12\09.19.0.56\01\0cuDNN runtime\0{}", "x".repeat(200)));
+    assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
+}
+
+/// Whatever a person's folders hold, a survey ends, and tells of what is good among it.
+#[test]
+fn strange_folders_and_files_are_survived() {
+    use std::os::unix::ffi::OsStringExt;
+    let world = Folder::new();
+    let root = world.path();
+    let named = |name: &[u8]| root.join("named").join(std::ffi::OsString::from_vec(name.to_vec()));
+    let good = [named(b"new\nline"), named(b"no \xff\xfe utf-8"), named(b"\x1b[31mred"), named(b"a:b;c $ORIGIN")];
+    for folder in &good {
+        stand_ins(folder, &[Library::Graph]);
+    }
+    let pipe = root.join("pipe");
+    std::fs::create_dir(&pipe).unwrap();
+    let file = pipe.join("libcudnn_graph.so.9");
+    let made = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let huge = root.join("huge");
+    std::fs::create_dir(&huge).unwrap();
+    std::fs::File::create(huge.join("libcudnn_graph.so.9")).unwrap().set_len(1 << 40).unwrap();
+    let around = root.join("around");
+    std::fs::create_dir(&around).unwrap();
+    std::os::unix::fs::symlink("libcudnn_graph.so.9", around.join("libcudnn_graph.so.9")).unwrap();
+    std::os::unix::fs::symlink(".", around.join("lib")).unwrap();
+    let closed = root.join("closed");
+    stand_ins(&closed, &[Library::Graph]);
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
+
+    let environment = Environment::fake(root.join("world"));
+    let mut roots = good.to_vec();
+    roots.extend([pipe, huge, around, closed.clone(), root.join("nowhere")]);
+    let found = survey(&Search::new(environment.clone()), &environment, &roots);
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let usable: Vec<&Path> = found
+        .iter()
+        .filter(|one| one.report.version == Some(Version::new(9, 19, 0)))
+        .map(|one| one.report.folder.as_path())
+        .collect();
+    for folder in &good {
+        assert!(usable.contains(&folder.as_path()), "{folder:?}: {found:#?}");
+    }
+    for one in &found {
+        let broken = |name: &str| one.report.folder.ends_with(name);
+        if broken("pipe") || broken("huge") || broken("around") {
+            assert!(one.report.libraries.iter().all(|part| part.state.is_err()), "{one:#?}");
+        }
+    }
 }
 
 #[test]

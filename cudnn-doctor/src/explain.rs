@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{
-    Environment, Library, Outcome as Found, Prediction, Requirements, Search, Step, Version, find, identify_any,
-};
+use cudnn_probe::{Environment, Library, Outcome as Found, Prediction, Requirements, Search, Step, Version, find};
 use serde_json::{Value, json};
 
+use crate::file::{library, version_of};
 use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `explain`.
@@ -84,7 +83,7 @@ fn line(opened_by: Option<Library>, step: &Step) -> Line {
     let (file, rule, wrong) = match &step.outcome {
         Found::Found { path, rule } => (Some(path.clone()), rule.to_string(), None),
         Found::Unusable { path, rule, refusal } => (Some(path.clone()), rule.to_string(), Some(refusal.to_string())),
-        _ => (None, String::new(), Some(format!("is not found; {by} needs it"))),
+        _ => (None, "not found".into(), Some(format!("is not found; {by} needs it"))),
     };
     let version = file.as_deref().and_then(version_of);
     Line { opened_by, name: step.name.clone(), file, rule, version, wrong }
@@ -97,21 +96,6 @@ fn itself(prediction: &Prediction) -> Option<Line> {
     library(&name)?;
     let (version, rule) = (version_of(path), "by its path".into());
     Some(Line { opened_by: None, name, file: Some(path.clone()), rule, version, wrong: None })
-}
-
-/// A file's release. The shim states none: it is of the release of the graph library beside it.
-fn version_of(file: &Path) -> Option<Version> {
-    match library(file.file_name()?.to_str()?)? {
-        Library::Shim => version_of(&file.with_file_name(Library::Graph.file_name())),
-        library => identify_any(file, library).ok()?.version,
-    }
-}
-
-/// The library of a name with or without numbers at its end.
-fn library(name: &str) -> Option<Library> {
-    Library::from_file_name(
-        name.split_once(".so.9").map_or(name.to_owned(), |(stem, _)| format!("{stem}.so.9")).as_str(),
-    )
 }
 
 /// What NVIDIA's shim opens when its functions are first called, then what graph opens when it first plans something.

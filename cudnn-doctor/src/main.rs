@@ -11,6 +11,7 @@ mod env;
 mod explain;
 mod facts;
 mod fetch;
+mod file;
 mod list;
 mod output;
 mod pid;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Identity, Library, Mapped, identify_any, libraries_of, needed_by};
+use cudnn_probe::{Mapped, libraries_of, needed_by};
 use serde_json::{Value, json};
 
+use crate::file::{identity, version_of};
 use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `pid`.
@@ -80,14 +81,13 @@ fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
     let name = mapped.path.file_name()?.to_string_lossy().into_owned();
     let (_, product) = *PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
     let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
-    let identity = identity(&mapped.path, &name);
     let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
     let (version, cuda_major) = match product {
         "cuDNN" => {
-            let version = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
+            let version = version_of(&mapped.path).map(|version| version.to_string());
             (
                 version.or_else(|| in_name.filter(|name| name.contains('.'))),
-                identity.and_then(|identity| identity.cuda_major),
+                identity(&mapped.path).and_then(|identity| identity.cuda_major),
             )
         }
         // The driver's library is of no CUDA: it serves several.
@@ -95,15 +95,9 @@ fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
         _ => (in_name, major),
     };
     // Of cuDNN alone, since it means reading every file.
-    let needed_by = if product == "cuDNN" { needed_by(all, &mapped.path) } else { Vec::new() };
+    let needed_by = if product == "cuDNN" { needed_by(all, &mapped) } else { Vec::new() };
     let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
     Some(Row { mapped, product, version, cuda_major, needed_by })
-}
-
-/// A library of cuDNN's, by its name with or without all numbers.
-fn identity(path: &Path, name: &str) -> Option<Identity> {
-    let (stem, _) = name.split_once(".so.9")?;
-    identify_any(path, Library::from_file_name(&format!("{stem}.so.9"))?).ok()
 }
 
 fn problems(rows: &[Row]) -> Vec<String> {

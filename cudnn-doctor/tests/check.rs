@@ -17,6 +17,7 @@ struct World {
     used: Folder,
     other: Folder,
     variables: Vec<(&'static str, String)>,
+    options: &'static [&'static str],
 }
 
 impl World {
@@ -25,11 +26,16 @@ impl World {
         let (used, other) = (Folder::new(), Folder::new());
         whole_set(&used, VERSION);
         let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
-        World { used, other, variables }
+        World { used, other, variables, options: &[] }
     }
 
     fn with(mut self, name: &'static str, folder: &Path) -> World {
         self.variables.push((name, folder.display().to_string()));
+        self
+    }
+
+    fn asked(mut self, options: &'static [&'static str]) -> World {
+        self.options = options;
         self
     }
 
@@ -42,6 +48,7 @@ impl World {
     fn check(&self) -> (Vec<Value>, i32) {
         let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
             .args(["check", "--json"])
+            .args(self.options)
             .env_clear()
             .envs(self.variables.iter().cloned())
             .output()
@@ -112,6 +119,8 @@ fn provoke(code: &str) -> Option<World> {
             whole_set(&world.used, Version::new(9, 10, 2));
             world
         }
+        "C018" => world.asked(&["--minimum", "9.20"]),
+        "C019" => world.asked(&["--function", "cudnnCausalConv1dForward"]),
         "C020" => world,
         "C021" => {
             whole_set(&world.other, VERSION);
@@ -124,6 +133,11 @@ fn provoke(code: &str) -> Option<World> {
             world.with("LD_LIBRARY_PATH", &other)
         }
         "C030" | "C031" => world,
+        "C032" => {
+            support::compile("", &["-shared", "-nostdlib"], &world.other.path().join("libnvrtc.so.12"));
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other)
+        }
         "C040" => {
             nvml(&world.other, "580.65.06", (6, 1));
             let other = world.other.path().to_owned();
@@ -138,6 +152,15 @@ fn provoke(code: &str) -> Option<World> {
             stand_in(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"),
             Library::Ops,
         ),
+        // A driver that answers everything with an error.
+        "C053" => {
+            let code = "int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int *count) { return 999; }\n\
+                        int cuGetErrorString(int error, const char **text) { *text = \"unknown\"; return 0; }\n\
+                        int cuGetErrorName(int error, const char **text) { *text = \"CUDA_ERROR_UNKNOWN\"; return 0; }\n";
+            support::compile(code, &["-shared", "-fPIC", "-w"], &world.other.path().join("libcuda.so.1"));
+            let other = world.other.path().to_owned();
+            world.with("LD_LIBRARY_PATH", &other).asked(&["--gpu"])
+        }
         _ => return None,
     })
 }
@@ -172,7 +195,7 @@ fn every_code_is_found_where_its_cause_is_with_evidence_and_a_cure() {
 fn a_whole_installation_on_the_search_path_has_none_of_the_findings_about_itself() {
     let world = World::whole();
     let used = world.used.path().to_owned();
-    for name in ["libcublasLt.so.12", "libnvrtc.so.12"] {
+    for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
         support::compile("", &["-shared", "-nostdlib"], &used.join(name));
     }
     let (findings, _) = world.with("LD_LIBRARY_PATH", &used).check();

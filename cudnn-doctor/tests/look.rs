@@ -144,9 +144,9 @@ fn pid_tells_what_a_process_has_loaded_and_what_does_not_belong_together() {
 
 #[test]
 fn pid_of_no_process_is_an_error_in_words() {
-    let (code, said) = doctor(&["pid", "4194304"], &[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("cannot be looked into"), "{said}");
+    let (code, said) = doctor(&["pid", "4194304", "--json"], &[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("\"error\"") && said.contains("cannot be looked into"), "{said}");
 }
 
 #[test]
@@ -169,7 +169,44 @@ fn env_prints_lines_that_a_shell_takes_and_that_lead_to_the_installation() {
 fn fetch_lists_releases_and_refuses_one_that_is_not_known() {
     let (code, said) = doctor(&["fetch"], &[]);
     assert!(code == Some(0) && said.contains("cu13-9.28.0") && !said.contains("libclang"), "{said}");
-    assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(2));
+    assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(3));
+}
+
+#[test]
+fn a_release_is_fetched_into_a_folder_and_found_there() {
+    let Some(cache) = lib_dir("jit-cu12-9.19.0").and_then(|folder| Some(folder.ancestors().nth(4)?.to_owned())) else {
+        return;
+    };
+    // What is there already is not fetched: the cache itself is the folder, so that this needs no network.
+    let (code, said) = doctor(&["fetch", "jit-cu12-9.19.0", "--into", cache.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("nvidia/cudnn_jit/lib") && said.contains("cudnn-doctor env"), "{said}");
+}
+
+#[test]
+fn what_the_doctor_is_asked_and_cannot_do_is_no_finding() {
+    for arguments in
+        [&["no-such-command"][..], &["check", "--minimum", "nine"], &["check", "--function", "cudnnNothing"]]
+    {
+        assert_eq!(doctor(arguments, &[]).0, Some(3), "{arguments:?}");
+    }
+    assert_eq!(doctor(&["--help"], &[]).0, Some(0));
+}
+
+#[test]
+fn colours_are_for_terminals_and_control_characters_of_names_are_not_painted() {
+    let folder = Folder::new();
+    let strange = folder.path().join("a\x1b[31m\nb");
+    std::fs::create_dir(&strange).unwrap();
+    std::fs::write(strange.join("libcudnn_graph.so.9"), "no library").unwrap();
+    for command in ["list", "check"] {
+        let (_, plain) = doctor(&[command], &[("LD_LIBRARY_PATH", &strange)]);
+        assert!(!plain.contains('\x1b') && plain.contains(r"a\u{1b}[31m\nb"), "{plain}");
+    }
+    let (_, painted) = doctor(&["check"], &[("CLICOLOR_FORCE", Path::new("1"))]);
+    assert!(painted.contains("\x1b["), "{painted:?}");
+    let (_, plain) = doctor(&["check"], &[("NO_COLOR", Path::new("1")), ("CLICOLOR_FORCE", Path::new("0"))]);
+    assert!(!plain.contains('\x1b'), "{plain:?}");
 }
 
 #[test]

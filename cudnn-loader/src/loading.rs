@@ -175,7 +175,11 @@ fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Ha
             true => Ok((held.path, held.handle)),
             false => Err(LoadErrorKind::Refused {
                 path: installation.path(library.library()),
-                refusal: Refusal::ProcessHasAnother { loaded },
+                refusal: Refusal::ProcessHasAnother {
+                    loaded,
+                    version: pinned::version(&held.handle, library.library()),
+                    own: Some(installation.version),
+                },
             }),
         };
     }

@@ -6,7 +6,9 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cudnn_probe::{Candidate, Considered, Environment, Installation, Library, Origin, Refusal, Search, Version, find};
+use cudnn_probe::{
+    Candidate, Considered, Environment, Installation, Library, Origin, Refusal, Search, Version, find, identify,
+};
 
 use crate::elected::Elected;
 use crate::error::{Failure, LoadError, LoadErrorKind};
@@ -93,7 +95,10 @@ fn adopt(held: &Held, search: &Search, options: &Options) -> Outcome<Pinned> {
     if let Some(named) = search.named()
         && !same_folder(&named.folder, &folder)
     {
-        return refuse(&named.folder, named.origin, Refusal::ProcessHasAnother { loaded: folder });
+        let version = version(&held.handle, Library::Graph);
+        let own = identify(&named.folder.join(Library::Graph.file_name()), Library::Graph);
+        let own = own.ok().and_then(|identity| identity.version);
+        return refuse(&named.folder, named.origin, Refusal::ProcessHasAnother { loaded: folder, version, own });
     }
     let Some(version) = version(&held.handle, Library::Graph) else {
         let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();

@@ -148,6 +148,10 @@ pub enum Refusal {
     ProcessHasAnother {
         /// Where that one is.
         loaded: PathBuf,
+        /// Its version, where it states one.
+        version: Option<Version>,
+        /// The version of this one, where that can be read.
+        own: Option<Version>,
     },
     /// It is in use, and another folder is asked for.
     AnotherIsAskedFor {
@@ -193,8 +197,15 @@ impl fmt::Display for Refusal {
             Refusal::MixedCuda { found, graph } => {
                 write!(f, "is built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
             }
-            Refusal::ProcessHasAnother { loaded } => {
-                write!(f, "cannot be loaded beside {loaded:?}, which the process has loaded already")
+            Refusal::ProcessHasAnother { loaded, version, own } => {
+                if let Some(own) = own {
+                    write!(f, "is cuDNN {own}, and ")?;
+                }
+                f.write_str("cannot be loaded beside ")?;
+                if let Some(version) = version {
+                    write!(f, "cuDNN {version} of ")?;
+                }
+                write!(f, "{loaded:?}, which the process has loaded already")
             }
             Refusal::AnotherIsAskedFor { wanted } => {
                 write!(f, "cannot be given up for the one that is asked for, in {wanted:?}")

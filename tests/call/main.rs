@@ -7,6 +7,7 @@
 //! NAME           calls the function with zeros, and prints what it returned and the last-error text after it
 //! ~NAME          calls it and leaves the last-error text where it is
 //! @NAME          resolves it
+//! create         calls cudnnCreate with a place for the handle
 //! last           prints the last-error text
 //! last-of-other-thread
 //! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
@@ -118,6 +119,7 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("last-of-other-thread", _) => {
             std::thread::scope(|scope| scope.spawn(|| print_story(&last_error(shim))).join()).expect("no panic");
         }
+        ("create", _) => create(shim),
         ("load", wishes) => load(wishes),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),
@@ -177,6 +179,19 @@ fn load(wishes: &str) {
             print_story(&error.to_string());
         }
     }
+}
+
+fn create(shim: Option<&Shim>) {
+    type Signature = unsafe extern "C" fn(*mut cudnn_loader::cudnnHandle_t) -> cudnnStatus_t;
+    let function: Signature = match shim {
+        // SAFETY: the address is that of the function of this name.
+        Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnCreate")) },
+        None => cudnn_loader::cudnnCreate,
+    };
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: there is a place for the handle.
+    println!("cudnnCreate = {:?}", unsafe { function(&mut handle) });
+    print_story(&last_error(shim));
 }
 
 fn print_maps() {

@@ -8,6 +8,7 @@
 )]
 
 mod child;
+mod doctor;
 mod folder;
 pub mod matrix;
 mod release;
@@ -16,6 +17,7 @@ mod stand_in;
 pub use child::{Child, Ended, Subject};
 /// What descriptions of stand-ins are made of.
 pub use cudnn_probe::{Library, Version};
+pub use doctor::doctor;
 pub use folder::Folder;
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
 pub use stand_in::{StandIn, compile};

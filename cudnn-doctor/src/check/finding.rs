@@ -94,7 +94,7 @@ kinds! {
     OLD_GPU = "C040" Problem "a GPU is too old for this release":
         "From 9.11 on there are no kernels for processors below compute capability 7.5.";
     DIED = "C050" Problem "cuDNN ended the process that loaded it":
-        "It was loaded in a process of its own, which a signal ended.";
+        "It was loaded in a process of its own, which did not come to its end.";
     NOT_LOADED = "C051" Problem "cuDNN cannot be loaded":
         "The loader says why.";
     CHECK_FAILED = "C052" Problem "cuDNN's own version check fails":

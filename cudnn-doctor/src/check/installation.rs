@@ -46,11 +46,11 @@ pub(super) fn findings(report: &Report, machine: &Machine) -> Vec<Finding> {
         }
         let oldest = support::oldest_processor(version);
         for gpu in machine.gpus.iter().filter(|gpu| gpu.processor < oldest) {
-            let newest = "9.10.2, the newest release for it";
             found.push(
                 Finding::new(OLD_GPU, format!("{} has compute capability {}", gpu.name, gpu.capability()))
                     .because(format!("cuDNN {version} has kernels from {}.{} on", oldest / 10, oldest % 10))
-                    .cured_by(format!("pip install nvidia-cudnn-cu{}==9.10.2.21: {newest}", cuda.min(12))),
+                    .because(format!("9.10.2 is the newest release for compute capability {}", gpu.capability()))
+                    .cured_by(format!("pip install nvidia-cudnn-cu{}==9.10.2.21", cuda.min(12))),
             );
         }
     }

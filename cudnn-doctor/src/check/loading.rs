@@ -13,6 +13,9 @@ use crate::output::{Shown, say};
 /// The word by which the doctor calls itself.
 pub(crate) const COMMAND: &str = "internal-load";
 
+/// How many of the last lines of a process that died are evidence.
+const LAST_WORDS: usize = 3;
+
 /// The words that a line with a finding begins with.
 const NO_LIBRARY: &str = "not loaded: ";
 const NO_AGREEMENT: &str = "check failed: ";
@@ -31,7 +34,13 @@ pub(super) struct Loaded {
 pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
     let start = |program| {
         let gpu = gpu.then_some("--gpu");
-        Command::new(program).arg(COMMAND).args(gpu).env(DIR_VARIABLE, folder).stdin(Stdio::null()).output()
+        Command::new(program)
+            .arg(COMMAND)
+            .args(gpu)
+            .env(DIR_VARIABLE, folder)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
+            .output()
     };
     let output = match std::env::current_exe().and_then(start) {
         Ok(output) => output,
@@ -42,14 +51,17 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
     };
     let mut said = Vec::new();
     let mut found = Vec::new();
-    if let Some(signal) = output.status.signal() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-        found.push(
-            Finding::new(DIED, format!("loading the cuDNN in {} ended in signal {signal}", folder.shown()))
-                .because(format!("the process said last: {last}"))
-                .cured_by("Install this cuDNN again; if that does not help, another release."),
-        );
+    if !output.status.success() {
+        let how = match output.status.signal() {
+            Some(signal) => format!("signal {signal}"),
+            None => output.status.to_string(),
+        };
+        let finding = Finding::new(DIED, format!("loading the cuDNN in {} ended in {how}", folder.shown()));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LAST_WORDS)..).unwrap_or_default();
+        let finding = last.iter().fold(finding, |finding, line| finding.because(format!("the process said: {line}")));
+        found.push(finding.cured_by("Install this cuDNN again; if that does not help, another release."));
     }
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let unescape = |text: &str| text.replace("\\n", "\n");

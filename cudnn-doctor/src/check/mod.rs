@@ -8,8 +8,10 @@ pub(crate) mod loading;
 mod machine;
 mod needs;
 
+use std::path::PathBuf;
+
 use cudnn_loader::Function;
-use cudnn_probe::{Considered, Environment, Refusal, Report, Requirements, Search, Version, find, survey};
+use cudnn_probe::{Considered, Environment, Library, Refusal, Report, Requirements, Search, Version, find, survey};
 use serde_json::{Value, json};
 
 use crate::output::{Format, Outcome, Shown, coloured, document, say};
@@ -85,11 +87,17 @@ fn passed_over(considered: &[Considered]) -> Vec<Finding> {
     let is_something =
         |one: &&Considered| one.refusal.cure().is_some() && !matches!(one.refusal, Refusal::OtherMajor { .. });
     let finding = |one: &Considered| {
-        Finding::new(REFUSED, format!("the cuDNN in {} {}", one.candidate.folder.shown(), one.refusal))
+        Finding::new(REFUSED, format!("{} {}", what(one).shown(), one.refusal))
             .because(format!("it was looked at because of: {}", one.candidate.origin))
             .cured_by(one.refusal.cure().unwrap_or_default())
     };
     considered.iter().filter(is_something).map(finding).collect()
+}
+
+/// The file that speaks against the folder, or the folder.
+fn what(considered: &Considered) -> PathBuf {
+    let graph = considered.candidate.folder.join(Library::Graph.file_name());
+    if graph.symlink_metadata().is_ok() { graph } else { considered.candidate.folder.clone() }
 }
 
 fn none(considered: &[Considered]) -> Finding {

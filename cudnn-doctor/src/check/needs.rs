@@ -1,7 +1,7 @@
 //! What the program needs, as the command line says it, held against what would be used.
 
 use cudnn_loader::Function;
-use cudnn_probe::{Installation, Refusal, Report, Requirements, Search, find};
+use cudnn_probe::{Installation, Manager, Refusal, Report, Requirements, Search, find};
 
 use super::Arguments;
 use super::finding::{Finding, LACKS, TOO_OLD};
@@ -33,10 +33,19 @@ fn not_enough(refusal: &Refusal, search: &Search, requirements: &Requirements, r
             .because(format!("{} would do, and is found later: {}", other.version, other.origin))
             .cured_by(format!("eval \"$(cudnn-doctor env {})\"", other.folder.shown())),
         None => {
-            let cuda = requirements.cuda_major.or(report.cuda_major).unwrap_or(12);
             let version = requirements.minimum.map_or(String::new(), |version| format!(">={version}"));
-            finding.cured_by(format!("pip install 'nvidia-cudnn-cu{cuda}{version}', in the same environment"))
+            let wheel = wheel(report, requirements.cuda_major);
+            finding.cured_by(format!("pip install '{wheel}{version}', in the same environment"))
         }
+    }
+}
+
+/// The wheel to install: the one that is there in another version, unless it is to be for another CUDA major.
+fn wheel(report: &Report, cuda: Option<u32>) -> String {
+    let here = report.package.as_ref().filter(|package| package.manager == Manager::Pip);
+    match here.filter(|_| cuda.is_none() || cuda == report.cuda_major) {
+        Some(package) => package.name.clone(),
+        None => format!("nvidia-cudnn-cu{}", cuda.or(report.cuda_major).unwrap_or(12)),
     }
 }
 
@@ -46,12 +55,10 @@ fn lacks(function: Function, report: &Report) -> Option<Finding> {
     if version >= since {
         return None;
     }
-    let cuda = report.cuda_major.unwrap_or(12);
+    let wheel = wheel(report, None);
     Some(
         Finding::new(LACKS, format!("{function} came with cuDNN {since}, and this is {version}"))
             .because(format!("it would be used from {}", report.folder.shown()))
-            .cured_by(format!(
-                "pip install 'nvidia-cudnn-cu{cuda}>={since}', or a version of the program for {version}"
-            )),
+            .cured_by(format!("pip install '{wheel}>={since}', or a version of the program for {version}")),
     )
 }

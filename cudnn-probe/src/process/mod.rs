@@ -35,13 +35,16 @@ pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
     Ok(found)
 }
 
-/// Those of a process's files that need this one from the start (`DT_NEEDED`). None: it was opened by code.
+/// Those of a process's files on whose account this one was loaded: they need it (`DT_NEEDED`), and were not loaded after
+/// it. None: it was opened by code.
 #[must_use]
-pub fn needed_by<'a>(mapped: &'a [Mapped], library: &Path) -> Vec<&'a Path> {
-    let name = links(library).ok().and_then(|links| links.soname);
-    let name = name.or_else(|| Some(library.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
-    let needs = |other: &&Mapped| links(&other.path).is_ok_and(|links| links.needed.contains(&name));
-    mapped.iter().filter(|other| other.path != library).filter(needs).map(|other| other.path.as_path()).collect()
+pub fn needed_by<'a>(mapped: &'a [Mapped], library: &Mapped) -> Vec<&'a Path> {
+    let name = links(&library.path).ok().and_then(|links| links.soname);
+    let name = name.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
+    let is_later = |other: &Mapped| other.place.zip(library.place).is_some_and(|(other, own)| other >= own);
+    let needs =
+        |other: &&Mapped| !is_later(other) && links(&other.path).is_ok_and(|links| links.needed.contains(&name));
+    mapped.iter().filter(|other| other.path != library.path).filter(needs).map(|other| other.path.as_path()).collect()
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -8,6 +8,10 @@ use crate::{Environment, Library, System};
 
 /// The most that is read of a record, in bytes. Debian's list of all packages has a few megabytes.
 const LIMIT: u64 = 32 << 20;
+/// The most of RPM's database, which has every package's files and change logs.
+const RPM_LIMIT: u64 = 512 << 20;
+/// How many files are looked at for a program.
+const MOST_ENTRIES: usize = 1000;
 
 /// Who installed a folder's cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +23,12 @@ pub enum Manager {
     Conda,
     /// Debian's and Ubuntu's packages.
     Dpkg,
+    /// Packages of Red Hat's kind: Fedora, RHEL, SUSE.
+    Rpm,
     /// NVIDIA's archive, unpacked by hand.
     Archive,
+    /// Part of an application that brings its own.
+    Application,
     /// Copied into a CUDA toolkit's folder by hand: the toolkit itself comes without cuDNN.
     Toolkit,
 }
@@ -31,6 +39,8 @@ impl fmt::Display for Manager {
             Manager::Pip => "pip",
             Manager::Conda => "conda",
             Manager::Dpkg => "dpkg",
+            Manager::Rpm => "rpm",
+            Manager::Application => "part of",
             Manager::Archive => "archive",
             Manager::Toolkit => "CUDA toolkit folder",
         })
@@ -66,19 +76,25 @@ pub(super) fn package(folder: &Path, system: System, environment: &Environment) 
     wheel(folder, system)
         .or_else(|| conda(folder))
         .or_else(|| dpkg(folder, environment))
+        .or_else(|| rpm(folder, environment))
         .or_else(|| archive(folder))
         .or_else(|| toolkit(folder))
+        .or_else(|| application(folder, environment))
 }
 
-/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`: the record there that lists the graph library.
+/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's own folder there, as torch's `torch/lib`: the
+/// record that lists the graph library.
 fn wheel(folder: &Path, system: System) -> Option<Package> {
-    let site_packages = folder.ancestors().nth(3)?;
+    let is_site_packages = |path: &&Path| {
+        path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("site-packages") || name == "dist-packages")
+    };
+    // A folder that pip was told to install to (`--target`) has any name.
+    let site_packages = folder.ancestors().skip(1).take(4).find(is_site_packages).or(folder.ancestors().nth(3))?;
     let listed = folder.strip_prefix(site_packages).ok()?.join(Library::Graph.name_on(system));
     let listed = listed.to_str()?.replace('\\', "/");
     let mut records = entries(site_packages).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
         let (name, version) = name.rsplit_once('-')?;
-        // A wheel that is not cuDNN's may list files of that name too: a framework that bundles it.
         let lists = read(&path.join("RECORD"))?.lines().any(|line| line.starts_with(&format!("{listed},")));
         lists.then(|| (name.replace('_', "-"), version.to_owned()))
     });
@@ -125,6 +141,41 @@ fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
     Some(Package { manager: Manager::Dpkg, name, version, root: environment.system("/") })
 }
 
+/// A package in RPM's database, for a folder of the system's. The database is SQLite or Berkeley's, which are not read as
+/// such: a package's name, version and release stand in it one behind the other, each with a zero at its end, in every
+/// form of it, since that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
+fn rpm(folder: &Path, environment: &Environment) -> Option<Package> {
+    const DATABASES: [&str; 6] = [
+        "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+        "/var/lib/rpm/rpmdb.sqlite",
+        "/usr/lib/sysimage/rpm/Packages.db",
+        "/var/lib/rpm/Packages.db",
+        "/usr/lib/sysimage/rpm/Packages",
+        "/var/lib/rpm/Packages",
+    ];
+    let below = environment.below_root(folder)?;
+    if !["/usr/lib64", "/usr/lib", "/lib64"].iter().any(|system| below.starts_with(system)) {
+        return None;
+    }
+    let database = DATABASES.iter().find_map(|database| bytes(&environment.system(database), RPM_LIMIT))?;
+    let found = database.windows(6).enumerate().filter(|(_, window)| *window == b"cudnn9").map(|(at, _)| at);
+    let (name, version) = found.filter_map(|at| named(&database, at)).next()?;
+    Some(Package { manager: Manager::Rpm, name, version: Some(version), root: environment.system("/") })
+}
+
+/// The name around this place, and the version behind it, if this is where a package's header begins.
+fn named(database: &[u8], at: usize) -> Option<(String, String)> {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(byte);
+    let before = database.get(at.saturating_sub(16)..at)?.iter().rev().take_while(|byte| is_of_name(byte)).count();
+    let mut texts = database.get(at - before..)?.get(..160)?.split(|byte| *byte == 0);
+    let mut text = || Some(String::from_utf8_lossy(texts.next()?).into_owned());
+    let (name, version, release) = (text()?, text()?, text()?);
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let is_libraries = !name.contains("devel") && !name.contains("static") && !name.contains("samples");
+    (is_libraries && name.bytes().all(|byte| is_of_name(&byte)) && is_number(&version) && is_number(&release))
+        .then(|| (name, format!("{version}-{release}")))
+}
+
 /// `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib`.
 fn archive(folder: &Path) -> Option<Package> {
     let root = folder.parent()?;
@@ -144,6 +195,32 @@ fn toolkit(folder: &Path) -> Option<Package> {
     is_toolkit.then(|| Package { manager: Manager::Toolkit, name, version: None, root: root.to_owned() })
 }
 
+/// A folder outside the system's own with a program in it, above it or in `bin` beside it: an application that brings its
+/// own cuDNN.
+#[cfg(unix)]
+fn application(folder: &Path, environment: &Environment) -> Option<Package> {
+    use std::os::unix::fs::PermissionsExt;
+    let below = environment.below_root(folder)?;
+    let above = folder.parent()?;
+    if ["/usr", "/lib", "/lib64"].iter().any(|system| below.starts_with(system)) || above.parent().is_none() {
+        return None;
+    }
+    let is_program = |path: &PathBuf| {
+        let is_library = path.to_string_lossy().contains(".so");
+        let metadata = std::fs::metadata(path);
+        !is_library && metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    let program = |place: &Path| entries(place).take(MOST_ENTRIES).find(is_program);
+    let program = program(folder).or_else(|| program(above)).or_else(|| program(&above.join("bin")))?;
+    let name = program.file_name()?.to_string_lossy().into_owned();
+    Some(Package { manager: Manager::Application, name, version: None, root: program.parent()?.to_owned() })
+}
+
+#[cfg(not(unix))]
+fn application(_folder: &Path, _environment: &Environment) -> Option<Package> {
+    None
+}
+
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     paths.sort();
@@ -152,11 +229,15 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 /// A record's text, if it is a file of a length that records have.
 pub(super) fn read(file: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes(file, LIMIT)?).into_owned())
+}
+
+fn bytes(file: &Path, limit: u64) -> Option<Vec<u8>> {
     let metadata = std::fs::metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > LIMIT {
+    if !metadata.is_file() || metadata.len() > limit {
         return None;
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(file).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    std::fs::File::open(file).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }

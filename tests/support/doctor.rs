@@ -1,0 +1,29 @@
+//! The command `cudnn-doctor`, for tests outside its own package.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The program, built as this test was.
+///
+/// # Panics
+/// When it cannot be built.
+#[must_use]
+pub fn doctor() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let test = std::env::current_exe().unwrap();
+            let folder = test.ancestors().nth(2).unwrap().to_owned();
+            let is_release = folder.ends_with("release");
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let built = Command::new(cargo)
+                .args(["build", "--quiet", "--package", "cudnn-doctor"])
+                .args(is_release.then_some("--release"))
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
+                .status();
+            assert!(built.is_ok_and(|status| status.success()), "cudnn-doctor cannot be built");
+            folder.join("cudnn-doctor")
+        })
+        .clone()
+}
