@@ -4,11 +4,15 @@
 //! `first-call loader`, `first-call loader-in-cpp` (the C++ library opened beforehand, as in a C++ program; NVIDIA's shim
 //! needs it, so that a program which has that one has it too), `first-call shim FOLDER` (the shim opened beforehand, as for a program that is linked to it),
 //! `first-call open-shim FOLDER` (opened as part of the call), `first-call cudarc`.
+//!
+//! Or, for what the probe spares: `first-call load-all FOLDER` opens every library in the folder, and `first-call identify
+//! FOLDER` has the probe look at all of them; the first prints how many could be opened too, the second the bytes read.
 #![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
 
 use std::path::Path;
 use std::time::Instant;
 
+use cudnn_probe::{Environment, Flavour, Library as Library9, Report};
 use libloading::os::unix::{Library, Symbol};
 
 type Version = unsafe extern "C" fn() -> usize;
@@ -20,6 +24,36 @@ fn open(folder: &str) -> Symbol<Version> {
     let version = unsafe { library.get::<Version>(b"cudnnGetVersion\0") }.expect("it has the function");
     std::mem::forget(library);
     version
+}
+
+fn load_all(folder: &Path) {
+    let start = Instant::now();
+    let mut count = 0;
+    for library in Library9::ALL {
+        let file = folder.join(library.file_name());
+        // SAFETY: cuDNN's libraries are meant to be loaded.
+        let opened = unsafe { Library::open(Some(&file), libloading::os::unix::RTLD_NOW) };
+        // Some need the driver's library, which is not on every machine.
+        count += usize::from(opened.map(std::mem::forget).is_ok());
+    }
+    println!("{} {count}", start.elapsed().as_nanos());
+}
+
+fn identify(folder: &Path) {
+    let environment = Environment::current();
+    let before = bytes_read();
+    let start = Instant::now();
+    let report = Report::of(folder, &environment).expect("an installation");
+    let took = start.elapsed();
+    assert_eq!(report.flavour, Flavour::Full);
+    println!("{} {}", took.as_nanos(), bytes_read() - before);
+}
+
+/// What this process has read so far, by its system calls; what it maps does not count.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").expect("the kernel counts");
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("reads are counted");
+    line.parse().expect("a number")
 }
 
 fn main() {
@@ -51,6 +85,8 @@ fn main() {
         }
         // SAFETY: as above.
         ["open-shim", folder] => measure(&|| unsafe { open(folder)() }),
+        ["load-all", folder] => load_all(Path::new(folder)),
+        ["identify", folder] => identify(Path::new(folder)),
         _ => panic!("{words:?}: no such way"),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Environment, Library, Outcome as Found, Prediction, Requirements, Search, Step, Version, find};
+use cudnn_probe::{
+    Environment, Library, Outcome as Found, Prediction, Requirements, Rule, Search, Step, Version, find,
+};
 use serde_json::{Value, json};
 
 use crate::file::{library, version_of};
@@ -81,12 +83,28 @@ fn is_of_interest(step: &Step) -> bool {
 fn line(opened_by: Option<Library>, step: &Step) -> Line {
     let by = step.wanted_by.file_name().unwrap_or_default().to_string_lossy();
     let (file, rule, wrong) = match &step.outcome {
-        Found::Found { path, rule } => (Some(path.clone()), rule.to_string(), None),
-        Found::Unusable { path, rule, refusal } => (Some(path.clone()), rule.to_string(), Some(refusal.to_string())),
+        Found::Found { path, rule } => (Some(in_real_folder(path)), words(rule), None),
+        Found::Unusable { path, rule, refusal } => (Some(in_real_folder(path)), words(rule), Some(refusal.to_string())),
         _ => (None, "not found".into(), Some(format!("is not found; {by} needs it"))),
     };
     let version = file.as_deref().and_then(version_of);
     Line { opened_by, name: step.name.clone(), file, rule, version, wrong }
+}
+
+/// The file, with its folder as it is called without detours: `lib/../../nvidia` is hard to read.
+fn in_real_folder(file: &Path) -> PathBuf {
+    let real = file.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    real.zip(file.file_name()).map_or(file.to_owned(), |(folder, name)| folder.join(name))
+}
+
+/// The rule in words; the file whose rule it is stands above, in full.
+fn words(rule: &Rule) -> String {
+    let name = |of: &Path| Path::new(of.file_name().unwrap_or_default()).shown();
+    match rule {
+        Rule::RunPathBefore(of) => format!("RPATH of {}", name(of)),
+        Rule::RunPathAfter(of) => format!("RUNPATH of {}", name(of)),
+        other => other.to_string(),
+    }
 }
 
 /// The file itself, if it is one of cuDNN's.

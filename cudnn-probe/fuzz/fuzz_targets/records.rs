@@ -1,4 +1,4 @@
-//! Any bytes as the records of pip, conda and dpkg.
+//! Any bytes as the records of pip, conda, dpkg and rpm.
 #![no_main]
 
 use cudnn_probe::{Environment, Report};
@@ -13,7 +13,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     put("usr/lib/libcudnn_graph.so.9", b"no library");
     put("var/lib/dpkg/info/libcudnn9.list", b"/usr/lib/libcudnn_graph.so.9\n");
     put("var/lib/dpkg/status", bytes);
-    for folder in [&format!("{site_packages}/nvidia/cudnn/lib"), "conda/lib", "usr/lib"] {
+    put("usr/lib64/libcudnn_graph.so.9", b"no library");
+    put("var/lib/rpm/rpmdb.sqlite", bytes);
+    for folder in [&format!("{site_packages}/nvidia/cudnn/lib"), "conda/lib", "usr/lib", "usr/lib64"] {
         let _ = Report::of(&root().join(folder), &Environment::fake(root()));
     }
 });

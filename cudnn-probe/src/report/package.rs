@@ -92,7 +92,7 @@ fn wheel(folder: &Path, system: System) -> Option<Package> {
     let site_packages = folder.ancestors().skip(1).take(4).find(is_site_packages).or(folder.ancestors().nth(3))?;
     let listed = folder.strip_prefix(site_packages).ok()?.join(Library::Graph.name_on(system));
     let listed = listed.to_str()?.replace('\\', "/");
-    let mut records = entries(site_packages).filter_map(|path| {
+    let mut records = entries(site_packages, |name| name.ends_with(".dist-info")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
         let (name, version) = name.rsplit_once('-')?;
         let lists = read(&path.join("RECORD"))?.lines().any(|line| line.starts_with(&format!("{listed},")));
@@ -109,12 +109,11 @@ fn wheel(folder: &Path, system: System) -> Option<Package> {
 fn conda(folder: &Path) -> Option<Package> {
     let root = folder.parent()?;
     let listed = format!("lib/{}", Library::Graph.file_name());
-    let mut records = entries(&root.join("conda-meta")).filter_map(|path| {
+    let mut records = entries(&root.join("conda-meta"), |name| name.contains("cudnn")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
         let (rest, _build) = name.rsplit_once('-')?;
         let (name, version) = rest.rsplit_once('-')?;
-        let is_cudnn = name.contains("cudnn") && read(&path)?.contains(&listed);
-        is_cudnn.then(|| (name.to_owned(), version.to_owned()))
+        read(&path)?.contains(&listed).then(|| (name.to_owned(), version.to_owned()))
     });
     let (name, version) = records.next()?;
     Some(Package { manager: Manager::Conda, name, version: Some(version), root: root.to_owned() })
@@ -128,9 +127,9 @@ fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
     let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(&file));
     let lists = |list: &str| list.lines().any(|line| Path::new(line) == file || Path::new(line) == other);
     let info = environment.system("/var/lib/dpkg/info");
-    let mut names = entries(&info).filter_map(|path| {
+    let mut names = entries(&info, |name| name.contains("cudnn")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".list")?.to_owned();
-        (name.contains("cudnn") && lists(&read(&path)?)).then_some(name)
+        lists(&read(&path)?).then_some(name)
     });
     // Of two architectures at once, `libcudnn9-cuda-13:amd64`.
     let name = names.next()?.split(':').next()?.to_owned();
@@ -188,9 +187,7 @@ fn archive(folder: &Path) -> Option<Package> {
 /// A folder with the toolkit's own `version.json`, or its runtime library beside cuDNN.
 fn toolkit(folder: &Path) -> Option<Package> {
     let root = folder.ancestors().skip(1).take(3).find(|root| root.join("version.json").is_file())?;
-    let is_toolkit = entries(folder).any(|path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libcudart.so"))
-    });
+    let is_toolkit = entries(folder, |name| name.starts_with("libcudart.so")).next().is_some();
     let name = root.file_name()?.to_str()?.to_owned();
     is_toolkit.then(|| Package { manager: Manager::Toolkit, name, version: None, root: root.to_owned() })
 }
@@ -206,11 +203,10 @@ fn application(folder: &Path, environment: &Environment) -> Option<Package> {
         return None;
     }
     let is_program = |path: &PathBuf| {
-        let is_library = path.to_string_lossy().contains(".so");
         let metadata = std::fs::metadata(path);
-        !is_library && metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     };
-    let program = |place: &Path| entries(place).take(MOST_ENTRIES).find(is_program);
+    let program = |place: &Path| entries(place, |name| !name.contains(".so")).take(MOST_ENTRIES).find(is_program);
     let program = program(folder).or_else(|| program(above)).or_else(|| program(&above.join("bin")))?;
     let name = program.file_name()?.to_string_lossy().into_owned();
     Some(Package { manager: Manager::Application, name, version: None, root: program.parent()?.to_owned() })
@@ -221,8 +217,11 @@ fn application(_folder: &Path, _environment: &Environment) -> Option<Package> {
     None
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+/// The entries of a folder whose names are wanted, in order. The folder may hold many others.
+fn entries<W: Fn(&str) -> bool>(folder: &Path, wanted: W) -> impl Iterator<Item = PathBuf> + use<W> {
+    let is_wanted = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(&wanted);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
     paths.sort();
     paths.into_iter()
 }

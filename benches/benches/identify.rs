@@ -1,0 +1,62 @@
+//! What it costs to know what is installed, beside what it costs to load it: each in a new process, in turn, with all
+//! files in the page cache.
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that cannot run says so by panicking"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use support::{Folder, doctor, lib_dir};
+
+const ROUNDS: usize = 50;
+
+fn numbers(way: &str, folder: &Path) -> Vec<f64> {
+    let output = Command::new(env!("CARGO_BIN_EXE_first-call")).arg(way).arg(folder).output().expect("it starts");
+    assert!(output.status.success(), "{way}: {output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.split_whitespace().map(|number| number.parse().expect("a number")).collect()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn main() {
+    let (mut identified, mut loaded, mut listed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut read, mut opened) = (0.0, 0.0);
+    let folder = lib_dir("cu12-9.28.0").expect("the release");
+    let ten: Vec<Folder> = (0..10).map(|_| Folder::links_to(&folder)).collect();
+    let doctor = doctor();
+    for _ in 0..ROUNDS {
+        let one = numbers("identify", &folder);
+        identified.push(one[0] / 1e6);
+        read = one[1];
+        let all = numbers("load-all", &folder);
+        loaded.push(all[0] / 1e6);
+        opened = all[1];
+        let start = Instant::now();
+        let status = Command::new(&doctor)
+            .arg("list")
+            .args(ten.iter().map(Folder::path))
+            .env_clear()
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        listed.push(start.elapsed().as_secs_f64() * 1e3);
+        assert!(status.is_ok());
+    }
+    let (identified, loaded, listed) = (median(identified), median(loaded), median(listed));
+    println!("A full installation of 9.28.0, medians of {ROUNDS} processes each, page cache warm:");
+    println!("  identified  {identified:8.3} ms, {:.0} KB read", read / 1e3);
+    println!(
+        "  loaded      {loaded:8.3} ms, {:.1} times that ({opened} of 10 libraries, as many as can be here)",
+        loaded / identified
+    );
+    println!("  cudnn-doctor list with ten of them, the whole process: {listed:.1} ms");
+}
