@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
-use cudnn_probe::{Candidate, Environment, Installation, Installed, Part, Refusal, Requirements, Search, find, survey};
+use cudnn_probe::{
+    Candidate, Environment, Installation, Installed, Part, Refusal, Requirements, Search, find, gpu_code, survey,
+};
 use serde_json::{Value, json};
 
 use crate::output::{Format, Outcome, Shown, coloured, document, say};
@@ -23,7 +25,8 @@ pub(crate) struct Arguments {
 struct Row {
     installed: Installed,
     is_used: bool,
-    processors: Option<String>,
+    /// With `--deep`: for each library, the processors that its kernels were compiled for.
+    processors: Option<Vec<Vec<String>>>,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
@@ -49,9 +52,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     if chosen.is_some() { Outcome::Fine } else { Outcome::Problems }
 }
 
-fn processors(installed: &Installed, arguments: &Arguments) -> Option<String> {
-    let all = || installed.report.gpu_code().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    arguments.deep.then(all)
+fn processors(installed: &Installed, arguments: &Arguments) -> Option<Vec<Vec<String>>> {
+    let of_one = |part: &Part| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
+    arguments.deep.then(|| installed.report.libraries.iter().map(of_one).collect())
 }
 
 fn text(rows: &[Row], chosen: Option<&Installation>) {
@@ -94,8 +97,9 @@ fn text(rows: &[Row], chosen: Option<&Installation>) {
             let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.system)).collect();
             say!("  missing: {}", names.join(", "));
         }
-        if let Some(processors) = processors {
-            say!("  kernels for: {processors}");
+        let processors = processors.iter().flatten();
+        for (part, processors) in report.libraries.iter().zip(processors).filter(|(_, found)| !found.is_empty()) {
+            say!("  kernels in {}: {}", part.library.name_on(report.system), processors.join(" "));
         }
     }
     match chosen {
@@ -126,12 +130,13 @@ fn problems(installed: &Installed) -> Vec<Problem> {
 fn value(row: &Row) -> Value {
     let report = &row.installed.report;
     let ways = |way: &Candidate| json!({ "folder": way.folder.to_string_lossy(), "origin": way.origin.to_string() });
-    let libraries = report.libraries.iter().map(|part| {
+    let libraries = report.libraries.iter().enumerate().map(|(index, part)| {
         let identity = part.state.as_ref().ok();
         json!({
             "name": part.library.name_on(report.system),
             "version": identity.and_then(|identity| identity.version).map(|version| version.to_string()),
             "cuda_major": identity.and_then(|identity| identity.cuda_major),
+            "kernels_for": row.processors.as_ref().and_then(|all| all.get(index)),
         })
     });
     json!({
@@ -161,6 +166,5 @@ fn value(row: &Row) -> Value {
             "says": witness.says,
             "source": witness.source,
         })).collect::<Vec<_>>(),
-        "kernels_for": row.processors,
     })
 }

@@ -21,7 +21,7 @@ show 'The Debian packages' "dpkg -l '*cudnn*' | tail -n +6"
 printf '\n## The doctor\n'
 environment=$("$python" -c 'import sys; print(sys.prefix)')
 show 'list' "VIRTUAL_ENV=$environment $doctor list"
-show 'list, with the GPUs that kernels are for' "VIRTUAL_ENV=$environment $doctor list --deep | grep -E '^/|kernels'"
+show 'list, with the GPUs that kernels are for' "VIRTUAL_ENV=$environment $doctor list --deep | grep -E '^/|kernels in'"
 show 'check --gpu, the wheel' "VIRTUAL_ENV=$environment $doctor check --gpu"
 show 'check --gpu, the Debian package' "PATH=/usr/bin:/bin $doctor check --gpu"
 

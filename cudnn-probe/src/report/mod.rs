@@ -2,12 +2,11 @@
 
 mod package;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::support;
-use crate::{Architecture, Environment, GpuCode, Identity, Library, Refusal, System, Version, gpu_code, identify_any};
+use crate::{Architecture, Environment, Identity, Library, Refusal, System, Version, identify_any};
 
 pub use package::{Manager, Package};
 
@@ -150,12 +149,6 @@ impl Report {
             }
         }
         found
-    }
-
-    /// The processors that the folder's kernels were compiled for: see [`gpu_code`] for what it costs.
-    #[must_use]
-    pub fn gpu_code(&self) -> BTreeSet<GpuCode> {
-        self.libraries.iter().filter_map(|part| gpu_code(&part.path).ok()).flatten().collect()
     }
 
     /// `12.9`, or `12` where the release is not told.

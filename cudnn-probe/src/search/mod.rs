@@ -104,14 +104,15 @@ impl Search {
         self.stages(STAGES)
     }
 
-    /// The folders below the root of an environment, Python's or conda's, or of a toolkit, that somebody names.
+    /// The folders below the root of an environment, Python's or conda's, of a toolkit, or of an unpacked archive or wheel,
+    /// that somebody names.
     #[must_use]
     pub fn below(&self, root: &Path) -> Vec<Candidate> {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let origin = Origin::Named(root.clone());
         let mut found = Vec::new();
         wheels(&root, &origin, &mut found);
-        for folder in ["", "lib", "lib64", TARGET_FOLDER, "bin", "Lib/site-packages/nvidia/cudnn/bin"] {
+        for folder in BELOW {
             found.push(Candidate { folder: root.join(folder), origin: origin.clone() });
         }
         found
@@ -233,6 +234,21 @@ const STAGES: &[Stage] = &[
 
 const TARGET_FOLDER: &str =
     if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
+
+/// Where libraries are below a root that somebody names: an archive's or a toolkit's, Windows' Python's and conda's, and
+/// wheels unpacked by hand (`pip install --target`).
+const BELOW: [&str; 10] = [
+    "",
+    "lib",
+    "lib64",
+    TARGET_FOLDER,
+    "bin",
+    "Lib/site-packages/nvidia/cudnn/bin",
+    "Library/bin",
+    "nvidia/cudnn/lib",
+    "nvidia/cudnn_jit/lib",
+    "nvidia/cudnn/bin",
+];
 
 const LINKER_FOLDERS: [&str; 5] = if cfg!(target_arch = "aarch64") {
     ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"]

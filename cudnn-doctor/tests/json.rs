@@ -1,0 +1,100 @@
+//! What `--json` prints, held against docs/json.md.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says so by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{Folder, StandIn, Version, lib_dir};
+
+/// The names of a document, `findings[].code`; and those of which no more can be seen, being empty or null.
+#[derive(Default)]
+struct Names {
+    seen: BTreeSet<String>,
+    unseen: BTreeSet<String>,
+}
+
+impl Names {
+    fn walk(&mut self, value: &Value, at: &str) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.walk(value, &if at.is_empty() { name.clone() } else { format!("{at}.{name}") });
+                }
+            }
+            Value::Array(values) if values.is_empty() => drop(self.unseen.insert(format!("{at}[]"))),
+            Value::Array(values) => values.iter().for_each(|value| self.walk(value, &format!("{at}[]"))),
+            Value::Null => drop(self.unseen.insert(at.to_owned())),
+            _ => drop(self.seen.insert(at.to_owned())),
+        }
+    }
+}
+
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).unwrap();
+    let mut found = BTreeMap::<String, BTreeSet<String>>::new();
+    let mut command = String::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            command = name.to_owned();
+        } else if let Some(name) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) {
+            found.entry(command.clone()).or_default().insert(name.to_owned());
+        }
+    }
+    found
+}
+
+fn document(arguments: &[&str], folder: Option<&Path>) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.args(arguments).arg("--json").env_clear().envs(folder.map(|folder| ("CUDNN_LOADER_DIR", folder)));
+    let output = command.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
+}
+
+#[test]
+fn the_documents_have_the_names_that_are_documented_and_no_others() {
+    let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
+    let broken = Folder::new();
+    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
+    std::fs::write(broken.file(Library::Ops), "no library").unwrap();
+    let broken = broken.path();
+    let own = std::process::id().to_string();
+    let cache = wheel.ancestors().nth(4).unwrap().to_str().unwrap().to_owned();
+    let documents = [
+        ("list", document(&["list", "--deep", wheel.to_str().unwrap()], Some(broken))),
+        ("check", document(&["check"], Some(broken))),
+        ("explain", document(&["explain", wheel.join("libcudnn.so.9").to_str().unwrap()], None)),
+        ("pid", document(&["pid", &own], None)),
+        ("env", document(&["env"], Some(&wheel))),
+        ("fetch", document(&["fetch"], None)),
+        ("fetch", document(&["fetch", "jit-cu12-9.19.0", "--into", &cache], None)),
+        ("facts", document(&["facts"], None)),
+    ];
+    let mut printed = BTreeMap::<&str, Names>::new();
+    for (command, document) in &documents {
+        printed.entry(command).or_default().walk(document, "");
+        assert_eq!(document["schema"], 1, "{command}");
+    }
+    let documented = documented();
+    assert_eq!(documented.keys().collect::<Vec<_>>().len(), printed.len());
+    for (command, Names { seen, unseen }) in printed {
+        let listed = &documented[command];
+        // A null, or an empty list, may stand for something that has names of its own.
+        let is_listed =
+            |name: &&String| listed.iter().any(|other| other == *name || other.starts_with(&format!("{name}.")));
+        let strangers: Vec<_> = seen.iter().chain(&unseen).filter(|name| !is_listed(name)).collect();
+        assert!(strangers.is_empty(), "{command} prints what docs/json.md has not: {strangers:?}");
+        let could_be = |name: &str| unseen.iter().any(|other| name == other || name.starts_with(&format!("{other}.")));
+        let gone: Vec<_> = listed.iter().filter(|name| !seen.contains(*name) && !could_be(name)).collect();
+        assert!(gone.is_empty(), "{command} does not print: {gone:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_a_document_too() {
+    for arguments in [&["pid", "4194304"][..], &["explain", "/nowhere"], &["env", "/nowhere"], &["fetch", "nothing"]] {
+        assert!(document(arguments, None)["error"].is_string(), "{arguments:?}");
+    }
+}
