@@ -9,7 +9,7 @@ use cudnn_loader::{Function, SubLibrary, Version};
 use support::lib_dir;
 
 /// Names that libraries export and no public header declares. They are how cuDNN's libraries talk to each other; none
-/// is bound, and the drop-in library does not export them either.
+/// is bound. The drop-in library exports those that the shim does.
 const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetBackdoor",
     "cudnnSetBackdoor",

@@ -74,6 +74,13 @@ pub enum LoadErrorKind {
         /// The library that was asked.
         path: PathBuf,
     },
+    /// A name was asked for that is none of cuDNN's public functions, and the library does not have it.
+    NoSymbol {
+        /// The name.
+        name: String,
+        /// The library that was asked.
+        path: PathBuf,
+    },
     /// An installation is in use already, and does not meet what is asked for now.
     AlreadyPinned {
         /// Why it does not serve.
@@ -132,7 +139,9 @@ impl LoadError {
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
             LoadErrorKind::NotInstalled => SUBLIBRARY_UNAVAILABLE,
-            LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } => NOT_SUPPORTED,
+            LoadErrorKind::TooNew { .. } | LoadErrorKind::Missing { .. } | LoadErrorKind::NoSymbol { .. } => {
+                NOT_SUPPORTED
+            }
             LoadErrorKind::Linker { fault: LinkerFault::UndefinedSymbol { library: Some(library), .. }, .. }
                 if library.starts_with("libcudnn") =>
             {
@@ -202,6 +211,7 @@ impl LoadError {
                 None => "Install a newer cuDNN.".into(),
             },
             LoadErrorKind::Missing { .. } => "Install this cuDNN again: its files are not of one release.".into(),
+            LoadErrorKind::NoSymbol { .. } => "Install a cuDNN that has it: this one is too old, or too new.".into(),
         }
     }
 
@@ -244,6 +254,7 @@ impl LoadError {
                 None => format!("this cuDNN is {installed}, and too old for it"),
             },
             LoadErrorKind::Missing { path } => format!("{path:?} lacks it"),
+            LoadErrorKind::NoSymbol { name, path } => format!("{path:?} lacks {name}"),
             LoadErrorKind::AlreadyPinned { refusal } => match self.installation() {
                 Some(found) => format!("the cuDNN in use, in {:?}, {refusal}", found.folder),
                 None => format!("the cuDNN in use {refusal}"),

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
+use std::panic::UnwindSafe;
 
 use crate::slot::Slot;
 use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading};
@@ -45,22 +46,27 @@ macro_rules! functions {
             }
         }
 
-        /// Where each function's calls go.
+        /// Where each function's calls go. Of no use but to the drop-in library, whose exports jump there.
+        #[doc(hidden)]
         #[allow(non_upper_case_globals, reason = "named as their functions")]
-        mod slots {
+        pub mod slots {
             use super::{Slot, resolvers};
-            $($( pub(super) static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ()); )*)*
+            $($(
+                #[doc(hidden)]
+                pub static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ());
+            )*)*
         }
 
-        /// What each slot starts at: finds the function, then makes the call.
+        /// What each slot starts at: finds the function, then makes the call. An exception that a callback of the
+        /// caller's throws, through cuDNN, passes.
         mod resolvers {
             use super::{Function, Unavailable, first_call};
             $($(
                 #[cold]
-                pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
+                pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
                     match first_call(Function::$variant) {
                         Ok(address) => {
-                            type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+                            type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
                             // SAFETY: the address is that of cuDNN's function of this name, or of ours in its place,
                             // and the table has its signature from cuDNN's own header.
                             let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
@@ -196,18 +202,27 @@ impl fmt::Display for Function {
 #[cold]
 #[inline(never)]
 fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
+    guarded(|| function.resolve(), || function.to_string()).map(|address| address.cast_mut().cast())
+}
+
+/// Resolves for a caller that is C: whatever happens, a status and a story are all that comes of it.
+fn guarded<T>(
+    resolve: impl FnOnce() -> Result<T, LoadError> + UnwindSafe,
+    name: impl FnOnce() -> String,
+) -> Result<T, cudnnStatus_t> {
     let _uncancelled = Uncancelled::new();
     // Nothing below panics by design; a defect must still not unwind into C.
     std::panic::catch_unwind(|| {
-        let address = function.resolve().map_err(|error| {
+        resolve().map_err(|error| {
             last_error::record(&error);
             error.status()
-        })?;
-        Ok(address.cast_mut().cast())
+        })
     })
     .unwrap_or_else(|_| {
-        last_error::record_story(format!("{function} cannot be called: a defect in cudnn-loader, please report it"));
-        Err(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR)
+        let status = cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR;
+        let story = format!("{} cannot be called: a defect in cudnn-loader, please report it", name());
+        last_error::record_story(status, story);
+        Err(status)
     })
 }
 
@@ -237,6 +252,13 @@ impl Drop for Uncancelled {
         let mut disabled = 0;
         pthread_setcancelstate(self.before, &raw mut disabled);
     }
+}
+
+/// As a call of a function that is in no public header, by name: its address, or the status to return. The drop-in library
+/// exports some.
+#[doc(hidden)]
+pub fn undeclared(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
+    guarded(|| library.symbol(name), || name.to_string_lossy().into_owned())
 }
 
 /// What a function returns when it cannot be reached.

@@ -6,12 +6,32 @@
 //! fetched away: whatever cuDNN has to say afterwards is newer than ours.
 
 use std::cell::RefCell;
-use std::ffi::c_char;
+use std::ffi::{CStr, CString, c_char};
 
 use crate::{Function, LoadError, cudnnStatus_t, loading};
 
 thread_local! {
-    static STORY: RefCell<Option<String>> = const { RefCell::new(None) };
+    static STORY: RefCell<Option<Story>> = const { RefCell::new(None) };
+    /// What `cudnnGetErrorString` last returned here, where it was more than a name.
+    static NAME_AND_STORY: RefCell<CString> = RefCell::default();
+}
+
+/// Set to 1, has [`cudnnGetErrorString`](crate::cudnnGetErrorString) return the first line of the story behind the name of
+/// the status: many programs print nothing else.
+pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
+
+/// A failure that this crate has returned to the thread.
+struct Story {
+    status: cudnnStatus_t,
+    text: String,
+    /// `cudnnGetLastErrorString` has told it, and does not tell it again.
+    is_told: bool,
+}
+
+/// This thread's last failure to load, in full, also when `cudnnGetLastErrorString` has told it already.
+#[must_use]
+pub fn last_load_error() -> Option<String> {
+    STORY.try_with(|story| Some(story.try_borrow().ok()?.as_ref()?.text.clone())).ok()?
 }
 
 /// The functions that this crate answers itself.
@@ -23,22 +43,58 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
     }
 }
 
-/// Makes this the thread's last error.
-pub(crate) fn record(error: &LoadError) {
-    record_story(error.to_string());
+/// Makes this the thread's last error, as a failed call does.
+#[doc(hidden)]
+pub fn record(error: &LoadError) {
+    record_story(error.status(), error.to_string());
 }
 
 /// Makes this text the thread's last error.
-pub(crate) fn record_story(text: String) {
+pub(crate) fn record_story(status: cudnnStatus_t, text: String) {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
     unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
     // A thread that is ending has no place for it any more; then the status is all.
-    let _ = STORY.try_with(|story| story.replace(Some(text)));
+    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false })));
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
 unsafe extern "C" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
+    let name = name_of(status);
+    // SAFETY: cuDNN's names and the table's are static texts that end in NUL.
+    if is_verbose()
+        && let Some(more) = with_story(status, unsafe { CStr::from_ptr(name) })
+    {
+        more
+    } else {
+        name
+    }
+}
+
+fn is_verbose() -> bool {
+    std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1")
+}
+
+/// The name and the first line of the thread's story, if the story is of that status. Valid until the thread asks again.
+fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
+    let line = STORY
+        .try_with(|story| {
+            let story = story.try_borrow().ok()?;
+            let story = story.as_ref().filter(|story| story.status == status)?;
+            story.text.lines().next().map(str::to_owned)
+        })
+        .ok()??;
+    let text = CString::new(format!("{}: {line}", name.to_string_lossy())).ok()?;
+    NAME_AND_STORY
+        .try_with(|place| {
+            let mut place = place.try_borrow_mut().ok()?;
+            *place = text;
+            Some(place.as_ptr())
+        })
+        .ok()?
+}
+
+fn name_of(status: cudnnStatus_t) -> *const c_char {
     if let Some(strings) = loading::strings() {
         type Signature = unsafe extern "C" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
@@ -61,7 +117,7 @@ unsafe extern "C" fn get_last_error_string(message: *mut c_char, max_size: usize
     unsafe { message.write(0) };
     // SAFETY: the caller's obligation, passed on.
     unsafe { fetch_cudnns(message, max_size) };
-    let story = STORY.try_with(|story| story.take()).ok().flatten();
+    let story = STORY.try_with(untold).ok().flatten();
     // SAFETY: there is room for one byte, and it was written above.
     let cudnn_was_last = unsafe { message.read() } != 0;
     if let (Some(story), false) = (story, cudnn_was_last) {
@@ -74,6 +130,14 @@ unsafe extern "C" fn get_last_error_string(message: *mut c_char, max_size: usize
         // SAFETY: `end` is less than `max_size`.
         unsafe { message.add(end).write(0) };
     }
+}
+
+/// The thread's story, if it has not been told; from now on it has.
+fn untold(story: &RefCell<Option<Story>>) -> Option<String> {
+    let mut story = story.try_borrow_mut().ok()?;
+    let story = story.as_mut().filter(|story| !story.is_told)?;
+    story.is_told = true;
+    Some(story.text.clone())
 }
 
 /// Has cuDNN write its last message of this thread, if it is loaded.

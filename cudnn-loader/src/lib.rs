@@ -60,6 +60,7 @@ mod linker_fault;
 mod loading;
 mod options;
 mod pinned;
+mod run_paths;
 mod slot;
 mod sub_library;
 mod sync;
@@ -71,8 +72,13 @@ pub use error::{LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+#[doc(hidden)]
+pub use functions::{slots, undeclared};
+#[doc(hidden)]
+pub use last_error::record;
+pub use last_error::{VERBOSE_VARIABLE, last_load_error};
 pub use linker_fault::LinkerFault;
 pub use loading::{Opened, load};
 pub use options::{DIR_VARIABLE, Options};
-pub use pinned::installation;
+pub use pinned::{installation, other_shim};
 pub use sub_library::SubLibrary;

@@ -36,10 +36,53 @@ pub(crate) struct Held {
 /// The library that calls itself by this name and is loaded here, which the linker would give to whoever asks for it.
 pub(crate) fn held(soname: &str) -> Option<Held> {
     // Looked up in the linker's list first: opening by a name that is not in it would search hundreds of folders.
-    let listed = loaded().into_iter().find(|loaded| loaded.soname == soname.as_bytes())?;
+    let listed = loaded().into_iter().find(|loaded| loaded.strings.soname == soname.as_bytes())?;
     // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
     let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;
     Some(Held { handle: keep(library), path: absolute(listed.path) })
+}
+
+/// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
+pub(crate) fn other_shim(soname: &str) -> Option<PathBuf> {
+    let own = own_base();
+    let is_other = |loaded: &Loaded| loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own;
+    loaded().into_iter().find(is_other).map(|loaded| absolute(loaded.path))
+}
+
+/// The file of the shared library that this code is in; none where it is in the program itself.
+pub(crate) fn own_file() -> Option<PathBuf> {
+    let own = own_base()?;
+    let listed = loaded().into_iter().find(|loaded| loaded.base == own)?;
+    (!listed.path.as_os_str().is_empty()).then(|| absolute(listed.path))
+}
+
+/// Where the object that this code is in begins in memory.
+fn own_base() -> Option<usize> {
+    // SAFETY: a structure of pointers, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer; the address is this function's own.
+    let found = unsafe { libc::dladdr(own_base as *const c_void, &raw mut info) };
+    (found != 0).then(|| info.dli_fbase.expose_provenance())
+}
+
+/// A loaded object's own folders to search: DT_RPATH or DT_RUNPATH.
+#[derive(Debug)]
+pub(crate) struct RunPath {
+    /// The object's file; empty for the program itself.
+    pub(crate) of: PathBuf,
+    /// As the object has it: folders with colons between them, `$ORIGIN` in them.
+    pub(crate) folders: Vec<u8>,
+    /// Does the object need a library of this name?
+    pub(crate) needs: bool,
+}
+
+/// The run paths of all that is loaded, in the order of loading.
+pub(crate) fn run_paths(soname: &str) -> Vec<RunPath> {
+    let of_one = |loaded: Loaded| {
+        let needs = loaded.strings.needed.iter().any(|name| name == soname.as_bytes());
+        Some(RunPath { of: loaded.path, folders: loaded.strings.run_path?, needs })
+    };
+    loaded().into_iter().filter_map(of_one).collect()
 }
 
 /// Never closed: handles, streams and callbacks outlive any notion of unloading.
@@ -86,8 +129,19 @@ impl Drop for CLocale {
 /// One entry of the linker's list.
 struct Loaded {
     path: PathBuf,
-    /// The name that the library gives itself, in bytes; empty for what has none.
+    /// Where it begins in memory.
+    base: usize,
+    strings: Strings,
+}
+
+/// What an object says of itself and of others by name, in bytes.
+#[derive(Default)]
+struct Strings {
+    /// The name that it gives itself; empty for what has none.
     soname: Vec<u8>,
+    needed: Vec<Vec<u8>>,
+    /// DT_RUNPATH, or DT_RPATH where there is none.
+    run_path: Option<Vec<u8>>,
 }
 
 /// All that is loaded, in the order in which it was.
@@ -101,7 +155,8 @@ fn loaded() -> Vec<Loaded> {
             // SAFETY: the name ends in NUL, and stays while the linker lists it.
             let path = path(unsafe { CStr::from_ptr(info.dlpi_name) });
             // SAFETY: `info` is the linker's.
-            list.push(Loaded { path, soname: unsafe { soname(info) }.unwrap_or_default() });
+            let strings = unsafe { strings(info) }.unwrap_or_default();
+            list.push(Loaded { path, base: info.dlpi_addr as usize, strings });
         }
         0
     }
@@ -111,27 +166,30 @@ fn loaded() -> Vec<Loaded> {
     list
 }
 
-/// The name that a loaded library gives itself.
+/// The names in a loaded object's dynamic section.
 ///
 /// Read from its memory, not from its file: the file may have been renamed or replaced since.
 ///
 /// # Safety
 /// `info` is what `dl_iterate_phdr` gives of a loaded library.
-unsafe fn soname(info: &libc::dl_phdr_info) -> Option<Vec<u8>> {
+unsafe fn strings(info: &libc::dl_phdr_info) -> Option<Strings> {
     /// An entry of the dynamic section, as the System V ABI has it.
     #[repr(C)]
     struct Entry {
         tag: usize,
         value: usize,
     }
+    const NEEDED: usize = 1;
     const STRINGS: usize = 5;
     const SONAME: usize = 14;
+    const RPATH: usize = 15;
+    const RUNPATH: usize = 29;
     // SAFETY: the linker keeps as many program headers there as it says.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
     let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
     let mut entry = std::ptr::with_exposed_provenance::<Entry>(base.wrapping_add(dynamic.p_vaddr as usize));
-    let (mut strings, mut soname) = (None, None);
+    let (mut strings, mut soname, mut rpath, mut runpath, mut needed) = (None, None, None, None, Vec::new());
     loop {
         // SAFETY: the dynamic section is mapped, and an entry with tag 0 ends it.
         let Entry { tag, value } = unsafe { entry.read() };
@@ -139,6 +197,9 @@ unsafe fn soname(info: &libc::dl_phdr_info) -> Option<Vec<u8>> {
             0 => break,
             STRINGS => strings = Some(value),
             SONAME => soname = Some(value),
+            RPATH => rpath = Some(value),
+            RUNPATH => runpath = Some(value),
+            NEEDED => needed.push(value),
             _ => {}
         }
         // SAFETY: the entry that ends the section has not been reached.
@@ -146,9 +207,16 @@ unsafe fn soname(info: &libc::dl_phdr_info) -> Option<Vec<u8>> {
     }
     // glibc turns the address into an absolute one when it loads the library; musl, and the kernel's vDSO, do not.
     let strings = strings.map(|value| if value < base { base.wrapping_add(value) } else { value })?;
-    let name = std::ptr::with_exposed_provenance(strings.wrapping_add(soname?));
-    // SAFETY: the strings are mapped, and every one ends in NUL.
-    Some(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
+    let text = |offset: usize| {
+        let text = std::ptr::with_exposed_provenance(strings.wrapping_add(offset));
+        // SAFETY: the strings are mapped, and every one ends in NUL.
+        unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
+    };
+    Some(Strings {
+        soname: soname.map(text).unwrap_or_default(),
+        needed: needed.into_iter().map(text).collect(),
+        run_path: runpath.or(rpath).map(text),
+    })
 }
 
 /// The address of a function or datum in the library, or in those that it needs.

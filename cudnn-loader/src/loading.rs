@@ -2,7 +2,7 @@
 //!
 //! Everything here is made once and shared by [`Elected`], so no lock is ever held while the dynamic linker works.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -94,6 +94,15 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
         too_new(function)
             .unwrap_or_else(|| LoadError::new(function.library(), failure(missing())))
             .of_function(function)
+    })
+}
+
+/// The address of anything in a sub-library.
+pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, LoadError> {
+    let opened = open(library)?;
+    linker::symbol(&opened.handle, name).map(<*mut c_void>::cast_const).ok_or_else(|| {
+        let name = name.to_string_lossy().into_owned();
+        LoadError::new(library, failure(LoadErrorKind::NoSymbol { name, path: opened.path.clone() }))
     })
 }
 

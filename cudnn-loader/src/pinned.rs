@@ -14,7 +14,7 @@ use crate::elected::Elected;
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::linker::{self, Handle, Held};
 use crate::options::Options;
-use crate::{Function, SubLibrary};
+use crate::{Function, SubLibrary, run_paths};
 
 /// The installation that this process uses, and what was passed over on the way to it.
 pub(crate) struct Pinned {
@@ -63,6 +63,12 @@ pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError>
     }
 }
 
+/// The file of NVIDIA's own shim, where the process has loaded it; not the drop-in library, which has the same name.
+#[must_use]
+pub fn other_shim() -> Option<PathBuf> {
+    linker::other_shim(Library::Shim.file_name())
+}
+
 fn search(options: &Options) -> Outcome<Pinned> {
     let mut search = Search::new(Environment::current().privileged(linker::is_privileged()));
     if let Some(path) = &options.path {
@@ -71,10 +77,16 @@ fn search(options: &Options) -> Outcome<Pinned> {
     if let Some(held) = linker::held(Library::Graph.file_name()) {
         return adopt(&held, &search, options);
     }
+    // The drop-in library, or any other that this code is in, as an application brings it.
+    if let Some(folder) = linker::own_file().as_deref().and_then(Path::parent) {
+        search = search.beside(folder);
+    }
     // NVIDIA's shim, not used yet: it would take the libraries beside it.
-    if let Some(folder) = linker::held(Library::Shim.file_name()).and_then(|held| Some(held.path.parent()?.to_owned()))
-    {
+    if let Some(folder) = other_shim().as_deref().and_then(Path::parent) {
         search = search.loaded(folder);
+    }
+    for (folder, of) in run_paths::folders() {
+        search = search.run_path(folder, of);
     }
     let found = find(&search, &options.requirements);
     let considered = Arc::new(found.considered);

@@ -4,7 +4,8 @@
 use crate::sync::{AtomicPtr, Ordering};
 
 /// One function's address.
-pub(crate) struct Slot(pub(crate) AtomicPtr<()>);
+#[derive(Debug)]
+pub struct Slot(pub(crate) AtomicPtr<()>);
 
 impl Slot {
     /// Where a call goes now.
@@ -12,7 +13,7 @@ impl Slot {
     /// Acquire, as std's own lazily resolved symbols have it: whoever sees the address also sees all that the thread
     /// that stored it saw, above all the library's relocated code and data. On x86-64 it costs nothing.
     #[inline(always)]
-    pub(crate) fn get(&self) -> *mut () {
+    pub fn get(&self) -> *mut () {
         self.0.load(Ordering::Acquire)
     }
 

@@ -1,5 +1,6 @@
 //! The five sub-libraries that hold cuDNN's public functions.
 
+use std::ffi::{CStr, c_void};
 use std::fmt;
 
 use cudnn_probe::Library;
@@ -57,6 +58,15 @@ impl SubLibrary {
     pub fn load(self) -> Result<&'static Opened, LoadError> {
         loading::forget_failure(self);
         loading::open(self)
+    }
+
+    /// The address of a function or datum of the library, also of one that these bindings do not know: what a newer cuDNN
+    /// has, or no header declares. Loads the library.
+    ///
+    /// # Errors
+    /// Why the library cannot be loaded, or that it has no such name.
+    pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
+        loading::symbol(self, name)
     }
 }
 

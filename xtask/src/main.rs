@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod bindings;
+mod dist;
 
 const USAGE: &str = "\
 cargo xtask COMMAND
 
   bindings           generate cudnn-sys/src/generated anew, from the pinned release's headers
   bindings --check   fail when what is checked in differs from what would be generated
+  dist               build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; prints the folder
   fetch ID...        fetch pinned releases into the cache folder; with no ID, list them
 ";
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
+        ["dist"] => dist::make().map(|folder| println!("{}", folder.display())),
         ["fetch", ids @ ..] => fetch(ids),
         _ => Err(USAGE.into()),
     };

@@ -42,6 +42,7 @@ pub struct Search {
     explicit: Option<PathBuf>,
     process: Vec<PathBuf>,
     beside: Vec<PathBuf>,
+    run_paths: Vec<(PathBuf, PathBuf)>,
     variable: &'static str,
 }
 
@@ -49,7 +50,14 @@ impl Search {
     /// The whole search, in the given world.
     #[must_use]
     pub fn new(environment: Environment) -> Self {
-        Search { environment, explicit: None, process: Vec::new(), beside: Vec::new(), variable: DIR_VARIABLE }
+        Search {
+            environment,
+            explicit: None,
+            process: Vec::new(),
+            beside: Vec::new(),
+            run_paths: Vec::new(),
+            variable: DIR_VARIABLE,
+        }
     }
 
     /// Takes cuDNN from this folder, or from the folder of this file, and looks nowhere else.
@@ -70,6 +78,14 @@ impl Search {
     #[must_use]
     pub fn beside(mut self, folder: impl Into<PathBuf>) -> Self {
         self.beside.push(folder.into());
+        self
+    }
+
+    /// Adds a folder that a library of this process, or the program itself, names as one to search (DT_RPATH or
+    /// DT_RUNPATH), and the file of that library: looked at after the executable's own folder.
+    #[must_use]
+    pub fn run_path(mut self, folder: impl Into<PathBuf>, of: impl Into<PathBuf>) -> Self {
+        self.run_paths.push((folder.into(), of.into()));
         self
     }
 
@@ -142,6 +158,14 @@ impl Search {
             .chain(program.into_iter().flatten())
             .map(|folder| Candidate { folder, origin: Origin::BesideProgram })
             .collect()
+    }
+
+    fn in_run_paths(&self) -> Vec<Candidate> {
+        let candidate = |(folder, of): &(PathBuf, PathBuf)| Candidate {
+            folder: folder.clone(),
+            origin: Origin::RunPath(of.clone()),
+        };
+        self.run_paths.iter().map(candidate).collect()
     }
 
     fn python_environments(&self) -> Vec<Candidate> {
@@ -226,6 +250,7 @@ type Stage = fn(&Search) -> Vec<Candidate>;
 const STAGES: &[Stage] = &[
     Search::in_process,
     Search::beside_program,
+    Search::in_run_paths,
     Search::python_environments,
     Search::linker,
     Search::cuda_variables,

@@ -15,6 +15,8 @@ pub enum Origin {
     Process,
     /// Beside the running executable, or beside the drop-in library itself.
     BesideProgram,
+    /// A run path (DT_RPATH or DT_RUNPATH) of this library, which the process has loaded, or of the program itself.
+    RunPath(PathBuf),
     /// A wheel in the active Python virtual environment.
     VirtualEnvironment(PathBuf),
     /// The active conda environment.
@@ -42,6 +44,7 @@ impl fmt::Display for Origin {
             Origin::Variable(name) => write!(f, "given by {name}"),
             Origin::Process => f.write_str("already loaded in this process"),
             Origin::BesideProgram => f.write_str("beside the program"),
+            Origin::RunPath(of) => write!(f, "a run path of {of:?}"),
             Origin::VirtualEnvironment(root) => write!(f, "the active virtual environment {root:?}"),
             Origin::Conda(root) => write!(f, "the active conda environment {root:?}"),
             Origin::Python(root) => write!(f, "the python3 on PATH, of {root:?}"),

@@ -1,0 +1,138 @@
+//! The four functions that NVIDIA's shim exports and no public header declares. Their arguments are not known here, so each
+//! is passed on as it came: every register that can hold an argument is kept over the first call's search.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use cudnn_loader::{SubLibrary, cudnnStatus_t};
+
+use crate::versioned;
+
+macro_rules! undeclared {
+    ($($library:ident $name:ident $symbol:literal;)*) => { $(
+        /// In no public header: passed on as it is.
+        ///
+        /// # Safety
+        /// Known to cuDNN's own libraries alone.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            go_to!($name::SLOT)
+        }
+        versioned!($name @@ "libcudnn.so.9");
+
+        #[allow(non_snake_case, reason = "named as its function")]
+        mod $name {
+            use super::*;
+
+            pub(super) static SLOT: AtomicPtr<c_void> = AtomicPtr::new(first as *const () as *mut c_void);
+
+            #[unsafe(naked)]
+            unsafe extern "C" fn first() {
+                keeping_arguments_go_to!(find)
+            }
+
+            extern "C" fn find() -> *const c_void {
+                super::find(SubLibrary::$library, $symbol, &SLOT)
+            }
+        }
+    )* };
+}
+
+/// Jumps to where a slot says.
+#[cfg(target_arch = "x86_64")]
+macro_rules! go_to {
+    ($slot:path) => {
+        core::arch::naked_asm!("mov r11, qword ptr [rip + {slot}]", "jmp r11", slot = sym $slot)
+    };
+}
+
+/// Calls a function that takes nothing, and jumps to the address that it gives, with all arguments as they were.
+#[cfg(target_arch = "x86_64")]
+macro_rules! keeping_arguments_go_to {
+    ($find:path) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9",
+            // Aligned: the address to return to, six registers, and these.
+            "sub rsp, 136",
+            ".cfi_adjust_cfa_offset 184",
+            "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
+            "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+            "mov [rsp + 128], rax",
+            "call {find}",
+            "mov r11, rax",
+            "mov rax, [rsp + 128]",
+            "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
+            "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+            "add rsp, 136",
+            "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+            ".cfi_adjust_cfa_offset -184",
+            "jmp r11",
+            ".cfi_endproc",
+            find = sym $find,
+        )
+    };
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+macro_rules! go_to {
+    ($slot:path) => {
+        core::arch::naked_asm!(
+            "adrp x16, {slot}", "ldr x16, [x16, :lo12:{slot}]", "br x16", slot = sym $slot
+        )
+    };
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+macro_rules! keeping_arguments_go_to {
+    ($find:path) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "stp x29, x30, [sp, #-224]!",
+            ".cfi_adjust_cfa_offset 224",
+            ".cfi_offset 29, -224",
+            ".cfi_offset 30, -216",
+            "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+            "str x8, [sp, #80]",
+            "stp q0, q1, [sp, #96]", "stp q2, q3, [sp, #128]", "stp q4, q5, [sp, #160]", "stp q6, q7, [sp, #192]",
+            "bl {find}",
+            "mov x16, x0",
+            "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+            "ldr x8, [sp, #80]",
+            "ldp q0, q1, [sp, #96]", "ldp q2, q3, [sp, #128]", "ldp q4, q5, [sp, #160]", "ldp q6, q7, [sp, #192]",
+            "ldp x29, x30, [sp], #224",
+            ".cfi_adjust_cfa_offset -224",
+            "br x16",
+            ".cfi_endproc",
+            find = sym $find,
+        )
+    };
+}
+
+undeclared! {
+    Graph cudnnGetBackdoor c"cudnnGetBackdoor";
+    Graph cudnnSetBackdoor c"cudnnSetBackdoor";
+    Graph cudnnSetBackdoorEx c"cudnnSetBackdoorEx";
+    Adv cudnnGetRNNDropoutLocationsInternal c"cudnnGetRNNDropoutLocationsInternal";
+}
+
+/// The function's address; where it cannot be had, that of a function which returns the status for it.
+fn find(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const c_void {
+    match cudnn_loader::undeclared(library, name) {
+        Ok(address) => {
+            slot.store(address.cast_mut(), Ordering::Release);
+            address
+        }
+        Err(cudnnStatus_t(1002)) => failed::<1002> as *const c_void,
+        Err(cudnnStatus_t(3000)) => failed::<3000> as *const c_void,
+        Err(cudnnStatus_t(3009)) => failed::<3009> as *const c_void,
+        Err(_) => failed::<1008> as *const c_void,
+    }
+}
+
+extern "C" fn failed<const STATUS: u32>() -> u32 {
+    STATUS
+}
