@@ -1,9 +1,10 @@
 //! The fault matrix on a real `libcudnn_graph.so.9` with stand-ins beside it: whatever is wrong with a library, a call
-//! into it ends with the status that fits and the whole story, and everything else goes on working.
+//! into it ends with the status that fits and the whole story, and everything else goes on working. Through the loader
+//! from Rust, and through the drop-in library from a C program that is linked to it.
 
 use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{self, Fault};
-use support::{Folder, StandIn, Subject, lib_dir};
+use support::{Child, Ended, Folder, StandIn, Subject, client, drop_in_alone, lib_dir, put_drop_in};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 const VERSION: Version = Version::new(9, 19, 0);
@@ -49,12 +50,27 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
 
 #[test]
 fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
+    check(&|folder, library| matrix::provoke(CALL, Subject::Loader, folder, library));
+}
+
+#[test]
+fn every_fault_gives_the_same_to_a_c_program_through_the_drop_in_library() {
+    let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
+    let client = client.path().join("client");
+    check(&|folder, library| {
+        put_drop_in(folder.path());
+        let child = Child::bare(&client).env("LD_LIBRARY_PATH", folder.path());
+        matrix::provoke_with(child, library)
+    });
+}
+
+fn check(provoke: &dyn Fn(&Folder, SubLibrary) -> Ended) {
     let Some(good) = good_installation() else { return };
     for library in SubLibrary::ALL.iter().copied() {
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
             let folder = Folder::links_to(good.path());
             fault.inject(&folder, library, VERSION, 12);
-            let ended = matrix::provoke(CALL, Subject::Loader, &folder, library);
+            let ended = provoke(&folder, library);
             let case = format!("{library}: {}: {ended:#?}", fault.words());
             assert_eq!(ended.code, Some(0), "{case}");
             let function = matrix::a_function(library);
@@ -64,7 +80,9 @@ fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
                 assert!(!story.contains("cannot be called"), "{case}");
             } else {
                 let (status, words) = expected(fault, library);
-                assert_eq!(returned, status, "{case}");
+                // By number: the name is told by the graph library, which may be a stand-in that knows one alone.
+                let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
+                assert_eq!(number(returned), number(status), "{case}");
                 for words in [words, function, "What to do: "] {
                     assert!(story.contains(words), "{words:?} is missing. {case}");
                 }
@@ -74,7 +92,6 @@ fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
             let version = if graph_is_gone { "0" } else { "91900" };
             assert_eq!(ended.returned("cudnnGetVersion"), Some(version), "{case}");
             assert_eq!(ended.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
-            assert_eq!(ended.returned("cudnnGetLastErrorString"), Some("()"), "{case}");
         }
     }
 }

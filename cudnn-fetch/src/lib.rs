@@ -232,7 +232,8 @@ fn missing_file(folder: &Path) -> Option<PathBuf> {
     });
     let record = record.unwrap_or_else(|| folder.to_owned()).join("RECORD");
     let Ok(text) = std::fs::read_to_string(&record) else { return Some(record) };
-    text.lines().find_map(|line| {
+    // What lies outside is a program's start script, which pip puts elsewhere than it says when it is told a folder.
+    text.lines().filter(|line| !line.starts_with("../")).find_map(|line| {
         // path,sha256=...,length; the list's own line has neither.
         let (rest, length) = line.rsplit_once(',')?;
         let (path, _) = rest.rsplit_once(',')?;

@@ -125,6 +125,14 @@ pub const RELEASES: &[Release] = &[
         megabytes: 25,
     },
     Release {
+        id: "cmake",
+        package: "cmake",
+        version: "3.31.6",
+        sha256: &["1c8b05df0602365da91ee6a3336fe57525b137706c4ab5675498f662ae1dbcec"],
+        platform: None,
+        megabytes: 28,
+    },
+    Release {
         id: "aarch64-jit-cu12-9.19.0",
         package: "nvidia-cudnn-jit-cu12",
         version: "9.19.0.56",

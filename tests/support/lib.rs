@@ -9,6 +9,7 @@
 
 mod child;
 mod doctor;
+mod drop_in;
 mod folder;
 pub mod matrix;
 mod release;
@@ -18,6 +19,7 @@ pub use child::{Child, Ended, Subject};
 /// What descriptions of stand-ins are made of.
 pub use cudnn_probe::{Library, Version};
 pub use doctor::doctor;
+pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
 pub use folder::Folder;
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
 pub use stand_in::{StandIn, compile};

@@ -156,7 +156,12 @@ pub fn a_function(library: SubLibrary) -> &'static str {
 
 /// Calls a function of the library with the fault in place, in a child, then a function of each other return type.
 pub fn provoke(program: &str, subject: Subject, folder: &Folder, library: SubLibrary) -> Ended {
-    Child::new(program, subject, folder.path()).without_privileges().run(&[
+    provoke_with(Child::new(program, subject, folder.path()), library)
+}
+
+/// As [`provoke`], in a child that is told already where cuDNN is.
+pub fn provoke_with(child: Child, library: SubLibrary) -> Ended {
+    child.without_privileges().run(&[
         a_function(library),
         "cudnnGetVersion",
         "cudnnGetErrorString",

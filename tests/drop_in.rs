@@ -1,0 +1,128 @@
+//! The drop-in library's file: the same names and versions as NVIDIA's shim, nothing else, small, and each export a load
+//! and a jump.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{drop_in, lib_dir};
+
+/// The most that the library may take, in bytes.
+const LARGEST: u64 = 600_000;
+
+/// What a library exports: names with their versions, `cudnnCreate@@libcudnn.so.9`.
+fn exports(file: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm, of binutils");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let symbol = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, name) = (words.next()?, words.next()?);
+        (kind != "A").then(|| name.to_owned())
+    };
+    said.lines().filter_map(symbol).collect()
+}
+
+fn library() -> PathBuf {
+    drop_in().join("lib/libcudnn.so.9")
+}
+
+/// Those beyond cuDNN's, which `cudnn_shim.h` declares.
+fn beyond() -> BTreeSet<String> {
+    let header = std::fs::read_to_string(drop_in().join("include/cudnn_shim.h")).unwrap();
+    let is_name = |c: char| c.is_ascii_alphanumeric();
+    let declared = header.lines().filter(|line| line.ends_with(';')).filter_map(|line| {
+        let start = line.find("cudnnShim")?;
+        Some(line.get(start..)?.split(|c| !is_name(c)).next()?.to_owned())
+    });
+    declared.map(|name| format!("{name}@@libcudnn_shim_1")).collect()
+}
+
+fn check(id: &str, is_newest: bool) {
+    let Some(folder) = lib_dir(id) else { return };
+    let theirs = exports(&folder.join("libcudnn.so.9"));
+    let ours = exports(&library());
+    let missing: Vec<&String> = theirs.difference(&ours).collect();
+    assert!(missing.is_empty(), "{id}: {missing:?}");
+    if is_newest {
+        let more: BTreeSet<String> = ours.difference(&theirs).cloned().collect();
+        assert_eq!(more, beyond());
+        assert_eq!(theirs.len(), 243);
+    }
+}
+
+#[test]
+fn its_exports_are_a_superset_of_nvidias_in_the_small_releases() {
+    check("jit-cu12-9.19.0", false);
+    check("jit-cu13-9.27.0", false);
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn its_exports_are_those_of_nvidias_newest_and_a_superset_of_all() {
+    check("cu12-9.0.0", false);
+    check("cu12-9.10.2", false);
+    check("cu12-9.28.0", true);
+    check("cu13-9.28.0", true);
+}
+
+#[test]
+fn it_exports_nothing_but_cudnns_functions_and_its_headers() {
+    let ours = exports(&library());
+    let of_cudnn = ours.iter().filter(|name| name.ends_with("@@libcudnn.so.9")).count();
+    assert_eq!(of_cudnn, 243);
+    assert_eq!(beyond().len(), 4);
+    assert_eq!(ours.len(), 247, "{ours:#?}");
+}
+
+#[test]
+fn it_needs_only_what_every_system_has_and_is_small() {
+    let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("readelf, of binutils");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let between = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
+    let needed: Vec<String> = said.lines().filter(|line| line.contains("(NEEDED)")).filter_map(between).collect();
+    let ordinary = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0"];
+    for name in &needed {
+        assert!(ordinary.contains(&name.as_str()) || name.starts_with("ld-linux"), "{needed:?}");
+    }
+    let soname: Vec<String> = said.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
+    assert_eq!(soname, ["libcudnn.so.9"]);
+    let length = std::fs::metadata(library()).unwrap().len();
+    assert!(length <= LARGEST, "{length} bytes");
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the instructions are x86-64's")]
+fn every_export_is_a_load_and_a_jump() {
+    // By address: several functions may be one, and the library has no names but its exports'.
+    let output = Command::new("objdump").args(["--disassemble", "--no-show-raw-insn"]).arg(library()).output().unwrap();
+    let mut instructions = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some((address, text)) = line.trim().split_once(":\t") {
+            let text = text.trim().to_owned();
+            u64::from_str_radix(address, 16)
+                .into_iter()
+                .for_each(|address| drop(instructions.insert(address, text.clone())));
+        }
+    }
+    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
+    let mut count = 0;
+    for line in String::from_utf8_lossy(&symbols.stdout).lines().filter(|line| line.ends_with("@@libcudnn.so.9")) {
+        let mut words = line.split_whitespace();
+        let address = u64::from_str_radix(words.next().unwrap(), 16).unwrap();
+        let two: Vec<&str> = instructions.range(address..).take(2).map(|(_, text)| text.as_str()).collect();
+        let register = |text: &str| text.rsplit('%').next().map(str::to_owned);
+        match two.as_slice() {
+            [load, jump] => {
+                let is_load = load.starts_with("mov ") && load.contains("(%rip),%r");
+                let target = load.split('#').next().and_then(|load| register(load.trim()));
+                assert!(is_load && jump.starts_with("jmp ") && jump.contains("*%r"), "{line}: {two:?}");
+                assert_eq!(target, register(jump), "{line}: {two:?}");
+            }
+            _ => panic!("{line}: {two:?}"),
+        }
+        count += 1;
+    }
+    assert_eq!(count, 243);
+}

@@ -1,0 +1,238 @@
+//! Programs in C and C++ with the drop-in library, put before them in every way, and with NVIDIA's.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::Library;
+use support::{Child, Ended, Folder, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in};
+
+const VERSION: &str = "91900";
+
+fn cudnn() -> Option<PathBuf> {
+    lib_dir("jit-cu12-9.19.0")
+}
+
+/// Runs a client; gives what it printed of cuDNN's functions, and the shims that it had mapped.
+fn run(client: &Folder, variables: &[(&str, &Path)], words: &[&str]) -> (String, Vec<String>) {
+    let child = Child::bare(client.path().join("client"));
+    let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
+    let ended: Ended = child.run(&[words, &["maps"]].concat());
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let (maps, said): (Vec<&str>, Vec<&str>) = ended.stdout.lines().partition(|line| line.starts_with("mapped "));
+    let is_shim = |line: &&str| line.ends_with("/libcudnn.so.9");
+    (said.join("\n"), maps.into_iter().filter(is_shim).map(|line| line.replace("mapped ", "")).collect())
+}
+
+#[test]
+fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("client.c", &cudnn, &[]) else { return };
+    let alone = drop_in_alone();
+    let ours = alone.path().join("libcudnn.so.9");
+    let words = ["cudnnGetVersion", "plain"];
+    let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &words);
+    assert_eq!(shims, [std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9").display().to_string()]);
+    assert!(theirs.contains(&format!("cudnnGetVersion = {VERSION}")), "{theirs}");
+    // A JIT-only cuDNN has no ops: there the two differ, and ours tells why.
+    let without_ops = |said: &str| {
+        let lines = said.lines().skip_while(|line| !line.starts_with("cudnnBackendCreateDescriptor"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    let (said, shims) = run(&client, &[("LD_PRELOAD", &ours), ("LD_LIBRARY_PATH", &cudnn)], &words);
+    assert_eq!(without_ops(&said), without_ops(&theirs));
+    assert!(said.contains("libcudnn_ops.so.9 since cuDNN 9.0.0) cannot be called"), "{said}");
+    assert_eq!(shims, [ours.display().to_string()], "preloaded");
+
+    let both = std::env::join_paths([alone.path(), &cudnn]).unwrap();
+    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", both.as_ref())], &words);
+    assert_eq!(without_ops(&said), without_ops(&theirs));
+    assert_eq!(shims, [ours.display().to_string()], "first on the library path");
+
+    let replaced = Folder::links_to(&cudnn);
+    put_drop_in(replaced.path());
+    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", replaced.path())], &words);
+    assert_eq!(without_ops(&said), without_ops(&theirs));
+    assert_eq!(shims, [replaced.file(Library::Shim).display().to_string()], "in the place of NVIDIA's file");
+}
+
+#[test]
+fn a_client_of_the_drop_ins_runs_with_nvidias() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
+    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &["cudnnGetVersion", "cudnnDestroy", "report"]);
+    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
+    assert!(said.contains("cudnnShimGetReport = none"), "{said}");
+    assert_eq!(shims.len(), 1);
+}
+
+#[test]
+fn what_nvidias_shim_would_have_been_found_by_finds_cudnn_for_the_drop_in() {
+    let Some(cudnn) = cudnn() else { return };
+    let ours = drop_in_alone();
+    let ours = ours.path().join("libcudnn.so.9");
+    let real = std::fs::canonicalize(&cudnn).unwrap();
+    for dtags in ["-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"] {
+        let run_path = format!("-Wl,-rpath,$ORIGIN:{}", cudnn.display());
+        let Some(client) = client("client.c", &cudnn, &[dtags, &run_path]) else { return };
+        let (said, shims) = run(&client, &[("LD_PRELOAD", &ours)], &["cudnnGetVersion", "report"]);
+        assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
+        assert!(said.contains(&format!("in {real:?} (a run path of ")), "{said}");
+        assert_eq!(shims, [ours.display().to_string()]);
+    }
+}
+
+#[test]
+fn its_own_folder_comes_before_all_but_what_is_named() {
+    let (Some(cudnn), Some(other)) = (cudnn(), lib_dir("jit-cu13-9.27.0")) else { return };
+    let beside = Folder::links_to(&cudnn);
+    put_drop_in(beside.path());
+    let Some(client) = client("client.c", &cudnn, &[]) else { return };
+    let paths = std::env::join_paths([beside.path(), &other]).unwrap();
+    let (said, _) = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &["cudnnGetVersion", "report"]);
+    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")) && said.contains("(beside the program)"), "{said}");
+    let variables = [("LD_LIBRARY_PATH", paths.as_ref()), ("CUDNN_LOADER_DIR", other.as_path())];
+    let (said, _) = run(&client, &variables, &["cudnnGetVersion"]);
+    assert!(said.contains("cudnnGetVersion = 92700"), "{said}");
+}
+
+#[test]
+fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("client.c", &cudnn, &[]) else { return };
+    let ours = drop_in_alone();
+    let ours = ours.path().join("libcudnn.so.9");
+    let theirs = std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9");
+    // As a framework that opens its own by an absolute path. It lies where cuDNN is then taken from.
+    let open = format!("open:{}", theirs.display());
+    let (said, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
+    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "NVIDIA's own shim is loaded too, and calls that reach it do not come here: {theirs:?}"
+        )),
+        "{said}"
+    );
+    assert_eq!(shims.len(), 2);
+}
+
+#[test]
+fn an_exception_that_a_callback_throws_is_the_clients() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("throws.cpp", &cudnn, &[]) else { return };
+    let theirs = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &[]).0;
+    let alone = drop_in_alone();
+    let paths = std::env::join_paths([alone.path(), &cudnn]).unwrap();
+    let ours = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &[]).0;
+    assert_eq!(ours, theirs);
+    assert!(ours.contains("call 1: caught, from the callback\ncall 2: caught, from the callback"), "{ours}");
+}
+
+#[test]
+fn it_can_be_opened_in_every_way() {
+    let Some(cudnn) = cudnn() else { return };
+    let alone = drop_in_alone();
+    let file = alone.path().join("libcudnn.so.9");
+    let Some(opens) = client("opens.c", alone.path(), &[]) else { return };
+    for way in ["local", "global", "versioned", "namespace"] {
+        // Not linked to it, so that the first is the one that is opened.
+        let program = alone.path().join("opens");
+        let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/opens.c")).unwrap();
+        support::compile(&source, &["-ldl"], &program);
+        let child = Child::bare(&program).env("CUDNN_LOADER_DIR", &cudnn);
+        let ended = child.run(&[file.to_str().unwrap(), way]);
+        assert_eq!(ended.returned("cudnnGetVersion"), Some(VERSION), "{way}: {ended:#?}");
+    }
+    drop(opens);
+}
+
+#[test]
+fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("client.c", &cudnn, &[]) else { return };
+    let ours = drop_in_alone();
+    let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
+    let word = "cudnnDestroyTensorDescriptor";
+    let (plain, _) = run(&client, &variables, &[word]);
+    assert!(plain.contains(&format!("{word} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)")), "{plain}");
+    let verbose = [variables.as_slice(), &[("CUDNN_LOADER_VERBOSE_ERRORS", Path::new("1"))]].concat();
+    let (said, _) = run(&client, &verbose, &[word, "cudnnGetErrorString"]);
+    let expected = format!(
+        "{word} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE: {word} (in libcudnn_ops.so.9 since cuDNN 9.0.0) \
+         cannot be called: cuDNN 9.19.0 in "
+    );
+    assert!(said.contains(&expected), "{said}");
+    // Another status has nothing to do with it.
+    assert!(
+        said.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || said.ends_with("= CUDNN_STATUS_SUCCESS"),
+        "{said}"
+    );
+}
+
+#[test]
+fn its_own_calls_say_what_is_loaded_and_what_failed() {
+    let Some(cudnn) = cudnn() else { return };
+    let ours = drop_in_alone();
+    let Some(client) = client("client.c", ours.path(), &[]) else { return };
+    let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
+    let (said, _) =
+        run(&client, &variables, &["report", "preload:0", "report", "load-error", "preload:2", "load-error"]);
+    let parts: Vec<&str> = said.split("cudnnShim").collect();
+    let [_, before, all, after, no_error, ops, error] = parts.as_slice() else { panic!("{said}") };
+    assert!(before.contains("no cuDNN in use yet") && before.contains("libcudnn_graph.so.9: not loaded"), "{before}");
+    assert!(all.starts_with("Preload = 0"), "{all}");
+    assert!(after.contains("cuDNN 9.19.0") && after.contains("libcudnn_graph.so.9\", loaded in"), "{after}");
+    assert!(no_error.starts_with("GetLastLoadError = 0"), "{no_error}");
+    assert!(ops.starts_with("Preload = 3009"), "{ops}");
+    assert!(error.contains("libcudnn_ops.so.9 cannot be used") && error.contains("What to do: "), "{error}");
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn cmake_finds_it() {
+    let Some(cmake) = support::release("cmake").map(|folder| folder.join("cmake/data/bin/cmake")) else { return };
+    let folder = Folder::new();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.20)\nproject(uses_it C)\nfind_package(cudnn-shim 0.1 REQUIRED)\n\
+         add_executable(program program.c)\ntarget_link_libraries(program PRIVATE cudnn-shim::cudnn)\n",
+    );
+    write(
+        "program.c",
+        "#include <cudnn_shim.h>\n#include <stdio.h>\nint main(void) { puts(cudnnShimGetVersion()); return 0; }\n",
+    );
+    let build = folder.path().join("build");
+    let run = |arguments: &[&std::ffi::OsStr]| {
+        let output = std::process::Command::new(&cmake).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", drop_in().display());
+    run(&["-S".as_ref(), folder.path().as_ref(), "-B".as_ref(), build.as_ref(), prefix.as_ref()]);
+    run(&["--build".as_ref(), build.as_ref()]);
+    let ended = Child::bare(build.join("program")).run(&[]);
+    assert_eq!(ended.stdout.trim(), env!("CARGO_PKG_VERSION"), "{ended:#?}");
+}
+
+#[test]
+fn pkg_config_leads_to_it() {
+    let dist = drop_in();
+    let output = std::process::Command::new("pkg-config")
+        .args(["--cflags", "--libs", "cudnn-shim"])
+        .env("PKG_CONFIG_PATH", dist.join("lib/pkgconfig"))
+        .output();
+    let Ok(output) = output else { return not_run("pkg_config_leads_to_it", "pkg-config is not here") };
+    assert!(output.status.success(), "{output:?}");
+    let flags = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folder = Folder::new();
+    let program = folder.path().join("program");
+    let source = folder.path().join("program.c");
+    let code =
+        "#include <cudnn_shim.h>\n#include <stdio.h>\nint main(void) { puts(cudnnShimGetVersion()); return 0; }\n";
+    std::fs::write(&source, code).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    let compiled = compiler.arg(&source).arg("-o").arg(&program).args(flags.split_whitespace()).status().unwrap();
+    assert!(compiled.success());
+    let ended = Child::bare(&program).env("LD_LIBRARY_PATH", dist.join("lib")).run(&[]);
+    assert_eq!(ended.stdout.trim(), env!("CARGO_PKG_VERSION"), "{ended:#?}");
+}

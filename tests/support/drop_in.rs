@@ -1,0 +1,83 @@
+//! The drop-in library as `cargo xtask dist` makes it, and programs in C that are linked to it or to NVIDIA's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::{Folder, lib_dir};
+
+/// The folder that `cargo xtask dist` makes: `lib/libcudnn.so.9` and what belongs to it.
+///
+/// # Panics
+/// When it cannot be made.
+#[must_use]
+pub fn drop_in() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let output = Command::new(cargo)
+                .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+                .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+                // Instrumentation, for example of coverage, would be in it too.
+                .env_remove("RUSTFLAGS")
+                .env_remove("CARGO_ENCODED_RUSTFLAGS")
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
+            PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+        })
+        .clone()
+}
+
+/// A folder with the drop-in library alone.
+///
+/// # Panics
+/// When it cannot be copied.
+#[must_use]
+pub fn drop_in_alone() -> Folder {
+    let folder = Folder::new();
+    put_drop_in(folder.path());
+    folder
+}
+
+/// Puts the drop-in library into a folder, in place of NVIDIA's shim if that is there.
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn put_drop_in(folder: &Path) {
+    let file = folder.join("libcudnn.so.9");
+    let _ = std::fs::remove_file(&file);
+    std::fs::copy(drop_in().join("lib/libcudnn.so.9"), file).unwrap();
+}
+
+/// Compiles one of `tests/clients` against NVIDIA's headers, linked to the `libcudnn.so.9` of a folder; `None` where the
+/// headers cannot be had.
+///
+/// # Panics
+/// When the compiler fails.
+#[must_use]
+pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<Folder> {
+    // Of these bindings' release, or near it: with the libraries' extensions.
+    let include = lib_dir("jit-cu13-9.27.0")?.join("../include");
+    // The few CUDA types that these need.
+    let cuda = concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda");
+    let folder = Folder::new();
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let output = Command::new(compiler)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(source))
+        .args(["-Wall", "-Werror", "-Wno-deprecated-declarations", "-Wno-cast-function-type", "-O1", "-o"])
+        .arg(folder.path().join("client"))
+        .arg("-I")
+        .arg(include)
+        .arg("-isystem")
+        .arg(cuda)
+        .arg("-L")
+        .arg(linked_to)
+        .args(["-l:libcudnn.so.9", "-ldl", "-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-in-shared-libs"])
+        .args(flags)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(folder)
+}
