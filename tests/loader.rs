@@ -318,7 +318,7 @@ fn a_cudnn_that_the_process_holds_and_that_does_not_serve_is_refused_and_no_seco
     let open = format!("open:{}", real.join("libcudnn_graph.so.9").display());
     let other = graph_with("");
     let asked = format!("load:path={}", other.path().display());
-    let loaded = format!("cannot be loaded beside {real:?}, which the process has loaded already");
+    let loaded = format!("cannot be loaded beside cuDNN 9.19.0 of {real:?}, which the process has loaded already");
     let by_variable = Child::bare(CALL).env(DIR_VARIABLE, other.path());
     for ended in [run(by_variable, &[&open, "load:", "maps"]), run(Child::bare(CALL), &[&open, &asked, "maps"])] {
         assert_eq!(ended.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{ended:#?}");

@@ -99,6 +99,10 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so needs libq.so runpath $ORIGIN\ny/libq.so\nLD_PRELOAD={}/y/libp.so",
     ),
     ("a preloaded library by its name", "prog rpath {}/x\nx/libp.so\nLD_PRELOAD=libp.so"),
+    ("a preloaded library that is not there", "prog needs liba.so runpath {}/x\nx/liba.so\nLD_PRELOAD=libnone.so"),
+    ("an empty part of the library path is the working directory", "prog needs libcargo.so\nLD_LIBRARY_PATH=:/nowhere"),
+    ("$ORIGIN in the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=$ORIGIN/x"),
+    ("without the linker's own folders", "prog needs libz.so.1 nodefaults"),
     ("the linker's cache or own folders", "prog needs libz.so.1"),
     ("the library path beats the cache", "prog needs libz.so.1\nx/libz.so.1\nLD_LIBRARY_PATH={}/x"),
     ("RUNPATH beats the cache", "prog needs libz.so.1 runpath {}/x\nx/libz.so.1"),
@@ -125,7 +129,9 @@ fn build(root: &Path, case: &str) -> Vec<(String, String)> {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let after = |word: &str| words.iter().position(|other| *other == word).map(|index| words[index + 1]);
+        let after = |word: &str| {
+            words.iter().position(|other| *other == word).map(|index| words.get(index + 1).copied().unwrap_or_default())
+        };
         let file = root.join(words[0]);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         if let Some(target) = after("link") {
@@ -169,6 +175,9 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
         if let Some(path) = after(word) {
             flags.extend([dtags.into(), format!("-Wl,-rpath,{path}")]);
         }
+    }
+    if after("nodefaults").is_some() {
+        flags.push("-Wl,-z,nodefaultlib".into());
     }
     let code = if name == "prog" { "int main(void) { return 0; }" } else { "" };
     compile(code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);

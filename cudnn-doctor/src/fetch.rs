@@ -6,6 +6,7 @@ use cudnn_fetch::{Network, RELEASES, Release};
 use serde_json::{Value, json};
 
 use crate::output::{Format, Outcome, Shown, document, fail, say};
+use crate::shell::quoted;
 
 /// The options of `fetch`.
 #[derive(clap::Args)]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
                 }
                 Format::Text => {
                     say!("{}", libraries.shown());
-                    say!("To use it: eval \"$(cudnn-doctor env {})\"", libraries.shown());
+                    say!("To use it: eval \"$(cudnn-doctor env {})\"", quoted(&libraries.to_string_lossy()));
                 }
             }
             Outcome::Fine

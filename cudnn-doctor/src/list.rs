@@ -9,7 +9,7 @@ use cudnn_probe::{
 };
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, Shown, coloured, document, say};
+use crate::output::{Format, Outcome, Shown, coloured, document, remark, say};
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -49,7 +49,18 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         })),
         Format::Text => text(&rows, chosen.as_ref()),
     }
-    if chosen.is_some() { Outcome::Fine } else { Outcome::Problems }
+    let missing: Vec<&PathBuf> = arguments.roots.iter().filter(|root| !root.exists()).collect();
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|root| root.shown()).collect();
+        remark(format_args!("There is no {}.", names.join(", no ")));
+        return Outcome::Failed;
+    }
+    // What is wrong with the others is no matter for programs that get this one.
+    let used = rows.iter().find(|row| row.is_used);
+    match used {
+        Some(row) if problems(&row.installed).is_empty() => Outcome::Fine,
+        _ => Outcome::Problems,
+    }
 }
 
 fn processors(installed: &Installed, arguments: &Arguments) -> Option<Vec<Vec<String>>> {
@@ -104,7 +115,7 @@ fn text(rows: &[Row], chosen: Option<&Installation>) {
     }
     match chosen {
         Some(chosen) => say!("\nThe marked one would be used: {} comes first in the search.", chosen.origin),
-        None => say!("\nNone of them would be used: `cudnn-doctor demo` says why."),
+        None => say!("\nNone of them would be used: `cudnn-doctor check` says why."),
     }
 }
 

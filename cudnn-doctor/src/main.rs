@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 mod check;
+mod child;
 mod demo;
 mod env;
 mod explain;
@@ -13,8 +14,10 @@ mod facts;
 mod fetch;
 mod file;
 mod list;
+mod opened;
 mod output;
 mod pid;
+mod shell;
 
 use output::{Format, Outcome};
 
@@ -91,6 +94,9 @@ The cache folder: CUDNN_SHIM_CACHE, else ~/.cache/cudnn-shim.")]
     Man,
     /// Show what the other commands go by: drivers, GPUs, releases, known faults, and the codes of findings.
     Facts,
+    /// Ask NVML, for `check`.
+    #[command(name = check::machine::COMMAND, hide = true)]
+    InternalMachine,
     /// Load cuDNN, for `check`.
     #[command(name = check::loading::COMMAND, hide = true)]
     InternalLoad {
@@ -104,8 +110,12 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { Outcome::Failed } else { Outcome::Fine }.into();
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Outcome::Fine.into();
+            }
+            let is_json = std::env::args_os().any(|argument| argument == "--json");
+            return output::fail(if is_json { Format::Json } else { Format::Text }, error.render()).into();
         }
     };
     let format = if arguments.json { Format::Json } else { Format::Text };
@@ -118,6 +128,7 @@ fn main() -> ExitCode {
         }),
         Command::Man => print(|out| clap_mangen::Man::new(Arguments::command()).render(out)),
         Command::Facts => facts::run(format),
+        Command::InternalMachine => return check::machine::run(),
         Command::InternalLoad { gpu } => return check::loading::run(gpu),
         Command::Check(arguments) => check::run(&arguments, format),
         Command::List(arguments) => list::run(&arguments, format),
@@ -125,7 +136,7 @@ fn main() -> ExitCode {
         Command::Pid(arguments) => pid::run(&arguments, format),
         Command::Demo(arguments) => demo::run(&arguments).map_or_else(
             |error| {
-                eprintln!("\n{error}");
+                output::remark(format_args!("\n{error}"));
                 Outcome::Problems
             },
             |()| Outcome::Fine,

@@ -63,7 +63,13 @@ pub(crate) use say;
 
 /// Prints a JSON document.
 pub(crate) fn document(value: &Value) {
-    line(format_args!("{value:#}"));
+    // As it is: what is in it is data, also where it looks like a colour.
+    write_to(std::io::stdout(), format_args!("{value:#}"));
+}
+
+/// Says something beside the output, where there is somebody to listen.
+pub(crate) fn remark(text: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Says why the doctor could not do what it was asked.
@@ -71,7 +77,7 @@ pub(crate) fn fail(format: Format, why: impl Display) -> Outcome {
     if format == Format::Json {
         document(&json!({ "schema": 1, "error": why.to_string() }));
     }
-    let _ = writeln!(anstream::stderr(), "{why}");
+    remark(why);
     Outcome::Failed
 }
 
@@ -94,8 +100,18 @@ impl Shown for Path {
     }
 }
 
+impl Shown for str {
+    fn shown(&self) -> String {
+        if self.chars().any(char::is_control) { format!("{self:?}") } else { self.to_owned() }
+    }
+}
+
 pub(crate) fn line(text: Arguments<'_>) {
-    if let Err(error) = writeln!(anstream::stdout(), "{text}") {
+    write_to(anstream::stdout(), text);
+}
+
+fn write_to(mut stdout: impl Write, text: Arguments<'_>) {
+    if let Err(error) = writeln!(stdout, "{text}") {
         // Whoever closed the pipe knows; anything else is worth a word.
         if error.kind() != std::io::ErrorKind::BrokenPipe {
             let _ = writeln!(std::io::stderr(), "cannot write the output: {error}");

@@ -1,12 +1,13 @@
 //! `pid N`: which files of cuDNN and CUDA a running process has mapped, and whether they belong together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Mapped, libraries_of, needed_by};
+use cudnn_probe::{Mapped, identify_any, libraries_of, needed_by};
 use serde_json::{Value, json};
 
-use crate::file::{identity, version_of};
+use crate::file::{library, version_of};
 use crate::output::{Format, Outcome, Shown, document, fail, say};
 
 /// The options of `pid`.
@@ -55,7 +56,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
                 say!("Process {} has mapped no library of cuDNN's or CUDA's.", arguments.pid);
             }
             for Row { mapped, product, version, .. } in &rows {
-                let gone = if mapped.is_gone { " (replaced on disk since)" } else { "" };
+                let gone = match mapped.is_gone {
+                    true if mapped.path.exists() => " (replaced on disk since)",
+                    true => " (removed from disk since)",
+                    false => "",
+                };
                 say!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.shown());
             }
             for problem in &problems {
@@ -84,11 +89,15 @@ fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
     let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
     let (version, cuda_major) = match product {
         "cuDNN" => {
-            let version = version_of(&mapped.path).map(|version| version.to_string());
-            (
-                version.or_else(|| in_name.filter(|name| name.contains('.'))),
-                identity(&mapped.path).and_then(|identity| identity.cuda_major),
-            )
+            // By its own path where that is the same file: the wheel's record lies beside it.
+            let file = if is_as_on_disk(&mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
+            let identity = file.and_then(|file| identify_any(file, library(&name)?).ok());
+            let version = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
+            // The shim states none; nor does a file's name that has no more than the major in it.
+            let beside =
+                || version_of(&mapped.path).filter(|_| is_as_on_disk(&mapped)).map(|version| version.to_string());
+            let in_name = in_name.filter(|name| name.contains('.') || name != "9");
+            (version.or(in_name).or_else(beside), identity.and_then(|identity| identity.cuda_major))
         }
         // The driver's library is of no CUDA: it serves several.
         "driver" => (in_name, None),
@@ -100,14 +109,34 @@ fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
     Some(Row { mapped, product, version, cuda_major, needed_by })
 }
 
+/// The file at the path is the one that is mapped, and in this program's own world.
+fn is_as_on_disk(mapped: &Mapped) -> bool {
+    let same = |file: &PathBuf| {
+        let inode = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+        inode(file).is_some() && inode(file) == inode(&mapped.path)
+    };
+    mapped.file.as_ref().is_some_and(same)
+}
+
 fn problems(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
     let folders: BTreeSet<PathBuf> = cudnn().filter_map(|row| Some(row.mapped.path.parent()?.to_owned())).collect();
+    let folders_count = folders.len();
     if folders.len() > 1 {
         let count = folders.len();
         let told: Vec<String> = first_of_each(rows, folders).into_iter().map(of_one).collect();
         found.push(format!("cuDNN from {count} folders in one process: {}", told.join("; then ")));
+    }
+    let mut versions = BTreeMap::<&str, &Row>::new();
+    for row in cudnn() {
+        if let Some(version) = row.version.as_deref() {
+            versions.entry(version).or_insert(row);
+        }
+    }
+    if versions.len() > 1 && folders_count < 2 {
+        let told: Vec<String> = versions.values().map(|row| of_one(row)).collect();
+        found.push(format!("{} releases of cuDNN in one process: {}", versions.len(), told.join("; ")));
     }
     let mut majors = BTreeMap::<u32, &'static str>::new();
     for row in rows {
@@ -120,10 +149,9 @@ fn problems(rows: &[Row]) -> Vec<String> {
         found.push(format!("libraries of {} in one process", told.join(" and ")));
     }
     for row in rows.iter().filter(|row| row.mapped.is_gone) {
-        found.push(format!(
-            "{} was replaced on disk while the process runs: start the process again",
-            row.mapped.path.shown()
-        ));
+        let path = row.mapped.path.shown();
+        let how = if row.mapped.path.exists() { "replaced on" } else { "removed from" };
+        found.push(format!("{path} was {how} disk while the process runs: start the process again"));
     }
     found
 }

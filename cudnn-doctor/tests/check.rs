@@ -203,6 +203,79 @@ fn a_whole_installation_on_the_search_path_has_none_of_the_findings_about_itself
     assert!(codes.iter().all(|code| *code == "C001"), "{findings:#?}");
 }
 
+/// What else may lie in the way, and the words that must be said of it.
+#[test]
+fn hostile_and_misleading_situations_are_told_in_fitting_words() {
+    let said = |world: &World, code: &str| {
+        let (findings, _) = world.check();
+        let of_code: Vec<String> = findings
+            .iter()
+            .filter(|one| one.get("code").is_some_and(|found| found == code))
+            .map(Value::to_string)
+            .collect();
+        assert!(!of_code.is_empty(), "{code}: {findings:#?}");
+        of_code.join("\n")
+    };
+    let has =
+        |text: &str, words: &[&str]| words.iter().for_each(|word| assert!(text.contains(word), "{word:?}: {text}"));
+
+    // A pipe, and a file that is cut, under the driver's names: neither hangs nor ends the doctor.
+    let world = World::whole();
+    let other = world.other.path().to_owned();
+    let pipe = other.join("libcuda.so.1");
+    assert!(Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
+    std::fs::write(other.join("libnvidia-ml.so.1"), "\x7fELF").unwrap();
+    let world = world.with("LD_LIBRARY_PATH", &other);
+    has(&said(&world, "C001"), &["libcuda.so.1", "not a file but a pipe"]);
+    std::fs::remove_file(&pipe).unwrap();
+    std::fs::write(&pipe, "").unwrap();
+    has(&said(&world, "C001"), &["is not an ELF file"]);
+    // What another name has is no driver.
+    std::fs::remove_file(&pipe).unwrap();
+    support::compile("", &["-shared", "-nostdlib"], &other.join("libcuda.so"));
+    if !Path::new("/proc/driver/nvidia/version").exists() {
+        has(&said(&world, "C001"), &["is not found"]);
+    }
+
+    // A cuDNN that never comes back ends by the doctor's hand; here by its own, since that takes two minutes.
+    let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
+    let world = World::whole().replaced(StandIn::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
+    has(&said(&world, "C050"), &["ended in signal"]);
+
+    // A variable that leads nowhere is the cause, and installing is no cure.
+    let world = World { variables: vec![("CUDNN_LOADER_DIR", "/opt/gone".into())], ..World::whole() };
+    has(&said(&world, "C010"), &["CUDNN_LOADER_DIR", "/opt/gone", "unset CUDNN_LOADER_DIR"]);
+
+    // No cure removes a folder with others' files in it.
+    let world = World::whole().replaced(StandIn::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
+    let text = said(&world, "C014");
+    has(&text, &["libcudnn*"]);
+    assert!(!text.contains("remove /"), "{text}");
+
+    // A framework's own cuDNN is not updated by updating the framework.
+    let root = Folder::new();
+    let site_packages = root.path().join("lib/python3.12/site-packages");
+    let folder = site_packages.join("torch/lib");
+    std::fs::create_dir_all(site_packages.join("torch-2.2.0.dist-info")).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(site_packages.join("torch-2.2.0.dist-info/RECORD"), "torch/lib/libcudnn_graph.so.9,x,1\n").unwrap();
+    StandIn::new(Library::Graph, VERSION).build(&folder.join("libcudnn_graph.so.9"));
+    let variables = vec![("CUDNN_LOADER_DIR", folder.display().to_string())];
+    let world = World { variables, ..World::whole() }.asked(&["--minimum", "9.20"]);
+    has(&said(&world, "C018"), &["pip torch 2.2.0", "pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
+
+    // A JIT-only cuDNN is new enough, and has no convolutions of the old kind.
+    let world = World::whole().asked(&["--function", "cudnnConvolutionForward"]);
+    let _ = world.used.cleared(Library::Cnn);
+    has(&said(&world, "C019"), &["is in libcudnn_cnn.so.9, which this cuDNN has not"]);
+
+    // No cuDNN 9 ever had kernels for it.
+    let world = World::whole();
+    nvml(&world.other, "470.57.02", (3, 7));
+    let other = world.other.path().to_owned();
+    has(&said(&world.with("LD_LIBRARY_PATH", &other), "C040"), &["no cuDNN 9 has kernels for it"]);
+}
+
 #[test]
 fn an_older_cudnn_alone_is_named_as_what_is_there_instead() {
     let folder = Folder::new();

@@ -103,6 +103,8 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Prediction {
     places: LinkerPlaces,
+    /// As it is: the linker takes relative folders too, and an empty one for the working directory.
+    library_path: String,
     defaults: Vec<PathBuf>,
     subfolders: Vec<&'static str>,
     objects: Vec<Object>,
@@ -116,6 +118,7 @@ impl Prediction {
     /// Why the file itself cannot be loaded.
     pub fn of(file: &Path, environment: &Environment) -> Result<Self, Refusal> {
         let mut prediction = Prediction {
+            library_path: environment.variable("LD_LIBRARY_PATH").unwrap_or_default().to_string_lossy().into_owned(),
             places: LinkerPlaces::new(environment),
             defaults: default_folders(environment),
             subfolders: subfolders(),
@@ -130,10 +133,17 @@ impl Prediction {
         };
         let names = links.soname.iter().cloned().collect();
         prediction.objects.push(Object { path, loader: None, names, links });
-        let preload = environment.variable("LD_PRELOAD").unwrap_or_default();
+        // The kernel has the linker believe no variable of whoever starts a program that runs with another's rights.
+        if takes_rights(file) {
+            prediction.library_path.clear();
+        }
+        let preload = environment.variable("LD_PRELOAD").filter(|_| !takes_rights(file)).unwrap_or_default();
         let preload = preload.to_string_lossy().into_owned();
         for name in preload.split([' ', ':']).filter(|name| !name.is_empty()) {
-            prediction.want(name, 0, true);
+            // One that is not there is complained of by the linker, and does without.
+            if prediction.resolve(name, 0).is_some() {
+                prediction.want(name, 0, true);
+            }
         }
         prediction.follow(0);
         Ok(prediction)
@@ -145,13 +155,24 @@ impl Prediction {
         let (first, before) = (self.objects.len(), self.steps.len());
         self.want(name, from, false);
         self.follow(first);
-        self.steps.iter().skip(before).all(|step| matches!(step.outcome, Outcome::Found { .. }))
+        let can = self.steps.iter().skip(before).all(|step| matches!(step.outcome, Outcome::Found { .. }));
+        if !can {
+            // What was mapped on the way is unmapped again.
+            self.objects.truncate(first);
+        }
+        can
     }
 
     /// Every name that was asked for, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// As [`Prediction::steps`], for keeps.
+    #[must_use]
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps
     }
 
     /// The objects that would be loaded, in order: the file itself first.
@@ -215,7 +236,8 @@ impl Prediction {
     /// The file for a name that is not loaded yet.
     fn resolve(&self, name: &str, by: usize) -> Option<(PathBuf, Rule)> {
         if name.contains('/') {
-            let path = PathBuf::from(name);
+            let origin = self.objects.get(by)?.path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+            let path = PathBuf::from(expand(name, &origin));
             return path.exists().then_some((path, Rule::Path));
         }
         let asking = self.objects.get(by)?;
@@ -235,17 +257,35 @@ impl Prediction {
                 }
             }
         }
-        if let Some(path) = self.places.library_path().iter().find_map(|folder| self.in_folder(folder, name)) {
+        if let Some(path) = self.in_library_path(name) {
             return Some((path, Rule::LibraryPath));
         }
         if let Some(path) = self.in_run_path(asking, asking.links.runpath.as_deref(), name) {
             return Some((path, Rule::RunPathAfter(asking.path.clone())));
         }
-        if let Some(path) = self.places.cached(name).find(|file| is_ours(file)) {
+        let in_defaults = |file: &PathBuf| self.defaults.iter().any(|folder| file.starts_with(folder));
+        let may = |file: &PathBuf| is_ours(file) && !(asking.links.no_defaults && in_defaults(file));
+        if let Some(path) = self.places.cached(name).find(may) {
             return Some((path, Rule::Cache));
+        }
+        if asking.links.no_defaults {
+            return None;
         }
         let path = self.defaults.iter().find_map(|folder| self.in_folder(folder, name))?;
         Some((path, Rule::Default))
+    }
+
+    fn in_library_path(&self, name: &str) -> Option<PathBuf> {
+        if self.library_path.is_empty() {
+            return None;
+        }
+        let program = self.objects.first().and_then(|object| object.path.parent()).unwrap_or(Path::new("/"));
+        let origin = program.to_string_lossy().into_owned();
+        self.library_path.split([':', ';']).find_map(|folder| {
+            let folder = if folder.is_empty() { ".".to_owned() } else { expand(folder, &origin) };
+            let folder = std::path::absolute(&folder).unwrap_or(PathBuf::from(folder));
+            self.in_folder(&folder, name)
+        })
     }
 
     fn in_run_path(&self, of: &Object, run_path: Option<&str>, name: &str) -> Option<PathBuf> {
@@ -263,18 +303,27 @@ impl Prediction {
     }
 }
 
-impl Object {
-    /// The names that it needs.
-    #[must_use]
-    pub fn needed(&self) -> &[String] {
-        &self.links.needed
+/// Would a process of this program run with other rights than those of who starts it?
+fn takes_rights(program: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = program;
+        false
     }
 }
 
-/// The linker passes over what is for another processor, and stops at what is no ELF file at all.
+/// The linker passes over what is for another processor and what it may not read, and stops at what is no ELF file at all.
 fn is_ours(file: &Path) -> bool {
-    let passed_over =
-        |refusal| matches!(refusal, Refusal::WrongArchitecture { .. } | Refusal::Absent | Refusal::BrokenLink { .. });
+    let passed_over = |refusal| match refusal {
+        Refusal::WrongArchitecture { .. } | Refusal::Absent | Refusal::BrokenLink { .. } => true,
+        Refusal::Unreadable { error } => error.kind() == std::io::ErrorKind::PermissionDenied,
+        _ => false,
+    };
     !links(file).is_err_and(passed_over)
 }
 

@@ -226,7 +226,13 @@ impl Refusal {
             Refusal::BrokenLink { .. } => "Install this cuDNN again: the file that the link leads to is gone.".into(),
             Refusal::LinkMissing { file } => {
                 let link = file.split_inclusive(".so.9").next().unwrap_or(file);
-                format!("Make the links that a package would make, in that folder: `ln -s {file} {link}`, and so on.")
+                let is_plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                match is_plain {
+                    true => format!(
+                        "Make the links that a package would make, in that folder: `ln -s {file} {link}`, and so on."
+                    ),
+                    false => format!("Make the links that a package would make, in that folder: {link} to {file:?}."),
+                }
             }
             Refusal::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
                 "Give the user that runs this program the right to read it.".into()

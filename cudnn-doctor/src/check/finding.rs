@@ -77,8 +77,8 @@ kinds! {
         "NVIDIA's release notes own to it.";
     TOO_OLD = "C018" Problem "the installation is not what the program needs":
         "Frameworks are compiled for a release or newer, and for one CUDA major.";
-    LACKS = "C019" Problem "a function that is needed came with a later release":
-        "The program was written for a newer cuDNN than the one that is installed.";
+    LACKS = "C019" Problem "a function that is needed is not in this installation":
+        "It came with a later release, or with the full cuDNN where a JIT-only one is.";
     NOT_ON_PATH = "C020" Warning "the dynamic linker does not find cuDNN by its name":
         "The folder of a wheel is on no search path. Programs that load cuDNN by its bare name fail.";
     OTHER_ON_PATH = "C021" Warning "the dynamic linker finds another cuDNN":

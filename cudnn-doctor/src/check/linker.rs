@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::{Environment, Library, Outcome, Prediction, Report};
 
 use super::finding::{Finding, LINKER_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use crate::opened::lines;
 use crate::output::Shown;
+use crate::shell::before_others;
 
 pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -13,7 +15,7 @@ pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Findin
     // A bare name is looked up alike for every program without a run path of its own: this one, for example.
     let program = std::env::current_exe().unwrap_or_default();
     let bare = Prediction::of(&program, environment).ok().and_then(|mut prediction| resolve(&mut prediction, shim));
-    let line = format!("export LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}", report.folder.shown());
+    let line = before_others(&report.folder);
     match &bare {
         None if report.part(Library::Shim).is_some() => found.push(
             Finding::new(NOT_ON_PATH, format!("{shim} is in {}, which is on no search path", report.folder.shown()))
@@ -34,20 +36,27 @@ pub(super) fn findings(report: &Report, environment: &Environment) -> Vec<Findin
     found
 }
 
-/// Does the installation's own shim get the installation's own libraries?
+/// Does the installation's own shim get the installation's own libraries, and graph its engines?
 fn mix(report: &Report, environment: &Environment) -> Option<Finding> {
     let shim = report.part(Library::Shim)?;
-    let mut prediction = Prediction::of(&shim.path, environment).ok()?;
-    let (path, rule) = resolve(&mut prediction, Library::Graph.file_name())?;
-    let folder = path.parent()?;
-    if same(folder, &report.folder) {
+    let lines = lines(Prediction::of(&shim.path, environment).ok()?);
+    let graph = lines.iter().find(|line| line.name == Library::Graph.file_name())?;
+    let graph_folder = graph.file.as_deref()?.parent()?;
+    let problem = crate::opened::mix(&lines);
+    if problem.is_none() && same(graph_folder, &report.folder) {
         return None;
     }
-    Some(
-        Finding::new(LINKER_MIX, format!("NVIDIA's shim in {} would open {}", report.folder.shown(), path.shown()))
-            .because(format!("found by: {rule}"))
-            .cured_by("unset LD_LIBRARY_PATH, or have one cuDNN's folder come first in it; cudnn-doctor explain shows each file"),
-    )
+    let what = problem.unwrap_or_else(|| format!("its graph library would be that in {}", graph_folder.shown()));
+    let finding = Finding::new(LINKER_MIX, format!("with NVIDIA's shim in {}: {what}", report.folder.shown()));
+    let foreign = lines.iter().filter_map(|line| Some((line, line.file.as_deref()?)));
+    let foreign = foreign.filter(|(line, file)| {
+        line.name.starts_with("libcudnn") && file.parent().is_some_and(|folder| !same(folder, &report.folder))
+    });
+    let finding =
+        foreign.fold(finding, |finding, (line, file)| finding.because(format!("{}: {}", file.shown(), line.rule)));
+    Some(finding.cured_by(
+        "unset LD_LIBRARY_PATH, or have one cuDNN's folder come first in it; cudnn-doctor explain shows each file",
+    ))
 }
 
 /// The libraries of CUDA's that cuDNN opens by bare name when it needs them.

@@ -2,16 +2,21 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, cudnnStatus_t};
 use cudnn_probe::DIR_VARIABLE;
 
 use super::finding::{CHECK_FAILED, DIED, Finding, NO_CONVOLUTION, NOT_LOADED};
+use crate::child;
 use crate::output::{Shown, say};
 
 /// The word by which the doctor calls itself.
 pub(crate) const COMMAND: &str = "internal-load";
+
+/// How long it may take: a first start with a cold disk takes seconds.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// How many of the last lines of a process that died are evidence.
 const LAST_WORDS: usize = 3;
@@ -32,18 +37,9 @@ pub(super) struct Loaded {
 /// Loads the cuDNN in this folder in another process. A line of what that one prints is a finding when it begins with the
 /// words for one, and belongs to the convolution otherwise.
 pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
-    let start = |program| {
-        let gpu = gpu.then_some("--gpu");
-        Command::new(program)
-            .arg(COMMAND)
-            .args(gpu)
-            .env(DIR_VARIABLE, folder)
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null())
-            .output()
-    };
-    let output = match std::env::current_exe().and_then(start) {
-        Ok(output) => output,
+    let words = if gpu { &[COMMAND, "--gpu"][..] } else { &[COMMAND] };
+    let ended = match child::run(words, &[(DIR_VARIABLE, folder.as_os_str())], LONGEST) {
+        Ok(ended) => ended,
         Err(error) => {
             let findings = vec![Finding::new(NOT_LOADED, format!("the doctor cannot start itself once more: {error}"))];
             return Loaded { findings, said: Vec::new() };
@@ -51,19 +47,23 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
     };
     let mut said = Vec::new();
     let mut found = Vec::new();
-    if !output.status.success() {
-        let how = match output.status.signal() {
-            Some(signal) => format!("signal {signal}"),
-            None => output.status.to_string(),
-        };
-        let finding = Finding::new(DIED, format!("loading the cuDNN in {} ended in {how}", folder.shown()));
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let how = match ended.status {
+        None => Some(format!("did not come to its end in {} s", LONGEST.as_secs())),
+        Some(status) if status.success() => None,
+        Some(status) => Some(match status.signal() {
+            Some(signal) => format!("ended in signal {signal}"),
+            None => format!("ended in {status}"),
+        }),
+    };
+    if let Some(how) = how {
+        let finding = Finding::new(DIED, format!("loading the cuDNN in {} {how}", folder.shown()));
+        let lines: Vec<&str> = ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LAST_WORDS)..).unwrap_or_default();
-        let finding = last.iter().fold(finding, |finding, line| finding.because(format!("the process said: {line}")));
+        let finding =
+            last.iter().fold(finding, |finding, line| finding.because(format!("the process said: {}", line.shown())));
         found.push(finding.cured_by("Install this cuDNN again; if that does not help, another release."));
     }
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in ended.stdout.lines() {
         let unescape = |text: &str| text.replace("\\n", "\n");
         if let Some(story) = line.strip_prefix(NO_LIBRARY) {
             let story = unescape(story);
@@ -82,7 +82,7 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
             );
         } else if let Some(text) = line.strip_prefix(NO_RESULT) {
             found.push(Finding::new(NO_CONVOLUTION, unescape(text)).cured_by(crate::demo::WHAT_NOW));
-        } else {
+        } else if gpu {
             said.push(line.to_owned());
         }
     }

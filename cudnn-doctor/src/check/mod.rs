@@ -1,17 +1,20 @@
 //! `check`: is this machine able to run programs that use cuDNN, and if not, what is in the way? Everything is read
 //! first; cuDNN is loaded last, in a process of its own.
 
+mod cure;
 mod finding;
 mod installation;
 mod linker;
 pub(crate) mod loading;
-mod machine;
+pub(crate) mod machine;
 mod needs;
 
 use std::path::PathBuf;
 
 use cudnn_loader::Function;
-use cudnn_probe::{Considered, Environment, Library, Refusal, Report, Requirements, Search, Version, find, survey};
+use cudnn_probe::{
+    Considered, DIR_VARIABLE, Environment, Library, Refusal, Report, Requirements, Search, Version, find, survey,
+};
 use serde_json::{Value, json};
 
 use crate::output::{Format, Outcome, Shown, coloured, document, say};
@@ -47,13 +50,13 @@ fn function(name: &str) -> Result<Function, String> {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let environment = Environment::current().without_executable();
     let search = Search::new(environment.clone());
-    let machine = Machine::look();
+    let machine = Machine::look(&environment);
     let found = find(&search, &Requirements::default());
     let report = found.installation.as_ref().and_then(|one| Report::of(&one.folder, &environment));
     let mut findings = passed_over(&found.considered);
     let mut convolution = Vec::new();
     match &report {
-        None => findings.push(none(&found.considered)),
+        None => findings.push(none(&search, &found.considered)),
         Some(report) => {
             findings.extend(several(&search, &environment, report));
             findings.extend(needs::findings(arguments, &search, found.installation.as_ref(), report));
@@ -100,13 +103,23 @@ fn what(considered: &Considered) -> PathBuf {
     if graph.symlink_metadata().is_ok() { graph } else { considered.candidate.folder.clone() }
 }
 
-fn none(considered: &[Considered]) -> Finding {
-    let older = considered.iter().find(|one| matches!(one.refusal, Refusal::OtherMajor { .. }));
-    let mut finding = Finding::new(NO_CUDNN, "no cuDNN 9 that can be used is installed");
-    if let Some(one) = older {
-        finding = finding.because(format!("{} {}", one.candidate.folder.shown(), one.refusal));
+fn none(search: &Search, considered: &[Considered]) -> Finding {
+    let finding = Finding::new(NO_CUDNN, "no cuDNN 9 that can be used is installed");
+    if let Some(named) = search.named() {
+        let refusal = considered.first().map_or(String::new(), |one| format!(" {}", one.refusal));
+        return finding
+            .because(format!(
+                "{} names {}, which{refusal}; nothing else is looked at",
+                named.origin,
+                named.folder.shown()
+            ))
+            .cured_by(format!("unset {DIR_VARIABLE}, or set it to the folder that holds libcudnn_graph.so.9"));
     }
-    let looked: Vec<String> = considered.iter().map(|one| one.candidate.folder.shown().to_string()).collect();
+    let older = considered.iter().find(|one| matches!(one.refusal, Refusal::OtherMajor { .. }));
+    let finding = older
+        .iter()
+        .fold(finding, |finding, one| finding.because(format!("{} {}", one.candidate.folder.shown(), one.refusal)));
+    let looked: Vec<String> = considered.iter().map(|one| one.candidate.folder.shown()).collect();
     finding.because(format!("looked into {} folders: {}", looked.len(), looked.join(", "))).cured_by(
         "pip install nvidia-cudnn-cu12, in the active virtual environment; or set CUDNN_LOADER_DIR to its folder",
     )

@@ -1,11 +1,13 @@
 //! What the program needs, as the command line says it, held against what would be used.
 
 use cudnn_loader::Function;
-use cudnn_probe::{Installation, Manager, Refusal, Report, Requirements, Search, find};
+use cudnn_probe::{Installation, Refusal, Report, Requirements, Search, find};
 
 use super::Arguments;
+use super::cure::wheel;
 use super::finding::{Finding, LACKS, TOO_OLD};
 use crate::output::Shown;
+use crate::shell::quoted;
 
 pub(super) fn findings(
     arguments: &Arguments,
@@ -31,7 +33,7 @@ fn not_enough(refusal: &Refusal, search: &Search, requirements: &Requirements, r
     match find(search, requirements).installation {
         Some(other) => finding
             .because(format!("{} would do, and is found later: {}", other.version, other.origin))
-            .cured_by(format!("eval \"$(cudnn-doctor env {})\"", other.folder.shown())),
+            .cured_by(format!("eval \"$(cudnn-doctor env {})\"", quoted(&other.folder.to_string_lossy()))),
         None => {
             let version = requirements.minimum.map_or(String::new(), |version| format!(">={version}"));
             let wheel = wheel(report, requirements.cuda_major);
@@ -40,25 +42,19 @@ fn not_enough(refusal: &Refusal, search: &Search, requirements: &Requirements, r
     }
 }
 
-/// The wheel to install: the one that is there in another version, unless it is to be for another CUDA major.
-fn wheel(report: &Report, cuda: Option<u32>) -> String {
-    let here = report.package.as_ref().filter(|package| package.manager == Manager::Pip);
-    match here.filter(|_| cuda.is_none() || cuda == report.cuda_major) {
-        Some(package) => package.name.clone(),
-        None => format!("nvidia-cudnn-cu{}", cuda.or(report.cuda_major).unwrap_or(12)),
-    }
-}
-
 fn lacks(function: Function, report: &Report) -> Option<Finding> {
     let version = report.version?;
-    let since = function.since();
-    if version >= since {
+    let (since, library) = (function.since(), function.library());
+    let finding = if version < since {
+        let wheel = wheel(report, None);
+        let cure = format!("pip install '{wheel}>={since}', or a version of the program for {version}");
+        Finding::new(LACKS, format!("{function} came with cuDNN {since}, and this is {version}")).cured_by(cure)
+    } else if report.part(library.library()).is_none() {
+        let cuda = report.cuda_major.unwrap_or(12);
+        let what = format!("{function} is in {library}, which this cuDNN has not: it is {}", report.flavour);
+        Finding::new(LACKS, what).cured_by(format!("pip install nvidia-cudnn-cu{cuda}, the full cuDNN"))
+    } else {
         return None;
-    }
-    let wheel = wheel(report, None);
-    Some(
-        Finding::new(LACKS, format!("{function} came with cuDNN {since}, and this is {version}"))
-            .because(format!("it would be used from {}", report.folder.shown()))
-            .cured_by(format!("pip install '{wheel}>={since}', or a version of the program for {version}")),
-    )
+    };
+    Some(finding.because(format!("it would be used from {}", report.folder.shown())))
 }

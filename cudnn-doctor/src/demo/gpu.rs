@@ -41,7 +41,7 @@ pub(crate) fn refused(error: DriverError) -> Failure {
 }
 
 /// Is the driver's library here?
-pub(crate) fn has_driver() -> bool {
+pub(super) fn has_driver() -> bool {
     // SAFETY: the driver's library is opened, as every CUDA program does.
     unsafe { cudarc::driver::sys::is_culib_present() }
 }

@@ -14,8 +14,6 @@ mod descriptor;
 mod gpu;
 mod reference;
 
-pub(crate) use gpu::has_driver;
-
 /// The release that is fetched where no cuDNN is found: real, and the smallest that there is.
 const FETCHED: &str = "jit-cu12-9.19.0";
 

@@ -57,27 +57,23 @@ impl<'a> Elf<'a> {
         let text = |offset: Option<u64>| offset.map(|offset| self.dynamic.text(self.data, offset)).transpose();
         Ok(Links {
             soname: text(self.dynamic.soname)?,
-            needed: self
-                .dynamic
-                .needed
-                .iter()
-                .map(|offset| self.dynamic.text(self.data, *offset))
-                .collect::<Result<_, _>>()?,
+            needed: self.needed()?,
             rpath: text(self.dynamic.rpath)?,
             runpath: text(self.dynamic.runpath)?,
+            no_defaults: self.dynamic.flags & u64::from(elf::DF_1_NODEFLIB.0) != 0,
         })
     }
 
     pub(super) fn contents(&self) -> Result<Contents, Refusal> {
         let (data, dynamic) = (self.data, &self.dynamic);
         let name = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
-        let mut needed = Vec::new();
-        for offset in &dynamic.needed {
-            needed.push(dynamic.text(data, *offset)?);
-        }
         // The dynamic linker ignores an RPATH beside a RUNPATH.
         let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.text(data, offset)).transpose()?;
-        Ok(Contents { name: dynamic.text(data, name)?, needed, run_path })
+        Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
+    }
+
+    fn needed(&self) -> Result<Vec<String>, Refusal> {
+        self.dynamic.needed.iter().map(|offset| self.dynamic.text(self.data, *offset)).collect()
     }
 
     pub(super) fn architecture(&self) -> Architecture {
@@ -158,12 +154,14 @@ struct Dynamic {
     needed: Vec<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
+    flags: u64,
 }
 
 impl Dynamic {
     fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, Refusal> {
         let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
-        let segment = segment.ok_or_else(|| malformed("it has no dynamic section"))?;
+        // A static program.
+        let Some(segment) = segment else { return Ok(Dynamic::default()) };
         let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
         let count = usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(DYNAMIC_LIMIT);
         let entries: &[elf::Dyn64<LittleEndian>] = data
@@ -183,6 +181,7 @@ impl Dynamic {
                 elf::DT_NEEDED => dynamic.needed.push(value),
                 elf::DT_RUNPATH => dynamic.runpath = Some(value),
                 elf::DT_RPATH => dynamic.rpath = Some(value),
+                elf::DT_FLAGS_1 => dynamic.flags = value,
                 _ => {}
             }
         }

@@ -117,6 +117,8 @@ pub(crate) struct Links {
     pub(crate) needed: Vec<String>,
     pub(crate) rpath: Option<String>,
     pub(crate) runpath: Option<String>,
+    /// The linker's own folders are not to be searched (`-z nodefaultlib`).
+    pub(crate) no_defaults: bool,
 }
 
 /// Reads any library or program of Linux's, for this processor.

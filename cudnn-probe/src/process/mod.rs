@@ -14,8 +14,11 @@ use crate::file::links;
 pub struct Mapped {
     /// The file, as the kernel names it.
     pub path: PathBuf,
-    /// The file has been removed or replaced since: what is at its path now is another one.
+    /// The file has been removed since, or another put in its place.
     pub is_gone: bool,
+    /// Where the very file that is mapped can be read, also when the process is in a container of its own or the file is
+    /// gone; nothing where the kernel does not allow it.
+    pub file: Option<PathBuf>,
     /// Its place in the order in which the process's dynamic linker loaded its libraries; nothing where that cannot be
     /// read, or where something else than the dynamic linker has mapped the file.
     pub place: Option<usize>,
@@ -26,29 +29,74 @@ pub struct Mapped {
 /// # Errors
 /// What the system says: there is no such process, or it is another user's.
 pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
-    let mut found = parse(&std::fs::read(format!("/proc/{pid}/maps"))?);
-    let order: Vec<PathBuf> = in_order(pid).into_iter().map(|path| real(&path)).collect();
-    for mapped in &mut found {
-        let path = real(&mapped.path);
-        mapped.place = order.iter().position(|other| *other == path);
+    let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
+    if maps.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it has ended, or is the kernel's own"));
     }
-    Ok(found)
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let order: Vec<PathBuf> = in_order(pid).into_iter().map(|path| real(&root, &path)).collect();
+    let found = parse(&maps).into_iter().map(|Line { mut mapped, range, inode }| {
+        mapped.file = very_file(&root, &mapped, &format!("/proc/{pid}/map_files/{range}"), inode);
+        let path = real(&root, &mapped.path);
+        mapped.place = order.iter().position(|other| *other == path);
+        mapped
+    });
+    Ok(found.collect())
+}
+
+/// The file that is mapped: by the kernel's own link to it, which not everybody may follow, or by its path in the world
+/// that the process sees, if that is still the same file.
+fn very_file(root: &Path, mapped: &Mapped, link: &str, inode: u64) -> Option<PathBuf> {
+    if std::fs::File::open(link).is_ok() {
+        return Some(link.into());
+    }
+    let path = in_world(root, &mapped.path);
+    let is_same = !mapped.is_gone && inode_of(&path) == Some(inode);
+    is_same.then_some(path)
+}
+
+fn in_world(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(unix)]
+fn inode_of(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Some(std::fs::metadata(path).ok()?.ino())
+}
+
+#[cfg(not(unix))]
+fn inode_of(_path: &Path) -> Option<u64> {
+    None
 }
 
 /// Those of a process's files on whose account this one was loaded: they need it (`DT_NEEDED`), and were not loaded after
 /// it. None: it was opened by code.
 #[must_use]
 pub fn needed_by<'a>(mapped: &'a [Mapped], library: &Mapped) -> Vec<&'a Path> {
-    let name = links(&library.path).ok().and_then(|links| links.soname);
+    let of = |mapped: &Mapped| links(mapped.file.as_ref()?).ok();
+    let name = of(library).and_then(|links| links.soname);
     let name = name.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
     let is_later = |other: &Mapped| other.place.zip(library.place).is_some_and(|(other, own)| other >= own);
-    let needs =
-        |other: &&Mapped| !is_later(other) && links(&other.path).is_ok_and(|links| links.needed.contains(&name));
+    let needs = |other: &&Mapped| !is_later(other) && of(other).is_some_and(|links| links.needed.contains(&name));
     mapped.iter().filter(|other| other.path != library.path).filter(needs).map(|other| other.path.as_path()).collect()
 }
 
-fn real(path: &Path) -> PathBuf {
+/// Without links in it, as the process sees it: the kernel tells paths so, and the linker as it was told them.
+fn real(root: &Path, path: &Path) -> PathBuf {
+    let world = std::fs::read_link(root).unwrap_or_else(|_| "/".into());
+    if world != Path::new("/") {
+        return path.to_owned();
+    }
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A line of the kernel's list.
+struct Line {
+    mapped: Mapped,
+    /// `7f00-7f01`.
+    range: String,
+    inode: u64,
 }
 
 #[cfg(target_os = "linux")]
@@ -62,21 +110,26 @@ fn in_order(_pid: u32) -> Vec<PathBuf> {
     Vec::new()
 }
 
-fn parse(maps: &[u8]) -> Vec<Mapped> {
-    let mut found: Vec<Mapped> = Vec::new();
+fn parse(maps: &[u8]) -> Vec<Line> {
+    let mut found: Vec<Line> = Vec::new();
     for line in maps.split(|byte| *byte == b'\n') {
         // Five columns of numbers, then the path; only a path has a slash.
-        let Some(path) = line.iter().position(|byte| *byte == b'/').and_then(|start| line.get(start..)) else {
+        let Some((columns, path)) =
+            line.iter().position(|byte| *byte == b'/').and_then(|start| line.split_at_checked(start))
+        else {
             continue;
         };
+        let columns = String::from_utf8_lossy(columns).into_owned();
+        let columns: Vec<&str> = columns.split_whitespace().collect();
+        let [range, _, _, _, inode] = columns.as_slice() else { continue };
         let (path, is_gone) = match path.strip_suffix(b" (deleted)") {
             Some(path) => (path, true),
             None => (path, false),
         };
-        let mapped = Mapped { path: to_path(&unescape(path)), is_gone, place: None };
+        let mapped = Mapped { path: to_path(&unescape(path)), is_gone, file: None, place: None };
         let is_library = mapped.path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
-        if is_library && !found.contains(&mapped) {
-            found.push(mapped);
+        if is_library && found.iter().all(|line| line.mapped != mapped) {
+            found.push(Line { mapped, range: (*range).to_owned(), inode: inode.parse().unwrap_or(0) });
         }
     }
     found
@@ -124,7 +177,8 @@ mod tests {
                      7f03-7f04 rw-p 00000000 00:00 0    [heap]\n\
                      7f04-7f05 rw-p 00000000 fe:00 14   /usr/bin/program\n\
                      7f05-7f06 rw-p 00000000 00:00 0\n";
-        let told = |path: &str, is_gone| Mapped { path: path.into(), is_gone, place: None };
-        assert_eq!(parse(maps), [told("/a b/libx.so.9", false), told("/new\nline/liby.so", true)]);
+        let told = |path: &str, is_gone| Mapped { path: path.into(), is_gone, file: None, place: None };
+        let parsed: Vec<Mapped> = parse(maps).into_iter().map(|line| line.mapped).collect();
+        assert_eq!(parsed, [told("/a b/libx.so.9", false), told("/new\nline/liby.so", true)]);
     }
 }

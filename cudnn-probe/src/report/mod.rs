@@ -101,9 +101,14 @@ impl Report {
         let identities = || libraries.iter().filter_map(|part| part.state.as_ref().ok());
         let version = identities().find(|identity| identity.library == Library::Graph).and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
-        let package = package::package(&folder, system, environment);
-        let missing = missing(&libraries, version);
-        let flavour = flavour(&libraries, &missing);
+        let package = package::package(&folder, system, version, environment);
+        let is_jit_package = package.as_ref().is_some_and(|package| package.name.contains("-jit"));
+        let missing = missing(&libraries, version, is_jit_package);
+        let flavour = match is_jit_package {
+            true if missing.is_empty() => Flavour::JitOnly,
+            true => Flavour::Partial,
+            false => flavour(&libraries, &missing),
+        };
         let witnesses = witnesses(&libraries, &folder, package.as_ref());
         Some(Report {
             system,
@@ -167,9 +172,13 @@ fn parts(folder: &Path, system: System) -> Vec<Part> {
 }
 
 /// What the release has and the folder has not.
-fn missing(libraries: &[Part], version: Option<Version>) -> Vec<Library> {
+fn missing(libraries: &[Part], version: Option<Version>, is_jit_package: bool) -> Vec<Library> {
     let is_there = |library: &Library| libraries.iter().any(|part| part.library == *library);
-    let of_release = |library: &Library| version.is_none_or(|version| support::has(version, *library));
+    const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
+    let of_release = |library: &Library| {
+        let of_flavour = !is_jit_package || OF_JIT.contains(library);
+        of_flavour && version.is_none_or(|version| support::has(version, *library))
+    };
     Library::ALL.iter().copied().filter(|library| of_release(library) && !is_there(library)).collect()
 }
 
@@ -232,17 +241,18 @@ fn version_in_header(header: &Path) -> Option<Version> {
 fn older(folder: PathBuf, environment: &Environment) -> Option<Report> {
     let major = [8, 7].into_iter().find(|major| folder.join(format!("libcudnn.so.{major}")).exists())?;
     let shim = folder.join(format!("libcudnn.so.{major}"));
+    let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
     Some(Report {
         system: System::Linux,
         architecture: None,
         major,
-        version: std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file)),
+        version,
         cuda_major: None,
         cuda_minor: None,
         flavour: Flavour::Partial,
         libraries: Vec::new(),
         missing: Vec::new(),
-        package: package::package(&folder, System::Linux, environment),
+        package: package::package(&folder, System::Linux, version, environment),
         witnesses: Vec::new(),
         folder,
     })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, Library, System};
+use crate::{Environment, Library, System, Version};
 
 /// The most that is read of a record, in bytes. Debian's list of all packages has a few megabytes.
 const LIMIT: u64 = 32 << 20;
@@ -72,11 +72,18 @@ impl fmt::Display for Package {
 }
 
 /// The package that the folder's libraries came with, if a record says so.
-pub(super) fn package(folder: &Path, system: System, environment: &Environment) -> Option<Package> {
+///
+/// `version` is what the libraries themselves say: of several packages in RPM's database it tells which.
+pub(super) fn package(
+    folder: &Path,
+    system: System,
+    version: Option<Version>,
+    environment: &Environment,
+) -> Option<Package> {
     wheel(folder, system)
         .or_else(|| conda(folder))
         .or_else(|| dpkg(folder, environment))
-        .or_else(|| rpm(folder, environment))
+        .or_else(|| rpm(folder, version?, environment))
         .or_else(|| archive(folder))
         .or_else(|| toolkit(folder))
         .or_else(|| application(folder, environment))
@@ -143,7 +150,7 @@ fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
 /// A package in RPM's database, for a folder of the system's. The database is SQLite or Berkeley's, which are not read as
 /// such: a package's name, version and release stand in it one behind the other, each with a zero at its end, in every
 /// form of it, since that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
-fn rpm(folder: &Path, environment: &Environment) -> Option<Package> {
+fn rpm(folder: &Path, version: Version, environment: &Environment) -> Option<Package> {
     const DATABASES: [&str; 6] = [
         "/usr/lib/sysimage/rpm/rpmdb.sqlite",
         "/var/lib/rpm/rpmdb.sqlite",
@@ -158,7 +165,11 @@ fn rpm(folder: &Path, environment: &Environment) -> Option<Package> {
     }
     let database = DATABASES.iter().find_map(|database| bytes(&environment.system(database), RPM_LIMIT))?;
     let found = database.windows(6).enumerate().filter(|(_, window)| *window == b"cudnn9").map(|(at, _)| at);
-    let (name, version) = found.filter_map(|at| named(&database, at)).next()?;
+    let of_release = |found: &(String, String)| found.1.starts_with(&format!("{version}."));
+    let mut packages: Vec<(String, String)> = found.filter_map(|at| named(&database, at)).filter(of_release).collect();
+    packages.dedup();
+    // Of one release for two CUDA majors it cannot be told which.
+    let [(name, version)] = packages.try_into().ok()?;
     Some(Package { manager: Manager::Rpm, name, version: Some(version), root: environment.system("/") })
 }
 

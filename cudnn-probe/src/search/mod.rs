@@ -194,13 +194,23 @@ impl Search {
         found
     }
 
-    /// The environment of the first `python3` on PATH: the folder above its `bin`. Nothing is run to learn it.
+    /// The environment of the first `python3` on PATH: the folder above its `bin`, if that is a virtual environment; else
+    /// that of the program which it is a link to, as Python itself goes by. Nothing is run to learn it: what pyenv's
+    /// scripts would choose is not known.
     fn python_on_path(&self) -> Option<PathBuf> {
         let path = self.environment.variable("PATH")?;
         let bin = std::env::split_paths(&path)
             .filter(|folder| folder.is_absolute())
             .find(|folder| folder.join("python3").exists())?;
-        Some(bin.parent()?.to_owned())
+        let root = bin.parent()?;
+        if root.join("pyvenv.cfg").exists() {
+            return Some(root.to_owned());
+        }
+        let program = std::fs::canonicalize(bin.join("python3")).ok()?;
+        // A path through a link above (/bin for /usr/bin) is kept as it is called.
+        let real = program.parent()?.parent()?;
+        let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
+        Some(if is_same { root.to_owned() } else { real.to_owned() })
     }
 
     /// What the dynamic linker would search for a bare name: LD_LIBRARY_PATH, its cache, its own folders.
@@ -329,11 +339,6 @@ impl LinkerPlaces {
         self.cached(name).chain(defaults).find(|file| file.exists())
     }
 
-    /// The folders of LD_LIBRARY_PATH.
-    pub(crate) fn library_path(&self) -> &[PathBuf] {
-        &self.library_path
-    }
-
     pub(crate) fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.cache.files(name).into_iter().map(|file| self.environment.system_path(&file))
     }
@@ -369,7 +374,9 @@ fn wheels(root: &Path, origin: &Origin, found: &mut Vec<Candidate>) {
             .flatten()
             .filter_map(|entry| {
                 let entry = entry.ok()?;
-                let minor = entry.file_name().to_str()?.strip_prefix("python3.")?.parse().ok()?;
+                // A Python without the global lock ends in `t`.
+                let name = entry.file_name();
+                let minor = name.to_str()?.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
                 Some((minor, entry.path()))
             })
             .collect();
