@@ -294,7 +294,7 @@ fn row_4() -> Option<(World, Said)> {
         &[
             "app/libcudnn.so.9 (9.19.0): RPATH of ",
             "system/libcudnn_graph.so.9 (9.27.0): LD_LIBRARY_PATH",
-            "two releases would be mixed: 9.19.0 of ",
+            "two releases would be mixed: 9.27.0 of ",
         ],
     );
     let loader = world.loader(&["load:", "cudnnGetVersion", "maps"]);
