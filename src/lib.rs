@@ -1,8 +1,9 @@
 //! The drop-in `libcudnn.so.9`: cuDNN's functions for programs in any language, with `cudnn-loader` behind them.
 //!
-//! Each export is a load and a jump, to the loader's resolver at first and to cuDNN's own function from then on. All have
-//! the version that NVIDIA's have (`cudnnCreate@@libcudnn.so.9`), so that a program which was linked to the one runs with
-//! the other. This crate knows nothing of finding or loading.
+//! Each export is a load and a jump, to the loader's resolver at first and to cuDNN's own function from then on: with
+//! link-time optimisation, as `cargo xtask dist` has it; without, it is a jump more. All have the version that NVIDIA's
+//! have (`cudnnCreate@@libcudnn.so.9`), so that a program which was linked to the one runs with the other. This crate
+//! knows nothing of finding or loading.
 //!
 //! `cargo xtask dist` makes what is installed; see README.md for how it is put in front of a program.
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
@@ -30,12 +31,8 @@ macro_rules! exports {
         /// As in C: see cuDNN's documentation. An exception that a callback of the caller's throws passes.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
-            type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-            let address = cudnn_loader::slots::$name.get();
-            // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
-            let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
             // SAFETY: the caller's obligation, passed on unchanged.
-            unsafe { function($($argument),*) }
+            unsafe { cudnn_loader::unwinding::$name($($argument),*) }
         }
         versioned!($name @@ "libcudnn.so.9");
     )*)* };

@@ -46,14 +46,28 @@ macro_rules! functions {
             }
         }
 
-        /// Where each function's calls go. Of no use but to the drop-in library, whose exports jump there.
-        #[doc(hidden)]
+        /// Where each function's calls go. Of this crate alone: what another crate can name is reached through the global
+        /// offset table, at the cost of a load.
         #[allow(non_upper_case_globals, reason = "named as their functions")]
-        pub mod slots {
+        mod slots {
             use super::{Slot, resolvers};
+            $($( pub(super) static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ()); )*)*
+        }
+
+        /// The functions once more, for the drop-in library's exports: an exception that a callback of the caller's throws
+        /// passes. Link-time optimisation makes an export of each.
+        #[doc(hidden)]
+        pub mod unwinding {
             $($(
                 #[doc(hidden)]
-                pub static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ());
+                pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
+                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                    let address = super::slots::$name.get();
+                    // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                    let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                    // SAFETY: the caller's obligation, passed on unchanged.
+                    unsafe { function($($argument),*) }
+                }
             )*)*
         }
 

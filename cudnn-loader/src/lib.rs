@@ -73,7 +73,7 @@ pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
 #[doc(hidden)]
-pub use functions::{slots, undeclared};
+pub use functions::{undeclared, unwinding};
 #[doc(hidden)]
 pub use last_error::record;
 pub use last_error::{VERBOSE_VARIABLE, last_load_error};

@@ -4,8 +4,7 @@
 use crate::sync::{AtomicPtr, Ordering};
 
 /// One function's address.
-#[derive(Debug)]
-pub struct Slot(pub(crate) AtomicPtr<()>);
+pub(crate) struct Slot(pub(crate) AtomicPtr<()>);
 
 impl Slot {
     /// Where a call goes now.
@@ -13,7 +12,7 @@ impl Slot {
     /// Acquire, as std's own lazily resolved symbols have it: whoever sees the address also sees all that the thread
     /// that stored it saw, above all the library's relocated code and data. On x86-64 it costs nothing.
     #[inline(always)]
-    pub fn get(&self) -> *mut () {
+    pub(crate) fn get(&self) -> *mut () {
         self.0.load(Ordering::Acquire)
     }
 

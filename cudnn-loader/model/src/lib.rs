@@ -6,7 +6,6 @@
 
 #[path = "../../src/elected.rs"]
 mod elected;
-#[allow(unreachable_pub, reason = "public in the loader, for the drop-in library")]
 #[path = "../../src/slot.rs"]
 mod slot;
 
