@@ -66,6 +66,9 @@ impl<'a> Elf<'a> {
 
     pub(super) fn contents(&self) -> Result<Contents, Refusal> {
         let (data, dynamic) = (self.data, &self.dynamic);
+        if dynamic.is_absent {
+            return Err(malformed("it has no dynamic section"));
+        }
         let name = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
         // The dynamic linker ignores an RPATH beside a RUNPATH.
         let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.text(data, offset)).transpose()?;
@@ -146,6 +149,7 @@ fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
 /// What the dynamic section says: names as offsets into the strings, the rest as places in the file.
 #[derive(Default)]
 struct Dynamic {
+    is_absent: bool,
     strings: u64,
     strings_length: u64,
     symbols: Option<u64>,
@@ -161,7 +165,7 @@ impl Dynamic {
     fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, Refusal> {
         let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
         // A static program.
-        let Some(segment) = segment else { return Ok(Dynamic::default()) };
+        let Some(segment) = segment else { return Ok(Dynamic { is_absent: true, ..Dynamic::default() }) };
         let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
         let count = usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(DYNAMIC_LIMIT);
         let entries: &[elf::Dyn64<LittleEndian>] = data
