@@ -457,8 +457,8 @@ fn row_11() -> Option<(World, Said)> {
     let record = support::release("jit-cu12-9.19.0")?;
     let world = World::new();
     let wheel = world.install("venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib", &older, None);
-    let records = std::fs::read_dir(record).unwrap().flatten().map(|entry| entry.path());
-    let record = records.filter(|path| path.extension().is_some_and(|kind| kind == "dist-info")).next().unwrap();
+    let mut records = std::fs::read_dir(record).unwrap().flatten().map(|entry| entry.path());
+    let record = records.find(|path| path.extension().is_some_and(|kind| kind == "dist-info")).unwrap();
     let to = wheel.ancestors().nth(3).unwrap().join(record.file_name().unwrap());
     std::fs::create_dir(&to).unwrap();
     std::fs::copy(record.join("RECORD"), to.join("RECORD")).unwrap();

@@ -166,10 +166,12 @@ fn rpms_database_is_read_whatever_its_form() {
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
     // A header's texts begin so; other places name the package too.
-    let others = "libcudnn9-cuda-12 = 9.19.0.56-1\0C\0libcudnn9-devel-cuda-12\09.19.0.56\01\0cuDNN development\0";
-    write(&database, others);
+    let others = "libcudnn9-cuda-12 = 9.19.0.56-1|C|libcudnn9-devel-cuda-12|9.19.0.56|1|cuDNN development|";
+    let with_zeros = |text: &str| text.replace('|', "\0");
+    write(&database, &with_zeros(others));
     assert_eq!(package(), None);
-    write(&database, &format!("{others}C\0libcudnn9-cuda-12\09.19.0.56\01\0cuDNN runtime\0{}", "x".repeat(200)));
+    let whole = format!("{others}C|libcudnn9-cuda-12|9.19.0.56|1|cuDNN runtime|{}", "x".repeat(200));
+    write(&database, &with_zeros(&whole));
     assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
 }
 

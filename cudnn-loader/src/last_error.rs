@@ -61,14 +61,12 @@ pub(crate) fn record_story(status: cudnnStatus_t, text: String) {
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
 unsafe extern "C" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
     let name = name_of(status);
-    // SAFETY: cuDNN's names and the table's are static texts that end in NUL.
-    if is_verbose()
-        && let Some(more) = with_story(status, unsafe { CStr::from_ptr(name) })
-    {
-        more
-    } else {
-        name
+    if !is_verbose() {
+        return name;
     }
+    // SAFETY: cuDNN's names and the table's are static texts that end in NUL.
+    let text = unsafe { CStr::from_ptr(name) };
+    with_story(status, text).unwrap_or(name)
 }
 
 fn is_verbose() -> bool {

@@ -60,7 +60,7 @@ impl<'a> Elf<'a> {
             needed: self.needed()?,
             rpath: text(self.dynamic.rpath)?,
             runpath: text(self.dynamic.runpath)?,
-            no_defaults: self.dynamic.flags & u64::from(elf::DF_1_NODEFLIB.0) != 0,
+            no_defaults: self.dynamic.flags & elf::DF_1_NODEFLIB.0 != 0,
         })
     }
 
