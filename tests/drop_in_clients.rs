@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
-use support::{Child, Ended, Folder, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in};
+use support::{Child, Ended, Folder, StandIn, Version, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in};
 
 const VERSION: &str = "91900";
 
@@ -185,6 +185,32 @@ fn its_own_calls_say_what_is_loaded_and_what_failed() {
     assert!(no_error.starts_with("GetLastLoadError = 0"), "{no_error}");
     assert!(ops.starts_with("Preload = 3009"), "{ops}");
     assert!(error.contains("libcudnn_ops.so.9 cannot be used") && error.contains("What to do: "), "{error}");
+}
+
+/// The four functions that no header declares: whatever their arguments are, they arrive.
+#[test]
+fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
+    const ARGUMENTS: &str = "long a, long b, long c, long d, long e, long f, double s, double t, double u, double v, \
+                             double w, double x, double y, double z, long g, double h";
+    let folder = Folder::new();
+    put_drop_in(folder.path());
+    let code = format!(
+        "long cudnnSetBackdoorEx({ARGUMENTS}) {{ return a + 2*b + 3*c + 4*d + 5*e + 6*f + (long)(7*s + 8*t + 9*u + 10*v \
+         + 11*w + 12*x + 13*y + 14*z) + 15*g + (long)(16*h); }}\n"
+    );
+    StandIn::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).build(&folder.file(Library::Graph));
+    let program = folder.path().join("program");
+    let code = format!(
+        "#include <stdio.h>\nlong cudnnSetBackdoorEx({ARGUMENTS});\nint cudnnGetRNNDropoutLocationsInternal(void);\n\
+         int main(void) {{ for (int round = 0; round < 2; round++) printf(\"%ld\\n\", cudnnSetBackdoorEx(1, 2, 3, 4, 5, 6, \
+         1., 2., 3., 4., 5., 6., 7., 8., 9, 10.)); printf(\"%d\\n\", cudnnGetRNNDropoutLocationsInternal()); return 0; }}"
+    );
+    let library = folder.path().join("libcudnn.so.9");
+    support::compile(&code, &["-Wl,--no-as-needed", library.to_str().unwrap()], &program);
+    let ended = Child::bare(&program).env("LD_LIBRARY_PATH", folder.path()).run(&[]);
+    // 1 + 4 + 9 + ... + 36, then 7 + 16 + 27 + ... + 112, 15 * 9 and 16 * 10.
+    let sum: i64 = (1..=6).map(|n| n * n).sum::<i64>() + (1..=8).map(|n| (n + 6) * n).sum::<i64>() + 135 + 160;
+    assert_eq!(ended.stdout, format!("{sum}\n{sum}\n3009\n"), "{ended:#?}");
 }
 
 #[cfg(feature = "full-releases")]

@@ -9,8 +9,6 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
-use crate::check::Severity;
-
 /// For whom a command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -31,17 +29,6 @@ pub(crate) enum Outcome {
     Problems,
     /// 3: the doctor could not do what it was asked.
     Failed,
-}
-
-impl Outcome {
-    /// As bad as the worst finding.
-    pub(crate) fn of(severities: impl Iterator<Item = Severity>) -> Self {
-        match severities.max() {
-            Some(Severity::Problem) => Outcome::Problems,
-            Some(Severity::Warning) => Outcome::Warnings,
-            Some(Severity::Note) | None => Outcome::Fine,
-        }
-    }
 }
 
 impl From<Outcome> for ExitCode {

@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 use crate::output::{Format, Outcome, Shown, coloured, document, say};
 use finding::{Finding, NO_CUDNN, REFUSED, SEVERAL};
 
-pub(crate) use finding::{KINDS, Kind, Severity};
+use finding::Severity;
+pub(crate) use finding::{KINDS, Kind};
 use machine::Machine;
 
 /// The options of `check`.
@@ -82,7 +83,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         })),
         Format::Text => text(&machine, report.as_ref(), &convolution, &findings),
     }
-    Outcome::of(findings.iter().map(|finding| finding.kind.severity))
+    match findings.iter().map(|finding| finding.kind.severity).max() {
+        Some(Severity::Problem) => Outcome::Problems,
+        Some(Severity::Warning) => Outcome::Warnings,
+        Some(Severity::Note) | None => Outcome::Fine,
+    }
 }
 
 /// Folders that hold something that cannot be used.
