@@ -12,5 +12,6 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all,--hash-style=gnu,--build-id=none");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", versions.display());
 }

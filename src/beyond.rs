@@ -1,6 +1,6 @@
 //! What the drop-in can be asked beyond cuDNN's functions: `dist/cudnn_shim.h`, which documents it.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::c_char;
 use std::fmt::Write;
 
 use cudnn_loader::SubLibrary;
@@ -37,34 +37,9 @@ pub unsafe extern "C" fn cudnnShimGetLastLoadError(text: *mut c_char, size: usiz
 }
 versioned!(cudnnShimGetLastLoadError @@ "libcudnn_shim_1");
 
-/// Loads sub-libraries now.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnShimPreload(libraries: c_uint) -> c_int {
-    const DEFECT: c_int = 4000;
-    guarded(|| preload(libraries)).unwrap_or(DEFECT)
-}
-versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
-
 /// Nothing here panics by design; a defect must still not unwind into C.
-fn guarded<T>(ask: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
+pub(crate) fn guarded<T>(ask: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
     std::panic::catch_unwind(ask).ok()
-}
-
-fn preload(libraries: c_uint) -> c_int {
-    let wanted = |index: usize| libraries == 0 || libraries >> index & 1 == 1;
-    let mut failed = None;
-    for (_, library) in SubLibrary::ALL.iter().enumerate().filter(|(index, _)| wanted(*index)) {
-        if let Err(error) = library.load() {
-            // A part that this installation does not include is no failure of "all".
-            let is_absent = matches!(error.kind(), cudnn_loader::LoadErrorKind::NotInstalled);
-            if !(libraries == 0 && is_absent) && failed.is_none() {
-                failed = Some(error);
-            }
-        }
-    }
-    let Some(error) = failed else { return 0 };
-    cudnn_loader::record(&error);
-    error.status().0 as c_int
 }
 
 fn report() -> String {
@@ -79,8 +54,8 @@ fn report() -> String {
     for library in SubLibrary::ALL {
         match library.opened() {
             Some(opened) => {
-                let took = opened.took.as_secs_f64() * 1e3;
-                let _ = write!(text, "\n{library}: {:?}, loaded in {took:.2} ms", opened.path);
+                let took = opened.took.as_micros();
+                let _ = write!(text, "\n{library}: {:?}, loaded in {took} us", opened.path);
             }
             None => drop(write!(text, "\n{library}: not loaded")),
         }
@@ -95,7 +70,7 @@ fn report() -> String {
 ///
 /// # Safety
 /// `to` is null or has room for `size` bytes.
-unsafe fn write(text: &str, to: *mut c_char, size: usize) -> usize {
+pub(crate) unsafe fn write(text: &str, to: *mut c_char, size: usize) -> usize {
     if !to.is_null() && size > 0 {
         let mut end = text.len().min(size - 1);
         while !text.is_char_boundary(end) {

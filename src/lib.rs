@@ -9,6 +9,7 @@
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
 
 pub mod beyond;
+pub mod preload;
 pub mod undeclared;
 
 /// Gives a function that is defined in this crate its version. In the same object file, or it would have no effect: see

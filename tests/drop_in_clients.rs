@@ -175,16 +175,41 @@ fn its_own_calls_say_what_is_loaded_and_what_failed() {
     let ours = drop_in_alone();
     let Some(client) = client("client.c", ours.path(), &[]) else { return };
     let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
-    let (said, _) =
-        run(&client, &variables, &["report", "preload:0", "report", "load-error", "preload:2", "load-error"]);
+    let word = "cudnnDestroyTensorDescriptor";
+    let words = ["report", "preload:31", "report", "load-error", word, "load-error", "preload-report"];
+    let (said, _) = run(&client, &variables, &words);
     let parts: Vec<&str> = said.split("cudnnShim").collect();
-    let [_, before, all, after, no_error, ops, error] = parts.as_slice() else { panic!("{said}") };
+    let [_, before, all, after, no_error, error, steps] = parts.as_slice() else { panic!("{said}") };
     assert!(before.contains("no cuDNN in use yet") && before.contains("libcudnn_graph.so.9: not loaded"), "{before}");
     assert!(all.starts_with("Preload = 0"), "{all}");
     assert!(after.contains("cuDNN 9.19.0") && after.contains("libcudnn_graph.so.9\", loaded in"), "{after}");
     assert!(no_error.starts_with("GetLastLoadError = 0"), "{no_error}");
-    assert!(ops.starts_with("Preload = 3009"), "{ops}");
-    assert!(error.contains("libcudnn_ops.so.9 cannot be used") && error.contains("What to do: "), "{error}");
+    assert!(error.contains("libcudnn_ops.so.9") && error.contains("What to do: "), "{error}");
+    assert!(steps.contains("load libcudnn_graph.so.9") && steps.contains("left out: this installation"), "{steps}");
+}
+
+/// Programs that cannot be changed: by an environment variable, in a thread that starts when the library is loaded.
+#[test]
+fn a_variable_has_it_load_ahead() {
+    let Some(cudnn) = cudnn() else { return };
+    let ours = drop_in_alone();
+    let Some(client) = client("client.c", ours.path(), &[]) else { return };
+    let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
+    for value in ["libraries,engines", "libraries"] {
+        let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
+        let (said, _) = run(&client, &preload, &["preload-wait", "report", "preload-report"]);
+        assert!(said.contains("cudnnShimPreloadWait = 0"), "{said}");
+        assert!(said.contains("libcudnn_graph.so.9\", loaded in"), "{said}");
+        assert_eq!(said.contains("register engines"), value.contains("engines"), "{said}");
+    }
+    // What is not understood is not done, and without the variable nothing is.
+    for value in ["", "nonsense"] {
+        let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
+        let (said, _) = run(&client, &preload, &["preload-wait", "report"]);
+        assert!(said.contains("cudnnShimPreloadWait = 0") && said.contains("no cuDNN in use yet"), "{said}");
+    }
+    let (said, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
+    assert!(said.contains("cudnnShimPreloadStart = 0") && said.contains("libcudnn_graph.so.9\", loaded in"), "{said}");
 }
 
 /// The four functions that no header declares: whatever their arguments are, they arrive.

@@ -17,6 +17,7 @@ mod list;
 mod opened;
 mod output;
 mod pid;
+mod preload;
 mod shell;
 
 use output::{Format, Outcome};
@@ -85,6 +86,13 @@ Examples:
   cudnn-doctor fetch cu12-9.28.0      one of them
 The cache folder: CUDNN_SHIM_CACHE, else ~/.cache/cudnn-shim.")]
     Fetch(fetch::Arguments),
+    /// Load cuDNN ahead of its use, as a program may, and show what each step cost as a timeline.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor preload                  libraries, the first device's context, and cuDNN's engines
+  cudnn-doctor preload --no-context     on a machine without a GPU
+  cudnn-doctor preload --all-devices    the contexts of all devices, at once")]
+    Preload(preload::Arguments),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -122,6 +130,7 @@ fn main() -> ExitCode {
     match arguments.command.unwrap_or_else(|| Command::Check(check::Arguments::default())) {
         Command::Env(arguments) => env::run(&arguments, format),
         Command::Fetch(arguments) => fetch::run(&arguments, format),
+        Command::Preload(arguments) => preload::run(&arguments, format),
         Command::Completions { shell } => print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "cudnn-doctor", out);
             Ok(())

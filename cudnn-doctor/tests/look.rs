@@ -289,7 +289,7 @@ fn colours_are_for_terminals_and_control_characters_of_names_are_not_painted() {
 fn the_manual_and_the_completions_have_every_command() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);
-    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts"] {
+    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload"] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
 }

@@ -25,21 +25,13 @@ macro_rules! functions {
             /// All of them, by sub-library.
             pub const ALL: &'static [Function] = &[$($(Function::$variant,)*)*];
 
-            /// What the table says of it.
-            const fn facts(self) -> Facts {
-                match self { $($(
-                    Function::$variant => Facts {
-                        symbol: match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                            Ok(name) => name,
-                            Err(_) => c"",
-                        },
-                        name: stringify!($name),
-                        library: library!($library),
-                        since: Version::new($($since),*),
-                        deprecated: $deprecated,
-                    },
-                )*)* }
-            }
+            /// What the table says of each, in order.
+            const FACTS: &'static [Facts] =
+                &[$($( Facts { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
+
+            /// Their names, in order, each with a NUL at its end: in one piece, since pointers to each would be a good part
+            /// of the drop-in library.
+            const NAMES: &'static str = concat!($($( stringify!($name), "\0", )*)*);
 
             fn slot(self) -> &'static Slot {
                 match self { $($( Function::$variant => &slots::$name, )*)* }
@@ -140,24 +132,32 @@ macro_rules! library {
 cudnn_sys::for_each_function!(functions);
 
 /// One row of the table.
+#[derive(Clone, Copy)]
 struct Facts {
-    symbol: &'static CStr,
-    name: &'static str,
     library: SubLibrary,
-    since: Version,
+    since: [u8; 3],
     deprecated: bool,
 }
 
 impl Function {
     /// Its name in C: `cudnnCreate`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.facts().name
+    pub fn name(self) -> &'static str {
+        Function::NAMES.split('\0').nth(self as usize).unwrap_or_default()
     }
 
     /// Its name as the dynamic linker wants it.
-    pub(crate) const fn symbol(self) -> &'static CStr {
-        self.facts().symbol
+    pub(crate) fn symbol(self) -> &'static CStr {
+        let names = Function::NAMES.as_bytes();
+        let name = names.split_inclusive(|byte| *byte == 0).nth(self as usize);
+        name.and_then(|name| CStr::from_bytes_with_nul(name).ok()).unwrap_or_default()
+    }
+
+    /// What the table says of it.
+    const fn facts(self) -> Facts {
+        // As many as there are variants, which are numbered from 0.
+        #[allow(clippy::indexing_slicing, reason = "there is one for each variant")]
+        Function::FACTS[self as usize]
     }
 
     /// The sub-library that it is in.
@@ -169,7 +169,8 @@ impl Function {
     /// The release that brought it.
     #[must_use]
     pub const fn since(self) -> Version {
-        self.facts().since
+        let [major, minor, patch] = self.facts().since;
+        Version::new(major as u32, minor as u32, patch as u32)
     }
 
     /// Has NVIDIA declared it deprecated, in the release that these bindings are of?

@@ -44,8 +44,7 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 }
 
 /// Makes this the thread's last error, as a failed call does.
-#[doc(hidden)]
-pub fn record(error: &LoadError) {
+pub(crate) fn record(error: &LoadError) {
     record_story(error.status(), error.to_string());
 }
 
@@ -128,6 +127,15 @@ unsafe extern "C" fn get_last_error_string(message: *mut c_char, max_size: usize
         // SAFETY: `end` is less than `max_size`.
         unsafe { message.add(end).write(0) };
     }
+}
+
+/// The thread's last error, as `cudnnGetLastErrorString` tells it, which then forgets it.
+pub(crate) fn take() -> String {
+    let mut text = [0; 4096];
+    // SAFETY: the buffer has the length that is said.
+    unsafe { get_last_error_string(text.as_mut_ptr(), text.len()) };
+    let text: Vec<u8> = text.iter().map(|character| character.cast_unsigned()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The thread's story, if it has not been told; from now on it has.

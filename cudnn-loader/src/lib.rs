@@ -60,6 +60,7 @@ mod linker_fault;
 mod loading;
 mod options;
 mod pinned;
+pub mod preload;
 mod run_paths;
 mod slot;
 mod sub_library;
@@ -74,11 +75,12 @@ pub use functions::{Function, adv, cnn, ext, graph, ops};
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
 #[doc(hidden)]
 pub use functions::{undeclared, unwinding};
-#[doc(hidden)]
-pub use last_error::record;
 pub use last_error::{VERBOSE_VARIABLE, last_load_error};
+#[doc(hidden)]
+pub use linker::is_privileged;
 pub use linker_fault::LinkerFault;
 pub use loading::{Opened, load};
 pub use options::{DIR_VARIABLE, Options};
 pub use pinned::{installation, other_shim};
+pub use preload::{Preload, preload};
 pub use sub_library::SubLibrary;

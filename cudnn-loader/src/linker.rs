@@ -42,6 +42,11 @@ pub(crate) fn held(soname: &str) -> Option<Held> {
     Some(Held { handle: keep(library), path: absolute(listed.path) })
 }
 
+/// Is a library that calls itself so loaded here?
+pub(crate) fn is_loaded(soname: &str) -> bool {
+    loaded().iter().any(|loaded| loaded.strings.soname == soname.as_bytes())
+}
+
 /// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
 pub(crate) fn other_shim(soname: &str) -> Option<PathBuf> {
     let own = own_base();
@@ -91,7 +96,7 @@ fn keep(library: Library) -> Handle {
 }
 
 /// libloading puts the linker's words into its error's source.
-fn words(error: &libloading::Error) -> String {
+pub(crate) fn words(error: &libloading::Error) -> String {
     let mut source: &dyn std::error::Error = error;
     while let Some(inner) = source.source() {
         source = inner;
@@ -246,7 +251,7 @@ fn absolute(path: PathBuf) -> PathBuf {
 }
 
 /// Does this process run with more rights than the user who started it, so that variables are not to be believed?
-pub(crate) fn is_privileged() -> bool {
+pub fn is_privileged() -> bool {
     // SAFETY: the call reads the process's own auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

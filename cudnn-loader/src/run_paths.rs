@@ -1,7 +1,6 @@
 //! The folders that objects of this process name as their own to search, where cuDNN is in them: what a program that is
 //! linked to NVIDIA's shim would have got, when this code stands in that shim's place.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,21 +11,31 @@ use crate::linker::{self, RunPath};
 
 /// Each folder that holds a cuDNN, with the object whose folder it is; those of objects that need the shim first.
 pub(crate) fn folders() -> Vec<(PathBuf, PathBuf)> {
-    let mut paths = linker::run_paths(Library::Shim.file_name());
-    paths.sort_by_key(|path| !path.needs);
-    let mut seen = HashSet::new();
+    let paths = linker::run_paths(Library::Shim.file_name());
+    let (needing, others): (Vec<RunPath>, Vec<RunPath>) = paths.into_iter().partition(|path| path.needs);
+    let mut seen = Vec::new();
     let mut found = Vec::new();
-    for RunPath { of, folders, .. } in paths {
+    for RunPath { of, folders, .. } in needing.into_iter().chain(others) {
         let of = if of.as_os_str().is_empty() { std::env::current_exe().unwrap_or_default() } else { of };
         let Some(origin) = of.parent() else { continue };
         for folder in folders.split(|byte| *byte == b':').filter_map(|folder| expand(folder, origin)) {
-            let holds_cudnn = || folder.join(Library::Graph.file_name()).symlink_metadata().is_ok();
-            if seen.insert(folder.clone()) && holds_cudnn() {
-                found.push((folder, of.clone()));
+            if seen.contains(&folder) {
+                continue;
             }
+            if folder.join(Library::Graph.file_name()).symlink_metadata().is_ok() {
+                found.push((folder.clone(), of.clone()));
+            }
+            seen.push(folder);
         }
     }
     found
+}
+
+/// The run path of one loaded library.
+pub(crate) fn of(file: &Path) -> Vec<PathBuf> {
+    let paths = linker::run_paths(Library::Shim.file_name());
+    let Some((path, origin)) = paths.iter().find(|path| path.of == file).zip(file.parent()) else { return Vec::new() };
+    path.folders.split(|byte| *byte == b':').filter_map(|folder| expand(folder, origin)).collect()
 }
 
 /// `$ORIGIN/../lib` with the object's folder in it; nothing for what is relative or has another of the linker's words.

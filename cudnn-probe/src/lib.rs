@@ -26,7 +26,7 @@ pub mod support;
 mod survey;
 mod version;
 
-pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for};
+pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
 pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
 pub use library::Library;
 pub use prediction::{Object, Outcome, Prediction, Rule, Step};

@@ -8,6 +8,7 @@
 //! ~NAME          calls it and leaves the last-error text where it is
 //! @NAME          resolves it
 //! create         calls cudnnCreate with a place for the handle
+//! preload:WISHES loads ahead; the wishes are separated by commas: engines context device=N background twice
 //! last           prints the last-error text
 //! last-of-other-thread
 //! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
@@ -120,6 +121,7 @@ fn perform(word: &str, shim: Option<&Shim>) {
             std::thread::scope(|scope| scope.spawn(|| print_story(&last_error(shim))).join()).expect("no panic");
         }
         ("create", _) => create(shim),
+        ("preload", wishes) => preload(wishes),
         ("load", wishes) => load(wishes),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),
@@ -179,6 +181,32 @@ fn load(wishes: &str) {
             print_story(&error.to_string());
         }
     }
+}
+
+fn preload(wishes: &str) {
+    use cudnn_loader::preload::{Devices, Preload};
+    let wishes: Vec<&str> = wishes.split(',').filter(|wish| !wish.is_empty()).collect();
+    let has = |wish| wishes.contains(&wish);
+    let devices: Vec<i32> =
+        wishes.iter().filter_map(|wish| wish.strip_prefix("device=")).map(|number| number.parse().unwrap()).collect();
+    let devices = if has("context") { Devices::Current } else { Devices::These(devices) };
+    let what = Preload::new().engines(has("engines")).devices(devices);
+    let once = || if has("background") { what.clone().start().wait() } else { cudnn_loader::preload(&what) };
+    let outcomes = match has("twice") {
+        // At the same time.
+        true => std::thread::scope(|scope| [scope.spawn(once), scope.spawn(once)].map(|thread| thread.join().unwrap())),
+        false => return print_preload(once()),
+    };
+    outcomes.into_iter().for_each(print_preload);
+}
+
+fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::preload::PreloadError>) {
+    let (word, report) = match outcome {
+        Ok(report) => ("done".to_owned(), report),
+        Err(error) => (format!("failed at {error}").lines().next().unwrap_or_default().to_owned(), error.report),
+    };
+    println!("preload = {word}");
+    report.steps.iter().for_each(|step| println!("step {} = {}", step.step, step.outcome));
 }
 
 fn create(shim: Option<&Shim>) {

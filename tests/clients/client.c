@@ -1,6 +1,6 @@
 /* A C program that is linked to libcudnn.so.9, whichever it gets. Calls functions by name, one word after the other, and
  * prints what came of it, as `call` does. `plain` uses descriptors as a program does; `report` and `load-error` ask the
- * drop-in library; `preload:MASK` has it load; `open:FILE` opens a library; `maps` prints which files are mapped. */
+ * drop-in library; `preload:MASK` and the like have it load; `open:FILE` opens a library; `maps` prints which files are mapped. */
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -80,8 +80,17 @@ static void perform(const char *word) {
     else if (!strcmp(word, "maps")) maps();
     else if (!strncmp(word, "open:", 5)) printf("%s\n", dlopen(word + 5, RTLD_NOW | RTLD_GLOBAL) ? word : dlerror());
     else if (!strncmp(word, "preload:", 8)) {
-        int (*preload)(unsigned) = (int (*)(unsigned))dlsym(RTLD_DEFAULT, "cudnnShimPreload");
-        printf("cudnnShimPreload = %d\n", preload ? preload((unsigned)atoi(word + 8)) : -1);
+        int (*preload)(unsigned, const int *, int) =
+            (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreload");
+        printf("cudnnShimPreload = %d\n", preload ? preload((unsigned)atoi(word + 8), NULL, 0) : -1);
+    } else if (!strcmp(word, "preload-wait")) {
+        int (*wait)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "cudnnShimPreloadWait");
+        printf("cudnnShimPreloadWait = %d\n", wait ? wait() : -1);
+    } else if (!strcmp(word, "preload-report")) ask("cudnnShimGetPreloadReport");
+    else if (!strcmp(word, "preload-start")) {
+        int (*start)(unsigned, const int *, int) =
+            (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreloadStart");
+        printf("cudnnShimPreloadStart = %d\n", start ? start(1, NULL, 0) : -1);
     } else if (!strcmp(word, "cudnnGetVersion")) printf("cudnnGetVersion = %zu\n", cudnnGetVersion());
     else if (!strcmp(word, "cudnnGetErrorString")) printf("%s = %s\n", word, cudnnGetErrorString(CUDNN_STATUS_SUCCESS));
     else if (!strcmp(word, "cudnnGetLastErrorString")) story();

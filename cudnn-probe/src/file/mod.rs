@@ -85,7 +85,8 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     if system != System::Linux {
         return Err(Refusal::WrongSystem { found: system, wanted: System::Linux });
     }
-    read(path, library, &ReadCache::new(file), length, system, Some(architecture))
+    // Said as it is, so that a program which reads Linux's libraries alone has no code for Windows' in it.
+    read(path, library, &ReadCache::new(file), length, System::Linux, Some(architecture))
 }
 
 /// As [`identify`], of a library for any system and processor.
@@ -107,6 +108,23 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, Refusal> {
     let data = &ReadCache::new(file);
     let format = Format::read(data, length, system, None)?;
     Ok(format.gpu_code().map(|range| gpu_code::processors(range, data)).unwrap_or_default())
+}
+
+/// The parts of a Linux library's file that are not GPU code, which is most of the largest ones.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, Refusal> {
+    let (file, length, system) = open(path)?;
+    if system != System::Linux {
+        return Err(Refusal::WrongSystem { found: system, wanted: System::Linux });
+    }
+    let data = &ReadCache::new(file);
+    let code = Format::read(data, length, System::Linux, None)?.gpu_code();
+    Ok(match code {
+        Some(code) => vec![0..code.start.min(length), code.end.min(length)..length],
+        None => vec![0..length],
+    })
 }
 
 /// What the dynamic linker goes by in a library or program.

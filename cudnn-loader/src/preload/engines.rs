@@ -1,0 +1,136 @@
+//! Has cuDNN register its engines, which takes most of the time of a first plan: by planning a small convolution for a
+//! device that is described in text, which needs neither a handle nor a context (since cuDNN 9.8).
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use crate::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
+    cudnnBackendDescriptorType_t as Kind, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t, graph as cudnn,
+};
+
+// By number: the headers of an older release, which `cudnn-sys` may have been generated from, lack these names.
+const DEVICEPROP: Kind = Kind(38);
+const DEVICEPROP_JSON: Name = Name(2702);
+const HEURISTICS_DEVICEPROP: Name = Name(204);
+const PLAN_DEVICEPROP: Name = Name(407);
+
+/// A device: what cuDNN asks of one, with the numbers of an H200. Registering does not depend on them, as measured with
+/// other compute capabilities on one.
+const DEVICE: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+"regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
+"maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
+"maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0,
+"supportCoopLaunch": 1, "totalGlobalMem": 150109880320, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
+"l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000, "deviceName": "NVIDIA H200"}"#;
+
+/// Plans the convolution, for this device or for the one above. What it planned is thrown away.
+pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
+    let (x, w, y) = (tensor(1, [8, 32, 16, 16])?, tensor(2, [32, 32, 3, 3])?, tensor(3, [8, 32, 16, 16])?);
+    let ones = [1i64, 1];
+    let convolution = Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[cudnnDataType_t::CUDNN_DATA_FLOAT])?
+        .set(
+            Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+            Type::CUDNN_TYPE_CONVOLUTION_MODE,
+            &[cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION],
+        )?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2i64])?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, Type::CUDNN_TYPE_INT64, &ones)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Type::CUDNN_TYPE_INT64, &ones)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Type::CUDNN_TYPE_INT64, &ones)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Type::CUDNN_TYPE_INT64, &ones)?
+        .finalize()?;
+    let operation = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
+        .part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &x)?
+        .part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &w)?
+        .part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &y)?
+        .part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &convolution)?
+        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, Type::CUDNN_TYPE_FLOAT, &[1f32])?
+        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, Type::CUDNN_TYPE_FLOAT, &[0f32])?
+        .finalize()?;
+    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
+        .part(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operation)?
+        .finalize()?;
+    let device = Descriptor::new(DEVICEPROP)?
+        .set(DEVICEPROP_JSON, Type::CUDNN_TYPE_CHAR, device.unwrap_or(DEVICE).as_bytes())?
+        .finalize()?;
+    let mode = crate::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A;
+    let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
+        .part(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &graph)?
+        .part(HEURISTICS_DEVICEPROP, &device)?
+        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?
+        .finalize()?;
+    let configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
+    let mut count = 0i64;
+    let mut into = configuration.0;
+    // SAFETY: there is room for one descriptor, made for it.
+    unsafe {
+        cudnn::cudnnBackendGetAttribute(
+            heuristics.0,
+            Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            Type::CUDNN_TYPE_BACKEND_DESCRIPTOR,
+            1,
+            &raw mut count,
+            (&raw mut into).cast(),
+        )
+    }
+    .result()?;
+    if count > 0 {
+        // A plan that cannot be made has done its work all the same: the engines have been asked.
+        let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
+            .part(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &configuration)?
+            .part(PLAN_DEVICEPROP, &device)?;
+        let _ = plan.finalize();
+    }
+    Ok(())
+}
+
+fn tensor(uid: i64, dims: [i64; 4]) -> Result<Descriptor, cudnnStatus_t> {
+    let [_, c, h, w] = dims;
+    Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[uid])?
+        .set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[cudnnDataType_t::CUDNN_DATA_HALF])?
+        .set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[16i64])?
+        .set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &dims)?
+        .set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, &[c * h * w, 1, c * w, c])?
+        .finalize()
+}
+
+/// A backend descriptor, destroyed when dropped.
+struct Descriptor(Raw);
+
+impl Descriptor {
+    fn new(kind: Kind) -> Result<Self, cudnnStatus_t> {
+        let mut raw = null_mut();
+        // SAFETY: there is a place for the descriptor.
+        unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.result()?;
+        Ok(Descriptor(raw))
+    }
+
+    fn set<T>(self, name: Name, of: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
+        let count = i64::try_from(elements.len()).unwrap_or(0);
+        let elements: *const c_void = elements.as_ptr().cast();
+        // SAFETY: the descriptor is live, and the elements are as many as is said, of the type that this module pairs
+        // with each name.
+        unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, of, count, elements) }.result()?;
+        Ok(self)
+    }
+
+    fn part(self, name: Name, part: &Descriptor) -> Result<Self, cudnnStatus_t> {
+        self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[part.0])
+    }
+
+    fn finalize(self) -> Result<Self, cudnnStatus_t> {
+        // SAFETY: the descriptor is live.
+        unsafe { cudnn::cudnnBackendFinalize(self.0) }.result()?;
+        Ok(self)
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is live, and nobody uses it any more.
+        unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+    }
+}

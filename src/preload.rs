@@ -1,0 +1,135 @@
+//! Loading ahead, from C (`dist/cudnn_shim.h`) and by an environment variable.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::{Mutex, PoisonError};
+
+use cudnn_loader::SubLibrary;
+use cudnn_loader::preload::{Background, Devices, Preload, PreloadError, Report};
+
+use crate::beyond::{guarded, write};
+use crate::versioned;
+
+/// Names what to load ahead as soon as the library is loaded, in a thread of its own: `libraries`, `contexts` (that of the
+/// first device), `engines`, with commas between them, or `everything`.
+pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
+
+const CONTEXTS: c_uint = 32;
+const ENGINES: c_uint = 64;
+const EVERYTHING: c_uint = 127;
+/// CUDNN_STATUS_INTERNAL_ERROR.
+const DEFECT: c_int = 4000;
+
+static STARTED: Mutex<Option<Background>> = Mutex::new(None);
+static LAST_REPORT: Mutex<String> = Mutex::new(String::new());
+
+/// Loads ahead, and waits.
+///
+/// # Safety
+/// `devices` points to so many numbers, or the number is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimPreload(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
+    // SAFETY: the caller's obligation, passed on.
+    let what = unsafe { wanted(what, devices, device_count) };
+    guarded(|| end(what.run())).unwrap_or(DEFECT)
+}
+versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
+
+/// Loads ahead in a thread of its own.
+///
+/// # Safety
+/// As [`cudnnShimPreload`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimPreloadStart(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
+    // SAFETY: the caller's obligation, passed on.
+    let what = unsafe { wanted(what, devices, device_count) };
+    guarded(|| {
+        *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+        0
+    })
+    .unwrap_or(DEFECT)
+}
+versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
+
+/// Waits for what was started last.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnShimPreloadWait() -> c_int {
+    guarded(|| {
+        let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        started.map_or(0, |started| end(started.wait()))
+    })
+    .unwrap_or(DEFECT)
+}
+versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
+
+/// The steps of the last preload.
+///
+/// # Safety
+/// `text` is null or has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetPreloadReport(text: *mut c_char, size: usize) -> usize {
+    let last = LAST_REPORT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { write(&last, text, size) }
+}
+versioned!(cudnnShimGetPreloadReport @@ "libcudnn_shim_1");
+
+/// # Safety
+/// As [`cudnnShimPreload`].
+unsafe fn wanted(what: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
+    let numbers = match usize::try_from(device_count) {
+        // SAFETY: the caller says that there are so many.
+        Ok(count) if count > 0 && !devices.is_null() => unsafe { std::slice::from_raw_parts(devices, count) }.to_vec(),
+        _ => Vec::new(),
+    };
+    let devices = match what & CONTEXTS {
+        0 => Devices::These(Vec::new()),
+        _ if numbers.is_empty() => Devices::Current,
+        _ => Devices::These(numbers),
+    };
+    let libraries: Vec<SubLibrary> = SubLibrary::ALL
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(bit, _)| what >> bit & 1 == 1)
+        .map(|(_, one)| one)
+        .collect();
+    Preload::new().libraries(&libraries).devices(devices).engines(what & ENGINES != 0)
+}
+
+/// Keeps the report, and gives the status.
+fn end(outcome: Result<Report, PreloadError>) -> c_int {
+    let (status, text) = match outcome {
+        Ok(report) => (0, report.to_string()),
+        Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
+    };
+    *LAST_REPORT.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    c_int::try_from(status).unwrap_or(DEFECT)
+}
+
+/// Run by the dynamic linker when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOADING: extern "C" fn() = at_loading;
+
+extern "C" fn at_loading() {
+    let _ = guarded(|| {
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::is_privileged()) else { return };
+        let value = value.to_string_lossy();
+        let mask = value.split(',').fold(0, |mask, word| {
+            mask | match word.trim() {
+                "everything" | "1" => EVERYTHING,
+                "libraries" => 31,
+                "contexts" => CONTEXTS,
+                "engines" => ENGINES | 1,
+                // What is not understood is not done.
+                _ => 0,
+            }
+        });
+        if mask != 0 {
+            // SAFETY: no devices are named.
+            let what = unsafe { wanted(mask, std::ptr::null(), 0) };
+            // The thread waits for the linker to be done with this library.
+            *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+        }
+    });
+}
