@@ -121,10 +121,9 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, Refusal> {
     }
     let data = &ReadCache::new(file);
     let code = Format::read(data, length, System::Linux, None)?.gpu_code();
-    Ok(match code {
-        Some(code) => vec![0..code.start.min(length), code.end.min(length)..length],
-        None => vec![0..length],
-    })
+    // Without GPU code, as if it stood at the end.
+    let code = code.unwrap_or(length..length);
+    Ok(vec![0..code.start.min(length), code.end.min(length)..length])
 }
 
 /// What the dynamic linker goes by in a library or program.
