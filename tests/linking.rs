@@ -84,6 +84,8 @@ fn each_feature_links_its_own_library_and_no_other() {
         assert!(said.starts_with(&told), "{feature}: {said}");
         if matches!(library, Library::Graph | Library::Shim) {
             assert!(said.contains("cudnnGetVersion 91900"), "{feature}: {said}");
+            let error = "cudnnBackendFinalize gave CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor";
+            assert!(said.contains(error), "{feature}: {said}");
         }
     }
     let (program, output) = build("link-graph,link-cnn", Given::Folder(folder.path()));

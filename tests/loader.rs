@@ -586,3 +586,42 @@ fn engines_are_left_out_where_registering_them_is_not_possible_or_not_safe() {
         assert_eq!(ended.returned("preload"), Some("done"), "{id}: {ended:#?}");
     }
 }
+
+#[test]
+fn cudnns_log_comes_to_a_closure_read_and_its_panics_are_contained() {
+    for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
+        let Some(real) = lib_dir(id) else { return };
+        for word in ["log", "log:panic"] {
+            let ended = run(child(&real), &[word, "~cudnnBackendFinalize", "check", "cudnnGetVersion"]);
+            assert_eq!(ended.returned("log"), Some("Ok(())"), "{ended:#?}");
+            let has = |text: &str| ended.stdout.lines().any(|line| line.starts_with(text));
+            assert!(has("event info: cudnnBackendFinalize(descriptor=NULL_PTR): 0 Some("), "{ended:#?}");
+            let error =
+                "event error: cudnnBackendFinalize: CUDNN_STATUS_BAD_PARAM_NULL_POINTER: nullptr == descriptor: 2002";
+            assert!(has(error), "{ended:#?}");
+            // cuDNN leaves the device undefined where there is no handle.
+            assert!(ended.stdout.lines().filter(|line| line.starts_with("event")).all(|line| line.ends_with("None")));
+            assert!(ended.returned("cudnnGetVersion").is_some_and(|version| version != "0"), "{ended:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_checked_call_says_what_failed_in_cudnns_words_or_in_the_loaders() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let ended = run(child(&real), &["check"]);
+    assert_eq!(
+        ended.returned("check"),
+        Some(
+            "cudnnBackendFinalize gave CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor; category \
+             CUDNN_STATUS_BAD_PARAM (2000)"
+        ),
+        "{ended:#?}"
+    );
+    let ended = run(Child::bare(CALL).env(DIR_VARIABLE, "/nowhere"), &["check"]);
+    assert!(
+        ended.stdout.contains("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008): cudnnBackendFinalize (in "),
+        "{ended:#?}"
+    );
+    assert!(ended.stdout.contains("What to do: "), "{ended:#?}");
+}

@@ -14,6 +14,7 @@ mod facts;
 mod fetch;
 mod file;
 mod list;
+mod log;
 mod opened;
 mod output;
 mod pid;
@@ -93,6 +94,12 @@ Examples:
   cudnn-doctor preload --no-context     on a machine without a GPU
   cudnn-doctor preload --all-devices    the contexts of all devices, at once")]
     Preload(preload::Arguments),
+    /// Sum up a log that cuDNN has written, and explain its first error.
+    #[command(after_help = "\
+Examples:
+  CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=cudnn.log python train.py
+  cudnn-doctor log cudnn.log")]
+    Log(log::Arguments),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -131,6 +138,7 @@ fn main() -> ExitCode {
         Command::Env(arguments) => env::run(&arguments, format),
         Command::Fetch(arguments) => fetch::run(&arguments, format),
         Command::Preload(arguments) => preload::run(&arguments, format),
+        Command::Log(arguments) => log::run(&arguments, format),
         Command::Completions { shell } => print(|out| {
             clap_complete::generate(shell, &mut Arguments::command(), "cudnn-doctor", out);
             Ok(())

@@ -70,6 +70,7 @@ fn the_documents_have_the_names_that_are_documented_and_no_others() {
         ("env", document(&["env"], Some(&wheel))),
         ("fetch", document(&["fetch"], None)),
         ("fetch", document(&["fetch", "jit-cu12-9.19.0", "--into", &cache], None)),
+        ("log", document(&["log", concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log")], None)),
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
         ("facts", document(&["facts"], None)),
     ];

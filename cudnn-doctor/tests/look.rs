@@ -286,10 +286,32 @@ fn colours_are_for_terminals_and_control_characters_of_names_are_not_painted() {
 }
 
 #[test]
+fn a_log_of_each_release_is_summed_up_and_its_first_error_explained() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs"));
+    for version in ["9.0.0", "9.10.2", "9.19.0", "9.27.0", "9.28.0"] {
+        let file = folder.join(format!("{version}.log"));
+        let (code, said) = doctor(&["log", file.to_str().unwrap()], &[]);
+        assert_eq!(code, Some(2), "{said}");
+        for words in [
+            &format!("cuDNN {version}, 1 process"),
+            "cudnnBackendFinalize",
+            "The first error: cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED: cudaGetDeviceCount(&count) != cudaSuccess",
+            "handle: location=host; addr=",
+            "no driver, no GPU, or one that it cannot use",
+        ] {
+            assert!(said.contains(words), "{version}: {words}: {said}");
+        }
+    }
+    let (code, said) = doctor(&["log", "/etc/passwd"], &[]);
+    assert!(code == Some(0) && said.contains("No entry of cuDNN's"), "{said}");
+    assert_eq!(doctor(&["log", "/dev/null"], &[]).0, Some(3));
+}
+
+#[test]
 fn the_manual_and_the_completions_have_every_command() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);
-    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload"] {
+    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log"] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
 }

@@ -58,6 +58,7 @@ mod last_error;
 mod linker;
 mod linker_fault;
 mod loading;
+pub mod log;
 mod options;
 mod pinned;
 pub mod preload;
@@ -68,6 +69,7 @@ mod sync;
 
 pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
 pub use cudnn_sys::types::*;
+pub use cudnn_sys::{Error, check};
 
 pub use error::{LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};

@@ -46,8 +46,13 @@
     allow(unused_imports, unreachable_pub, reason = "headers of an older release have nothing for a newer library")
 )]
 
+extern crate alloc;
+
+mod error;
 mod open_enum;
 mod status;
+
+pub use error::Error;
 
 /// Includes one generated file: the one checked in, or the one that the build script made from your headers.
 macro_rules! generated {

@@ -9,6 +9,8 @@
 //! @NAME          resolves it
 //! create         calls cudnnCreate with a place for the handle
 //! preload:WISHES loads ahead; the wishes are separated by commas: engines context device=N background twice
+//! log            has cuDNN's log come to a closure, which prints it; log:panic, to one that panics
+//! check          makes a call that fails, and prints it as an error
 //! last           prints the last-error text
 //! last-of-other-thread
 //! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
@@ -121,6 +123,13 @@ fn perform(word: &str, shim: Option<&Shim>) {
             std::thread::scope(|scope| scope.spawn(|| print_story(&last_error(shim))).join()).expect("no panic");
         }
         ("create", _) => create(shim),
+        ("log", wish) => receive_log(wish == "panic"),
+        ("check", _) => {
+            // SAFETY: cuDNN refuses null.
+            let result = unsafe { cudnn_loader::check!(cudnn_loader::cudnnBackendFinalize(std::ptr::null_mut())) };
+            let error = result.expect_err("null is refused");
+            println!("check = {error}; category {:?}", error.status.category());
+        }
         ("preload", wishes) => preload(wishes),
         ("load", wishes) => load(wishes),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
@@ -181,6 +190,19 @@ fn load(wishes: &str) {
             print_story(&error.to_string());
         }
     }
+}
+
+fn receive_log(panics: bool) {
+    use cudnn_loader::log::{Severity, receive};
+    let all = [Severity::Info, Severity::Warning, Severity::Error];
+    let received = receive(&all, move |event| {
+        let (entry, status) = (&event.entry, event.status);
+        println!("event {}: {entry}: {} {:?} {:?}", entry.severity, status.0, entry.thread, event.device);
+        if panics {
+            panic!("in the closure");
+        }
+    });
+    println!("log = {received:?}");
 }
 
 fn preload(wishes: &str) {

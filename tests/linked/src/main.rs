@@ -8,6 +8,9 @@ fn main() {
     {
         // SAFETY: the function takes nothing.
         println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
+        // SAFETY: null is no descriptor, which the function says by its status.
+        let checked = unsafe { cudnn_sys::check!(cudnn_sys::cudnnBackendFinalize(std::ptr::null_mut())) };
+        println!("check {:?}", checked.map_err(|error| error.to_string()));
     }
     #[cfg(feature = "link-ops")]
     {

@@ -1,0 +1,264 @@
+//! An entry of cuDNN's log, read: as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of how it comes here.
+
+use std::fmt;
+
+use crate::Version;
+
+/// How much an entry matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// A call, with its arguments.
+    Info,
+    /// Something that works and should not be so.
+    Warning,
+    /// A call that failed.
+    Error,
+    /// cuDNN is about to end the process.
+    Fatal,
+}
+
+/// One argument of a call, or a member of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Argument {
+    /// How deep it stands within others; 0 for an argument itself.
+    pub depth: usize,
+    /// Its name.
+    pub name: String,
+    /// Its type in C, where the entry says it.
+    pub of: Option<String>,
+    /// Its value, or where it is (`location=host; addr=0x7ffe72832990`).
+    pub value: String,
+}
+
+/// A reason that cuDNN gives for a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reason {
+    /// `Error` or `Warning`.
+    pub kind: String,
+    /// `CUDNN_STATUS_BAD_PARAM_NULL_POINTER`.
+    pub status: String,
+    /// `nullptr == descriptor`.
+    pub reason: String,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// How much it matters.
+    pub severity: Severity,
+    /// The release that wrote it.
+    pub version: Option<Version>,
+    /// The function that was called.
+    pub function: Option<String>,
+    /// Its arguments, and what the entry says beside them.
+    pub arguments: Vec<Argument>,
+    /// Why it failed, the innermost reason first, as cuDNN lists them.
+    pub traceback: Vec<Reason>,
+    /// When: `2026-11-21T11:20:16.137087`, local time.
+    pub time: Option<String>,
+    /// The process.
+    pub process: Option<u64>,
+    /// The thread, as the kernel numbers it.
+    pub thread: Option<u64>,
+    /// The GPU's number; none without a handle.
+    pub gpu: Option<u32>,
+    /// The handle, as text; none without one.
+    pub handle: Option<String>,
+    /// The stream, as text; none without one.
+    pub stream: Option<String>,
+}
+
+impl Severity {
+    /// By the letter that a line in a file begins with: `I!`, and `i!` for those that follow.
+    fn of_letter(letter: u8) -> Option<Severity> {
+        match letter.to_ascii_uppercase() {
+            b'I' => Some(Severity::Info),
+            b'W' => Some(Severity::Warning),
+            b'E' => Some(Severity::Error),
+            b'F' => Some(Severity::Fatal),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Fatal => "fatal",
+        })
+    }
+}
+
+/// Every entry in a log, as a file has it; what others have written between them is left out.
+#[must_use]
+pub fn entries(log: &str) -> Vec<Entry> {
+    let mut found: Vec<Entry> = Vec::new();
+    // Whose lines come now. An entry begins with a capital letter; its other lines have the small one.
+    let mut open: Option<(u8, Entry)> = None;
+    for line in log.lines() {
+        match (marked(line), &mut open) {
+            (Some((letter, text)), _) if letter.is_ascii_uppercase() => {
+                found.extend(open.take().map(|(_, entry)| entry));
+                open = Severity::of_letter(letter)
+                    .map(|severity| (letter.to_ascii_lowercase(), Entry::new(severity, text)));
+            }
+            (Some((letter, text)), Some((own, entry))) if letter == *own => entry.line(text),
+            _ => {}
+        }
+    }
+    found.extend(open.map(|(_, entry)| entry));
+    found
+}
+
+/// `I! text`: the letter and the text. The text keeps its indentation.
+fn marked(line: &str) -> Option<(u8, &str)> {
+    let (letter, rest) = line.as_bytes().split_first()?;
+    let text = line.get(2..)?;
+    let is_mark = rest.first() == Some(&b'!') && Severity::of_letter(*letter).is_some();
+    is_mark.then(|| (*letter, text.strip_prefix(' ').unwrap_or(text)))
+}
+
+impl Entry {
+    /// The entry that a callback is given: its first line, and the others, each without a mark.
+    #[must_use]
+    pub fn of_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
+        let mut entry = Entry::new(severity, lines.next().unwrap_or_default());
+        lines.for_each(|line| entry.line(line));
+        entry
+    }
+
+    /// `CuDNN (v91900 56) function cudnnCreate() called:`
+    fn new(severity: Severity, first: &str) -> Entry {
+        let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
+        let version = number.map(|number| Version::new(number / 10000, number / 100 % 100, number % 100));
+        let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
+        Entry {
+            severity,
+            version,
+            function,
+            arguments: Vec::new(),
+            traceback: Vec::new(),
+            time: None,
+            process: None,
+            thread: None,
+            gpu: None,
+            handle: None,
+            stream: None,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        let text = line.trim_start();
+        let depth = (line.len() - text.len()).saturating_sub(4) / 4;
+        if let Some(time) = text.strip_prefix("Time: ") {
+            self.time = time.split(' ').next().map(str::to_owned);
+        } else if text.starts_with("Process=") {
+            self.place(text);
+        } else if let Some((kind, status, reason)) = reason(text) {
+            self.traceback.push(Reason { kind: kind.into(), status: status.into(), reason: reason.into() });
+        } else if let Some((name, rest)) = text.split_once(": ").or_else(|| Some((text.strip_suffix(':')?, "")))
+            && !rest.starts_with("Traceback contains")
+        {
+            let rest = rest.trim_end_matches(';');
+            let (of, value) = match rest.strip_prefix("type=").and_then(|rest| rest.split_once("; val=")) {
+                Some((of, value)) => (Some(of.to_owned()), value),
+                None => (None, rest),
+            };
+            self.arguments.push(Argument { depth, name: name.into(), of, value: value.into() });
+        }
+    }
+
+    /// `Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.`
+    fn place(&mut self, text: &str) {
+        for part in text.trim_end_matches('.').split("; ") {
+            let Some((name, value)) = part.split_once('=') else { continue };
+            let known = Some(value).filter(|value| *value != "NULL");
+            match name {
+                "Process" => self.process = value.parse().ok(),
+                "Thread" => self.thread = value.parse().ok(),
+                "GPU" => self.gpu = known.and_then(|value| value.parse().ok()),
+                "Handle" => self.handle = known.map(str::to_owned),
+                "StreamId" => self.stream = known.map(str::to_owned),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: cudaGetDeviceCount(&count) != cudaSuccess`
+fn reason(text: &str) -> Option<(&str, &str, &str)> {
+    let (kind, rest) = text.split_once(": ")?;
+    let (status, reason) = rest.split_once("; Reason: ")?;
+    status.starts_with("CUDNN_STATUS_").then_some((kind, status, reason))
+}
+
+/// In one line: what was called, and why it failed or with what.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.function.as_deref().unwrap_or("cuDNN"))?;
+        for (index, Reason { status, reason, .. }) in self.traceback.iter().enumerate() {
+            write!(f, "{} {status}: {reason}", if index == 0 { ":" } else { ";" })?;
+        }
+        if self.traceback.is_empty() && !self.arguments.is_empty() {
+            let told = |argument: &Argument| format!("{}={}", argument.name, argument.value);
+            let arguments: Vec<String> = self.arguments.iter().filter(|one| one.depth == 0).map(told).collect();
+            write!(f, "({})", arguments.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = include_str!("../../../tests/logs/9.19.0.log");
+
+    #[test]
+    fn an_entry_is_read_in_full() {
+        let entries = entries(LOG);
+        let error = entries.iter().find(|entry| entry.severity == Severity::Error);
+        assert!(
+            error.is_some_and(|error| {
+                error.function.as_deref() == Some("cudnnCreate")
+                    && error.version == Some(Version::new(9, 19, 0))
+                    && error.traceback
+                        == [Reason {
+                            kind: "Error".into(),
+                            status: "CUDNN_STATUS_NOT_INITIALIZED".into(),
+                            reason: "cudaGetDeviceCount(&count) != cudaSuccess".into(),
+                        }]
+                    && error.process.is_some()
+                    && (error.gpu, &error.handle) == (None, &None)
+            }),
+            "{entries:#?}"
+        );
+        assert!(entries.iter().any(|entry| entry.arguments.iter().any(|argument| {
+            argument.name == "max_size" && argument.of.as_deref() == Some("size_t") && argument.value == "16384"
+        })));
+    }
+
+    #[test]
+    fn what_is_no_entry_is_left_out_and_nothing_is_needed_to_be_whole() {
+        for length in 0..LOG.len().min(2000) {
+            let _ = entries(LOG.get(..length).unwrap_or_default());
+        }
+        assert_eq!(entries("I am a line\nE\n!\n\nW!\ni! no entry is open for this\n").len(), 1);
+    }
+
+    #[test]
+    fn what_a_callback_is_given_is_read_alike() {
+        let lines =
+            ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=-1;", "        inner: type=int; val=2;"];
+        let entry = Entry::of_lines(Severity::Info, lines.into_iter());
+        assert_eq!((entry.version, entry.arguments.len()), (Some(Version::new(9, 0, 0)), 2));
+        assert_eq!(entry.arguments.iter().map(|one| one.depth).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(entry.to_string(), "cudnnX(n=-1)");
+    }
+}
