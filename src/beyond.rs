@@ -39,6 +39,8 @@ versioned!(cudnnShimGetLastLoadError @@ "libcudnn_shim_1");
 
 /// Nothing here panics by design; a defect must still not unwind into C.
 pub(crate) fn guarded<T>(ask: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
+    // A cancellation unwinds too, and Rust code ends the process when it is unwound so.
+    let _uncancelled = cudnn_loader::Uncancelled::new();
     std::panic::catch_unwind(ask).ok()
 }
 

@@ -1,7 +1,7 @@
 //! Loading ahead, from C (`dist/cudnn_shim.h`) and by an environment variable.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Background, Devices, Preload, PreloadError, Report};
@@ -9,8 +9,9 @@ use cudnn_loader::preload::{Background, Devices, Preload, PreloadError, Report};
 use crate::beyond::{guarded, write};
 use crate::versioned;
 
-/// Names what to load ahead as soon as the library is loaded, in a thread of its own: `libraries`, `contexts` (that of the
-/// first device), `engines`, with commas between them, or `everything`.
+/// Names what to load ahead as soon as the library is loaded into a program that is linked to it, in a thread of its own:
+/// `libraries`, `contexts` (that of the first device), `engines`, with commas between them, or `everything`. A program that
+/// was given the library by LD_PRELOAD and needs no cuDNN is left alone.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
 const CONTEXTS: c_uint = 32;
@@ -20,7 +21,7 @@ const EVERYTHING: c_uint = 127;
 const DEFECT: c_int = 4000;
 
 static STARTED: Mutex<Option<Background>> = Mutex::new(None);
-static LAST_REPORT: Mutex<String> = Mutex::new(String::new());
+static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
 /// Loads ahead, and waits.
 ///
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn cudnnShimPreloadStart(what: c_uint, devices: *const c_i
     // SAFETY: the caller's obligation, passed on.
     let what = unsafe { wanted(what, devices, device_count) };
     guarded(|| {
-        *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+        start(what);
         0
     })
     .unwrap_or(DEFECT)
@@ -54,8 +55,8 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     guarded(|| {
-        let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).take();
-        started.map_or(0, |started| end(started.wait()))
+        wait();
+        LAST.lock().unwrap_or_else(PoisonError::into_inner).0
     })
     .unwrap_or(DEFECT)
 }
@@ -67,7 +68,7 @@ versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 /// `text` is null or has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetPreloadReport(text: *mut c_char, size: usize) -> usize {
-    let last = LAST_REPORT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).1.clone();
     // SAFETY: the caller's obligation, passed on.
     unsafe { write(&last, text, size) }
 }
@@ -102,8 +103,34 @@ fn end(outcome: Result<Report, PreloadError>) -> c_int {
         Ok(report) => (0, report.to_string()),
         Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
     };
-    *LAST_REPORT.lock().unwrap_or_else(PoisonError::into_inner) = text;
-    c_int::try_from(status).unwrap_or(DEFECT)
+    let status = c_int::try_from(status).unwrap_or(DEFECT);
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = (status, text);
+    status
+}
+
+/// Starts it in a thread of its own, once what was started before is done.
+fn start(what: Preload) {
+    static ONCE: Once = Once::new();
+    // Neither an exit nor a fork comes upon libraries that are half loaded: both wait.
+    // SAFETY: the functions live as long as the library, which is never unloaded once cuDNN is in use.
+    ONCE.call_once(|| unsafe {
+        libc::atexit(wait);
+        libc::pthread_atfork(Some(wait_before_fork), None, None);
+    });
+    wait();
+    *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+}
+
+/// Waits for what was started, if anything was, and keeps its report.
+extern "C" fn wait() {
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(started) = started {
+        end(started.wait());
+    }
+}
+
+unsafe extern "C" fn wait_before_fork() {
+    wait();
 }
 
 /// Run by the dynamic linker when the library is loaded.
@@ -125,11 +152,11 @@ extern "C" fn at_loading() {
                 _ => 0,
             }
         });
-        if mask != 0 {
+        if mask != 0 && cudnn_loader::is_needed() {
             // SAFETY: no devices are named.
             let what = unsafe { wanted(mask, std::ptr::null(), 0) };
             // The thread waits for the linker to be done with this library.
-            *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+            start(what);
         }
     });
 }

@@ -147,6 +147,33 @@ fn it_can_be_opened_in_every_way() {
 }
 
 #[test]
+fn another_copy_of_the_drop_in_is_not_taken_for_nvidias() {
+    let Some(cudnn) = cudnn() else { return };
+    let Some(client) = client("client.c", &cudnn, &[]) else { return };
+    let (ours, copy) = (drop_in_alone(), drop_in_alone());
+    let open = format!("open:{}", copy.path().join("libcudnn.so.9").display());
+    let file = ours.path().join("libcudnn.so.9");
+    let variables = [("LD_PRELOAD", file.as_path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
+    let (said, shims) = run(&client, &variables, &[&open, "cudnnGetVersion", "report"]);
+    assert!(!said.contains("NVIDIA's own shim"), "{said}");
+    assert_eq!(shims.len(), 2);
+}
+
+/// A variable that is in everybody's environment does nothing to programs that have no use for cuDNN.
+#[test]
+fn a_program_that_needs_no_cudnn_is_not_loaded_ahead_for() {
+    let Some(cudnn) = cudnn() else { return };
+    let ours = drop_in_alone();
+    let child = Child::bare("/bin/sh")
+        .env("LD_PRELOAD", ours.path().join("libcudnn.so.9"))
+        .env("CUDNN_LOADER_DIR", &cudnn)
+        .env("CUDNN_LOADER_PRELOAD", "everything");
+    let ended =
+        child.run(&["-c", "sleep 0.2; grep -c libcudnn_graph /proc/self/maps; grep -c libcudnn_graph /proc/$$/maps"]);
+    assert_eq!(ended.stdout, "0\n0\n", "{ended:#?}");
+}
+
+#[test]
 fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };

@@ -243,7 +243,9 @@ fn guarded<T>(
 
 /// Puts off the cancellation of this thread (`pthread_cancel`) for as long as it lives. A cancellation unwinds the
 /// stack, at any call that may block, and Rust code ends the process when it is unwound so.
-struct Uncancelled {
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Uncancelled {
     before: c_int,
 }
 
@@ -253,7 +255,10 @@ unsafe extern "C" {
 }
 
 impl Uncancelled {
-    fn new() -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "of no use outside of the project")]
+    pub fn new() -> Self {
         // The same in glibc and musl.
         const DISABLE: c_int = 1;
         let mut before = 0;

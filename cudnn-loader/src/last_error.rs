@@ -7,14 +7,18 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
+use std::sync::{Mutex, PoisonError};
 
 use crate::{Function, LoadError, cudnnStatus_t, loading};
 
 thread_local! {
     static STORY: RefCell<Option<Story>> = const { RefCell::new(None) };
-    /// What `cudnnGetErrorString` last returned here, where it was more than a name.
-    static NAME_AND_STORY: RefCell<CString> = RefCell::default();
 }
+
+/// What `cudnnGetErrorString` has returned that was more than a name. Kept for good, as cuDNN's own texts are: callers keep
+/// the pointer. No more than `MOST_TEXTS`, each once.
+static TEXTS: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+const MOST_TEXTS: usize = 64;
 
 /// Set to 1, has [`cudnnGetErrorString`](crate::cudnnGetErrorString) return the first line of the story behind the name of
 /// the status: many programs print nothing else.
@@ -72,7 +76,7 @@ fn is_verbose() -> bool {
     std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1")
 }
 
-/// The name and the first line of the thread's story, if the story is of that status. Valid until the thread asks again.
+/// The name and the first line of the thread's story, if the story is of that status. A static text.
 fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
     let line = STORY
         .try_with(|story| {
@@ -82,13 +86,16 @@ fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
         })
         .ok()??;
     let text = CString::new(format!("{}: {line}", name.to_string_lossy())).ok()?;
-    NAME_AND_STORY
-        .try_with(|place| {
-            let mut place = place.try_borrow_mut().ok()?;
-            *place = text;
-            Some(place.as_ptr())
-        })
-        .ok()?
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = texts.iter().find(|known| **known == text) {
+        return Some(known.as_ptr());
+    }
+    if texts.len() == MOST_TEXTS {
+        return None;
+    }
+    texts.push(text);
+    // The letters stay where they are when the list grows, and none is ever taken out of it.
+    texts.last().map(|text| text.as_ptr())
 }
 
 fn name_of(status: cudnnStatus_t) -> *const c_char {

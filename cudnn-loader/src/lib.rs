@@ -73,16 +73,18 @@ pub use cudnn_sys::{Error, check};
 
 pub use error::{LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
+#[doc(hidden)]
+pub use functions::{Uncancelled, undeclared, unwinding};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
-#[doc(hidden)]
-pub use functions::{undeclared, unwinding};
 pub use last_error::{VERBOSE_VARIABLE, last_load_error};
 #[doc(hidden)]
 pub use linker::is_privileged;
 pub use linker_fault::LinkerFault;
 pub use loading::{Opened, load};
 pub use options::{DIR_VARIABLE, Options};
+#[doc(hidden)]
+pub use pinned::is_needed;
 pub use pinned::{installation, other_shim};
 pub use preload::{Preload, preload};
 pub use sub_library::SubLibrary;

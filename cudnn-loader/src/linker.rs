@@ -50,8 +50,18 @@ pub(crate) fn is_loaded(soname: &str) -> bool {
 /// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
 pub(crate) fn other_shim(soname: &str) -> Option<PathBuf> {
     let own = own_base();
-    let is_other = |loaded: &Loaded| loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own;
+    let is_other = |loaded: &Loaded| {
+        loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own && !is_drop_in(&loaded.path)
+    };
     loaded().into_iter().find(is_other).map(|loaded| absolute(loaded.path))
+}
+
+/// Is this loaded library the drop-in, another copy of it perhaps?
+fn is_drop_in(path: &Path) -> bool {
+    // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
+    // SAFETY: nothing is called.
+    library.is_ok_and(|library| unsafe { library.get::<*const c_void>(b"cudnnShimGetVersion\0") }.is_ok())
 }
 
 /// The file of the shared library that this code is in; none where it is in the program itself.
@@ -68,6 +78,11 @@ fn own_base() -> Option<usize> {
     // SAFETY: there is room for the answer; the address is this function's own.
     let found = unsafe { libc::dladdr(own_base as *const c_void, &raw mut info) };
     (found != 0).then(|| info.dli_fbase.expose_provenance())
+}
+
+/// Does anything that is loaded need a library of this name from the start?
+pub(crate) fn needs(soname: &str) -> bool {
+    loaded().iter().any(|loaded| loaded.strings.needed.iter().any(|name| name == soname.as_bytes()))
 }
 
 /// A loaded object's own folders to search: DT_RPATH or DT_RUNPATH.

@@ -69,6 +69,13 @@ pub fn other_shim() -> Option<PathBuf> {
     linker::other_shim(Library::Shim.file_name())
 }
 
+/// Is anything loaded that needs a library of the shim's name from the start?
+#[doc(hidden)]
+#[must_use]
+pub fn is_needed() -> bool {
+    linker::needs(Library::Shim.file_name())
+}
+
 fn search(options: &Options) -> Outcome<Pinned> {
     let mut search = Search::new(Environment::current().privileged(linker::is_privileged()));
     if let Some(path) = &options.path {
@@ -85,8 +92,11 @@ fn search(options: &Options) -> Outcome<Pinned> {
     if let Some(folder) = other_shim().as_deref().and_then(Path::parent) {
         search = search.loaded(folder);
     }
-    for (folder, of) in run_paths::folders() {
-        search = search.run_path(folder, of);
+    // With raised privileges the dynamic linker does not believe `$ORIGIN` everywhere either.
+    if !linker::is_privileged() {
+        for (folder, of) in run_paths::folders() {
+            search = search.run_path(folder, of);
+        }
     }
     let found = find(&search, &options.requirements);
     let considered = Arc::new(found.considered);

@@ -40,9 +40,11 @@ pub(crate) fn of(file: &Path) -> Vec<PathBuf> {
 
 /// `$ORIGIN/../lib` with the object's folder in it; nothing for what is relative or has another of the linker's words.
 fn expand(folder: &[u8], origin: &Path) -> Option<PathBuf> {
-    let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"].iter().find_map(|word| folder.strip_prefix(*word));
-    let path = match rest {
-        Some(rest) => origin.join(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest))),
+    let goes_on = |rest: &&[u8]| rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bare = folder.strip_prefix(b"$ORIGIN").filter(|rest| !goes_on(rest));
+    let path = match bare.or_else(|| folder.strip_prefix(b"${ORIGIN}")) {
+        // Put together as the linker does, letter by letter.
+        Some(rest) => PathBuf::from(OsStr::from_bytes(&[origin.as_os_str().as_bytes(), rest].concat())),
         None => PathBuf::from(OsStr::from_bytes(folder)),
     };
     (path.is_absolute() && !path.as_os_str().as_bytes().contains(&b'$')).then_some(path)
@@ -57,8 +59,10 @@ mod tests {
         let expanded = |folder: &str| expand(folder.as_bytes(), Path::new("/app/lib"));
         assert_eq!(expanded("$ORIGIN"), Some("/app/lib".into()));
         assert_eq!(expanded("${ORIGIN}/../../nvidia"), Some("/app/lib/../../nvidia".into()));
+        assert_eq!(expanded("$ORIGIN//../zzz"), Some("/app/lib//../zzz".into()));
+        assert_eq!(expanded("$ORIGIN-x"), Some("/app/lib-x".into()));
         assert_eq!(expanded("/opt/cudnn"), Some("/opt/cudnn".into()));
-        for nothing in ["", "lib", "/opt/$LIB", "$PLATFORM"] {
+        for nothing in ["", "lib", "/opt/$LIB", "$PLATFORM", "$ORIGINAL"] {
             assert_eq!(expanded(nothing), None, "{nothing}");
         }
     }

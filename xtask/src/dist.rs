@@ -21,6 +21,8 @@ pub(crate) fn make() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(&root)
+        // No path of the machine that it is built on.
+        .env("RUSTFLAGS", remapped(&root))
         .args(["build", "--quiet", "--package", "cudnn-shim", "--profile", "dist", "--target-dir"])
         .arg(&target))?;
     let version = env!("CARGO_PKG_VERSION");
@@ -40,6 +42,13 @@ pub(crate) fn make() -> Result<PathBuf> {
         std::fs::write(&to, std::fs::read_to_string(root.join(from))?.replace("@VERSION@", version))?;
     }
     Ok(folder)
+}
+
+/// Has source files in panic messages named without the folders above them.
+fn remapped(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
+    format!("--remap-path-prefix={}=cargo --remap-path-prefix={}=cudnn-shim", home.display(), root.display())
 }
 
 fn link(to: &str, at: &Path) -> Result<()> {

@@ -230,15 +230,9 @@ impl Preload {
 
     /// Does it in a thread of its own.
     pub fn start(self) -> Background {
-        Background(
-            std::thread::Builder::new()
-                .name("cudnn-preload".into())
-                .spawn({
-                    let preload = self.clone();
-                    move || preload.run()
-                })
-                .map_err(|_| Box::new(self)),
-        )
+        let preload = self.clone();
+        let thread = std::thread::Builder::new().name("cudnn-preload".into());
+        Background(Quiet::start(|| thread.spawn(move || preload.run())).map_err(|_| Box::new(self)))
     }
 
     fn go(&self, run: &Run<'_>) {
@@ -256,24 +250,25 @@ impl Preload {
         // Asked here, in the thread whose device is meant.
         let current = driver::current();
         std::thread::scope(|scope| {
-            let contexts = is_context_wanted.then(|| scope.spawn(move || contexts(run, &self.devices, current)));
+            let contexts =
+                is_context_wanted.then(|| Quiet::start(|| scope.spawn(move || contexts(run, &self.devices, current))));
             // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to give it.
             read_ahead(run, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
             let has_graph = run.step(Step::Open(SubLibrary::Graph), || match self.options.load() {
                 Ok(_) => Outcome::Done,
                 Err(error) => Outcome::NotLoaded(error),
             });
-            scope.spawn(|| self.read_ahead(run, installation));
+            Quiet::start(|| scope.spawn(|| self.read_ahead(run, installation)));
             if has_graph && self.engines {
                 let description = self.device_description.as_deref();
-                scope.spawn(move || run.step(Step::Engines, || register(installation, description)));
+                Quiet::start(|| scope.spawn(move || run.step(Step::Engines, || register(installation, description))));
             }
             let others = self.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
             let loaded: Vec<SubLibrary> =
                 others.filter(|library| run.step(Step::Open(*library), || opened(*library))).collect();
             if let Some((driver, device)) = contexts.and_then(|contexts| contexts.join().ok()).flatten() {
                 // Not in the caller's thread, whose context is its own affair.
-                scope.spawn(move || check_versions(run, &driver, device, &loaded));
+                Quiet::start(|| scope.spawn(move || check_versions(run, &driver, device, &loaded)));
             }
         });
     }
@@ -325,6 +320,38 @@ impl Background {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.as_ref().map_or(true, JoinHandle::is_finished)
+    }
+}
+
+/// Has the threads that are started while it lives take no signals, which are for the program's own threads.
+struct Quiet {
+    before: libc::sigset_t,
+}
+
+impl Quiet {
+    #[inline(never)]
+    fn new() -> Self {
+        // SAFETY: sets of bits, for which zero is a value; both are the calls' own to write.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
+            Quiet { before }
+        }
+    }
+
+    /// Starts something while no signals are taken.
+    fn start<T>(start: impl FnOnce() -> T) -> T {
+        let _quiet = Quiet::new();
+        start()
+    }
+}
+
+impl Drop for Quiet {
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: the mask that the thread had before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
