@@ -134,8 +134,7 @@ pub(crate) fn mix(lines: &[Line]) -> Option<String> {
     let cuda = cuda.filter_map(|(_, _, file)| identity(file)?.cuda_major).next();
     let cure = "remove one, or have one folder come first for all";
     for (line, _, file) in of_cudnn() {
-        let there = file.parent().filter(|there| *there != folder);
-        let Some(there) = there else { continue };
+        let Some(there) = file.parent().filter(|there| *there != folder) else { continue };
         match (release(line, file), graph.version) {
             (Some(one), Some(other)) if one != other => {
                 let (here, there) = (folder.shown(), there.shown());

@@ -169,12 +169,6 @@ impl Prediction {
         &self.steps
     }
 
-    /// As [`Prediction::steps`], for keeps.
-    #[must_use]
-    pub fn into_steps(self) -> Vec<Step> {
-        self.steps
-    }
-
     /// The objects that would be loaded, in order: the file itself first.
     #[must_use]
     pub fn objects(&self) -> &[Object] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cudnn_probe::{Environment, Outcome, Prediction, Refusal};
+use cudnn_probe::{Environment, Outcome, Prediction};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -41,7 +41,8 @@ pub(crate) struct Gpu {
 pub(crate) enum DriverLibrary {
     Found,
     Missing,
-    Unusable(PathBuf, Refusal),
+    /// This file, and why.
+    Unusable(PathBuf, String),
 }
 
 impl Machine {
@@ -100,10 +101,9 @@ fn driver_library(environment: &Environment) -> DriverLibrary {
     let Ok(mut prediction) = Prediction::of(&program, environment) else { return DriverLibrary::Missing };
     let before = prediction.steps().len();
     prediction.open("libcuda.so.1", 0);
-    let steps = prediction.into_steps();
-    match steps.into_iter().nth(before).map(|step| step.outcome) {
+    match prediction.steps().get(before).map(|step| &step.outcome) {
         Some(Outcome::Found { .. }) => DriverLibrary::Found,
-        Some(Outcome::Unusable { path, refusal, .. }) => DriverLibrary::Unusable(path, refusal),
+        Some(Outcome::Unusable { path, refusal, .. }) => DriverLibrary::Unusable(path.clone(), refusal.to_string()),
         _ => DriverLibrary::Missing,
     }
 }
