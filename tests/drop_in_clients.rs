@@ -124,8 +124,11 @@ fn an_exception_that_a_callback_throws_is_the_clients() {
     let alone = drop_in_alone();
     let paths = std::env::join_paths([alone.path(), &cudnn]).unwrap();
     let ours = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &[]).0;
-    assert_eq!(ours, theirs);
-    assert!(ours.contains("call 1: caught, from the callback\ncall 2: caught, from the callback"), "{ours}");
+    let caught = "cudnnSetCallback = 0\ncall 1: caught, from the callback\ncall 2: caught, from the callback\n";
+    let (not_thrown, thrown) = ("nothing was thrown", "caught, from the callback");
+    // NVIDIA's shim tells nobody of a library that it cannot load.
+    assert_eq!(theirs, format!("{caught}another library: {not_thrown}\nthen = 3009"));
+    assert_eq!(ours, format!("{caught}another library: {thrown}\nthen = 3009"));
 }
 
 #[test]

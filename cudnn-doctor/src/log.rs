@@ -84,13 +84,18 @@ impl<'a> Summary<'a> {
     }
 
     fn text(&self) {
-        if self.versions.is_empty() {
+        if self.processes == 0 {
             say!(
                 "No entry of cuDNN's is in this file. CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=FILE has cuDNN write one."
             );
             return;
         }
-        say!("cuDNN {}, {} process(es)", self.versions.join(" and "), self.processes);
+        let versions = match self.versions.as_slice() {
+            // The loader alone has written, since it found none.
+            [] => "no cuDNN".to_owned(),
+            versions => format!("cuDNN {}", versions.join(" and ")),
+        };
+        say!("{versions}, {} process(es)", self.processes);
         let count: usize = self.calls.values().sum();
         say!(
             "{count} calls of {} functions, {} warnings, {} errors",
@@ -114,6 +119,10 @@ impl<'a> Summary<'a> {
                 let indent = "  ".repeat(argument.depth + 1);
                 say!("{indent}{}{of}: {}", argument.name.shown(), argument.value.shown());
             }
+        }
+        // What the loader has to say beyond the reason, and what to do.
+        for more in first.arguments.iter().filter(|argument| argument.name == "Info") {
+            say!("  {}", more.value.shown());
         }
         for reason in &first.traceback {
             if let Some(meaning) = meaning(&reason.status) {
@@ -143,10 +152,11 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// An entry of a call, and not of what came of it.
+/// An entry of a call of cuDNN's, and not of what came of it, or of the loader's own doings.
 fn is_call(entry: &Entry) -> bool {
     let is_result = entry.arguments.iter().any(|argument| argument.of.as_deref() == Some("cudnnStatus_t"));
-    entry.severity == Severity::Info && entry.function.is_some() && !is_result
+    let is_cudnns = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
+    entry.severity == Severity::Info && is_cudnns && !is_result
 }
 
 /// What a status means, by its category.

@@ -302,6 +302,12 @@ fn a_log_of_each_release_is_summed_up_and_its_first_error_explained() {
             assert!(said.contains(words), "{version}: {words}: {said}");
         }
     }
+    // Written by the loader alone.
+    let (code, said) = doctor(&["log", folder.join("none.log").to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    for words in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "What to do: "] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
     let (code, said) = doctor(&["log", "/etc/passwd"], &[]);
     assert!(code == Some(0) && said.contains("No entry of cuDNN's"), "{said}");
     assert_eq!(doctor(&["log", "/dev/null"], &[]).0, Some(3));

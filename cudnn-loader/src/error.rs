@@ -147,11 +147,8 @@ impl LoadError {
             {
                 SUBLIBRARY_VERSION_MISMATCH
             }
-            LoadErrorKind::NotConfirmed { .. }
-            | LoadErrorKind::Refused {
-                refusal: Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } | Refusal::WrongMajor { .. },
-                ..
-            } => SUBLIBRARY_VERSION_MISMATCH,
+            LoadErrorKind::NotConfirmed { .. } => SUBLIBRARY_VERSION_MISMATCH,
+            LoadErrorKind::Refused { refusal, .. } => status_of(refusal),
             _ => SUBLIBRARY_LOADING_FAILED,
         }
     }
@@ -260,6 +257,16 @@ impl LoadError {
                 None => format!("the cuDNN in use {refusal}"),
             },
         }
+    }
+}
+
+/// The status for a library that is refused.
+pub(crate) fn status_of(refusal: &Refusal) -> cudnnStatus_t {
+    match refusal {
+        Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } | Refusal::WrongMajor { .. } => {
+            SUBLIBRARY_VERSION_MISMATCH
+        }
+        _ => SUBLIBRARY_LOADING_FAILED,
     }
 }
 

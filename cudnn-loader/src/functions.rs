@@ -3,10 +3,20 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
-use std::panic::UnwindSafe;
+use std::panic::AssertUnwindSafe;
 
 use crate::slot::Slot;
-use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading};
+use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading, log};
+
+/// A function's slot. With a function that is known when it is compiled, an address and nothing more.
+macro_rules! slot {
+    ($function:expr) => {{
+        // As many as there are variants, which are numbered from 0.
+        #[allow(clippy::indexing_slicing, reason = "there is one for each variant")]
+        let slot = &crate::functions::SLOTS[$function as usize];
+        slot
+    }};
+}
 
 macro_rules! functions {
     ($($library:ident { $(
@@ -34,17 +44,14 @@ macro_rules! functions {
             const NAMES: &'static str = concat!($($( stringify!($name), "\0", )*)*);
 
             fn slot(self) -> &'static Slot {
-                match self { $($( Function::$variant => &slots::$name, )*)* }
+                slot!(self)
             }
         }
 
-        /// Where each function's calls go. Of this crate alone: what another crate can name is reached through the global
-        /// offset table, at the cost of a load.
-        #[allow(non_upper_case_globals, reason = "named as their functions")]
-        mod slots {
-            use super::{Slot, resolvers};
-            $($( pub(super) static $name: Slot = Slot::new(resolvers::$name as *const () as *mut ()); )*)*
-        }
+        /// Where each function's calls go, in order. Of this crate alone: what another crate can name is reached through the
+        /// global offset table, at the cost of a load. In one array: a match that leads to statics is a table of addresses,
+        /// each to be relocated.
+        static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
 
         /// The functions once more, for the drop-in library's exports: an exception that a callback of the caller's throws
         /// passes. Link-time optimisation makes an export of each.
@@ -54,7 +61,7 @@ macro_rules! functions {
                 #[doc(hidden)]
                 pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    let address = super::slots::$name.get();
+                    let address = slot!(super::Function::$variant).get();
                     // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
                     let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
                     // SAFETY: the caller's obligation, passed on unchanged.
@@ -99,7 +106,7 @@ macro_rules! functions {
                     // a load. Link-time optimisation still inlines it, as load and call.
                     pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
                         type Signature = unsafe extern "C" fn($($type),*) -> $returns;
-                        let address = super::slots::$name.get();
+                        let address = slot!(super::Function::$variant).get();
                         // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
                         let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
                         // SAFETY: the caller's obligation, passed on unchanged.
@@ -191,13 +198,23 @@ impl Function {
     /// # Errors
     /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
-        // The two string functions are ours, so that they work with nothing installed.
-        let address = match last_error::own(self) {
-            Some(ours) => ours,
-            None => loading::address(self)?,
+        let found = match log::own_function(self) {
+            Some(ours) => loading::address(self).map(|_| ours),
+            None => self.find(),
         };
+        log::deliver();
+        let address = found?;
         self.slot().set(address);
         Ok(address.cast_const().cast())
+    }
+
+    /// The address of the function that a call will reach.
+    fn find(self) -> Result<*mut (), LoadError> {
+        // The two string functions are ours, so that they work with nothing installed; what sets a callback is ours too.
+        match last_error::own(self).or_else(|| log::own_function(self)) {
+            Some(ours) => Ok(ours),
+            None => loading::address(self),
+        }
     }
 
     /// Can it be called here? Loads what it takes to know.
@@ -216,28 +233,40 @@ impl fmt::Display for Function {
 /// The slow way of a call: resolves, or leaves the story behind and says which status to return.
 #[cold]
 #[inline(never)]
-fn first_call(function: Function) -> Result<*mut (), cudnnStatus_t> {
-    guarded(|| function.resolve(), || function.to_string()).map(|address| address.cast_mut().cast())
+fn first_call(function: Function) -> Result<*mut (), Status> {
+    let found = guarded(&|| function.find(), &|| function.to_string());
+    log::deliver();
+    let address = found.map_err(|status| status.0 as Status)?;
+    function.slot().set(address);
+    Ok(address)
 }
 
+/// A status, as wide as an address: so the outcome of a first call comes in two registers, which makes every resolver a good
+/// deal smaller.
+type Status = usize;
+
 /// Resolves for a caller that is C: whatever happens, a status and a story are all that comes of it.
-fn guarded<T>(
-    resolve: impl FnOnce() -> Result<T, LoadError> + UnwindSafe,
-    name: impl FnOnce() -> String,
-) -> Result<T, cudnnStatus_t> {
+pub(crate) fn guarded(
+    resolve: &dyn Fn() -> Result<*mut (), LoadError>,
+    name: &dyn Fn() -> String,
+) -> Result<*mut (), cudnnStatus_t> {
     let _uncancelled = Uncancelled::new();
-    // Nothing below panics by design; a defect must still not unwind into C.
-    std::panic::catch_unwind(|| {
+    // Nothing in here panics by design; a defect must still not unwind into C.
+    let found = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve().map_err(|error| {
-            last_error::record(&error);
-            error.status()
+            let (status, story) = (error.status(), error.to_string());
+            log::failed(&name(), status, &story);
+            (status, story)
         })
-    })
+    }))
     .unwrap_or_else(|_| {
-        let status = cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR;
         let story = format!("{} cannot be called: a defect in cudnn-loader, please report it", name());
-        last_error::record_story(status, story);
-        Err(status)
+        Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, story))
+    });
+    found.map_err(|(status, story)| {
+        // Out here, since it asks cuDNN, which logs that: a callback may throw, and such an exception cannot be caught.
+        last_error::record(status, story);
+        status
     })
 }
 
@@ -278,33 +307,36 @@ impl Drop for Uncancelled {
 /// exports some.
 #[doc(hidden)]
 pub fn undeclared(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
-    guarded(|| library.symbol(name), || name.to_string_lossy().into_owned())
+    let find = || loading::symbol(library, name).map(|address| address.cast_mut().cast());
+    let found = guarded(&find, &|| name.to_string_lossy().into_owned());
+    log::deliver();
+    found.map(|address| address.cast_const().cast())
 }
 
 /// What a function returns when it cannot be reached.
 trait Unavailable {
-    fn unavailable(status: cudnnStatus_t) -> Self;
+    fn unavailable(status: Status) -> Self;
 }
 
 impl Unavailable for cudnnStatus_t {
-    fn unavailable(status: cudnnStatus_t) -> Self {
-        status
+    fn unavailable(status: Status) -> Self {
+        cudnnStatus_t(status as u32)
     }
 }
 
 /// The version functions.
 impl Unavailable for usize {
-    fn unavailable(_: cudnnStatus_t) -> Self {
+    fn unavailable(_: Status) -> Self {
         0
     }
 }
 
 impl Unavailable for () {
-    fn unavailable(_: cudnnStatus_t) {}
+    fn unavailable(_: Status) {}
 }
 
 impl Unavailable for *const c_char {
-    fn unavailable(_: cudnnStatus_t) -> Self {
+    fn unavailable(_: Status) -> Self {
         c"".as_ptr()
     }
 }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Function, LoadError, cudnnStatus_t, loading};
+use crate::{Function, cudnnStatus_t, loading};
 
 thread_local! {
     static STORY: RefCell<Option<Story>> = const { RefCell::new(None) };
@@ -48,12 +48,7 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 }
 
 /// Makes this the thread's last error, as a failed call does.
-pub(crate) fn record(error: &LoadError) {
-    record_story(error.status(), error.to_string());
-}
-
-/// Makes this text the thread's last error.
-pub(crate) fn record_story(status: cudnnStatus_t, text: String) {
+pub(crate) fn record(status: cudnnStatus_t, text: String) {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
     unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
@@ -62,7 +57,7 @@ pub(crate) fn record_story(status: cudnnStatus_t, text: String) {
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
-unsafe extern "C" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
+unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
     let name = name_of(status);
     if !is_verbose() {
         return name;
@@ -100,20 +95,26 @@ fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
 
 fn name_of(status: cudnnStatus_t) -> *const c_char {
     if let Some(strings) = loading::strings() {
-        type Signature = unsafe extern "C" fn(cudnnStatus_t) -> *const c_char;
+        type Signature = unsafe extern "C-unwind" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(strings.error) };
         // SAFETY: it takes any value.
         return unsafe { function(status) };
     }
-    status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN").as_ptr()
+    known_name(status).as_ptr()
+}
+
+/// A status's name, from the table. Not inlined: the table would come along each time.
+#[inline(never)]
+pub(crate) fn known_name(status: cudnnStatus_t) -> &'static CStr {
+    status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
 }
 
 /// Writes the thread's last message, cut to `max_size` bytes with the NUL, and forgets it.
 ///
 /// # Safety
 /// `message` is null or has room for `max_size` bytes.
-unsafe extern "C" fn get_last_error_string(message: *mut c_char, max_size: usize) {
+unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size: usize) {
     if message.is_null() || max_size == 0 {
         return;
     }
@@ -159,7 +160,7 @@ fn untold(story: &RefCell<Option<Story>>) -> Option<String> {
 /// `message` has room for `max_size` bytes.
 unsafe fn fetch_cudnns(message: *mut c_char, max_size: usize) {
     if let Some(strings) = loading::strings() {
-        type Signature = unsafe extern "C" fn(*mut c_char, usize);
+        type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(strings.last_error) };
         // SAFETY: the caller's obligation, passed on.

@@ -14,7 +14,7 @@ use crate::linker::{self, Handle};
 use crate::linker_fault::LinkerFault;
 use crate::options::Options;
 use crate::pinned::{self, Outcome, failure, folder_of, pin, pinned};
-use crate::{Function, SubLibrary, engines};
+use crate::{Function, SubLibrary, engines, log};
 
 /// A sub-library that was loaded.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Opened {
     /// How long reading, loading and confirming it took, those that it needs not counted.
     pub took: Duration,
     handle: Handle,
+    /// Of graph: what it said once. Asked again, it would log the question again, and call whoever receives its log.
+    cuda_major: Option<u32>,
     /// Of graph: its own functions behind the names that this crate serves itself.
     strings: Option<Strings>,
 }
@@ -44,6 +46,12 @@ pub(crate) struct Strings {
 unsafe impl Send for Strings {}
 // SAFETY: as above.
 unsafe impl Sync for Strings {}
+
+impl Opened {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
 
 static OPENED: [Elected<Outcome<Opened>>; 5] = [const { Elected::new() }; 5];
 
@@ -63,7 +71,7 @@ pub(crate) fn strings() -> Option<Strings> {
 
 /// The CUDA major of the loaded graph library.
 pub(crate) fn cuda_major() -> Option<u32> {
-    pinned::cuda_major(&opened(SubLibrary::Graph)?.handle)
+    opened(SubLibrary::Graph)?.cuda_major
 }
 
 /// Lets the next use of a sub-library try again what has failed.
@@ -120,6 +128,12 @@ impl Options {
     /// # Errors
     /// Why there is none, or why the one in use does not meet the options.
     pub fn load(&self) -> Result<&'static Installation, LoadError> {
+        let loaded = self.find_and_load();
+        log::deliver();
+        loaded
+    }
+
+    fn find_and_load(&self) -> Result<&'static Installation, LoadError> {
         forget_failure(SubLibrary::Graph);
         let installation = pin(self)?;
         // What is in use was perhaps chosen for somebody else's wishes. Loaded, it tells its CUDA major.
@@ -152,7 +166,11 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
     let mut last = None;
     for library in with_needs(library) {
         let Some(place) = place(library) else { continue };
-        let outcome = place.get_or_make(|| open_one(installation, library));
+        let outcome = place.get_or_make(|| {
+            let outcome = open_one(installation, library);
+            log::loaded(library, &outcome);
+            outcome
+        });
         last = Some(outcome.as_ref().map_err(|failure| LoadError::new(library, failure.clone()))?);
     }
     last.ok_or_else(|| LoadError::new(library, failure(LoadErrorKind::NotInstalled)))
@@ -161,18 +179,23 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
 fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome<Opened> {
     let start = Instant::now();
     let (path, handle) = take(installation, library).map_err(failure)?;
+    if library == SubLibrary::Graph {
+        log::join();
+    }
     let version = confirm(installation, library, &handle)
         .map_err(|what| failure(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
-    let mut strings = None;
+    let (mut cuda_major, mut strings) = (None, None);
     if library == SubLibrary::Graph {
-        engines::prepare(installation, pinned::cuda_major(&handle)).map_err(failure)?;
+        cuda_major = pinned::cuda_major(&handle);
+        engines::prepare(installation, cuda_major).map_err(failure)?;
         strings = Option::zip(
             linker::symbol(&handle, Function::CudnnGetErrorString.symbol()),
             linker::symbol(&handle, Function::CudnnGetLastErrorString.symbol()),
         )
         .map(|(error, last_error)| Strings { error, last_error });
+        log::tell(&handle);
     }
-    Ok(Opened { library, path, version, took: start.elapsed(), handle, strings })
+    Ok(Opened { library, path, version, took: start.elapsed(), handle, cuda_major, strings })
 }
 
 /// Takes the library that the process holds, when that is the installation's own, or else loads it from its file, once
@@ -202,6 +225,7 @@ fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Ha
             refusal => LoadErrorKind::Refused { path: path.clone(), refusal },
         })?;
     }
+    log::loading(library, &path);
     match linker::open(&path) {
         Ok(handle) => Ok((path, handle)),
         Err(message) => Err(LoadErrorKind::Linker { fault: LinkerFault::of(&message, &path), path, message }),

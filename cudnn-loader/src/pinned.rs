@@ -14,12 +14,19 @@ use crate::elected::Elected;
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::linker::{self, Handle, Held};
 use crate::options::Options;
-use crate::{Function, SubLibrary, run_paths};
+use crate::{Function, SubLibrary, log, run_paths};
 
 /// The installation that this process uses, and what was passed over on the way to it.
 pub(crate) struct Pinned {
     pub(crate) installation: Installation,
     considered: Arc<Vec<Considered>>,
+}
+
+impl Pinned {
+    /// What was passed over.
+    pub(crate) fn considered(&self) -> &[Considered] {
+        &self.considered
+    }
 }
 
 pub(crate) type Outcome<T> = Result<T, Arc<Failure>>;
@@ -56,7 +63,11 @@ pub(crate) fn unpin(also_what_was_found: bool) {
 
 /// The pinned installation; if there is none yet, finds and pins one that meets the options.
 pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError> {
-    let outcome = PINNED.get_or_make(|| search(options));
+    let outcome = PINNED.get_or_make(|| {
+        let outcome = search(options);
+        log::found(&outcome);
+        outcome
+    });
     match outcome {
         Ok(pinned) => Ok(&pinned.installation),
         Err(failure) => Err(LoadError::new(SubLibrary::Graph, failure.clone())),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cudnn_probe::Library;
 
-use crate::{LoadError, Opened, loading};
+use crate::{LoadError, Opened, loading, log};
 
 /// A sub-library of cuDNN 9 with a public API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +57,9 @@ impl SubLibrary {
     /// Why it cannot be loaded.
     pub fn load(self) -> Result<&'static Opened, LoadError> {
         loading::forget_failure(self);
-        loading::open(self)
+        let opened = loading::open(self);
+        log::deliver();
+        opened
     }
 
     /// The address of a function or datum of the library, also of one that these bindings do not know: what a newer cuDNN
@@ -66,7 +68,9 @@ impl SubLibrary {
     /// # Errors
     /// Why the library cannot be loaded, or that it has no such name.
     pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
-        loading::symbol(self, name)
+        let address = loading::symbol(self, name);
+        log::deliver();
+        address
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the two protocols, [`crate::slot`] and [`crate::elected`], stand on: atomics, a thread's identity, and waiting.
 //! The model in `model/` puts loom's in this module's place, so that the very same files are checked.
 
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -31,5 +32,19 @@ impl Patience {
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
         self.start.elapsed() < Self::LIMIT
+    }
+}
+
+/// The lock, unless another thread keeps it for longer than patience lasts; which it does for ever in a child that was forked
+/// while it had it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let mut patience = Patience::new();
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if patience.wait() => {}
+            Err(TryLockError::WouldBlock) => return None,
+        }
     }
 }

@@ -10,6 +10,9 @@
 //! create         calls cudnnCreate with a place for the handle
 //! preload:WISHES loads ahead; the wishes are separated by commas: engines context device=N background twice
 //! log            has cuDNN's log come to a closure, which prints it; log:panic, to one that panics
+//! write:LEVEL,DESTINATION
+//!                has the log written there in cuDNN's form: NULL, stdout, stderr or a file
+//! callback:MASK  calls cudnnSetCallback with a function that prints what it gets, and calls cuDNN itself
 //! check          makes a call that fails, and prints it as an error
 //! last           prints the last-error text
 //! last-of-other-thread
@@ -19,6 +22,7 @@
 //! plan:FILE      plans a convolution for the device described in the file: see `plan`
 //! race           many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
+//! sleep:MILLISECONDS
 //! cd:FOLDER      changes the working directory
 //! remove:FILE, copy:FROM,TO
 //!                changes a file, as an update does under a running program
@@ -37,7 +41,7 @@ mod plan;
 mod threads;
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t};
@@ -124,6 +128,8 @@ fn perform(word: &str, shim: Option<&Shim>) {
         }
         ("create", _) => create(shim),
         ("log", wish) => receive_log(wish == "panic"),
+        ("write", wish) => write_log(wish),
+        ("callback", mask) => set_callback(mask.parse().expect("a number"), shim),
         ("check", _) => {
             // SAFETY: cuDNN refuses null.
             let result = unsafe { cudnn_loader::check!(cudnn_loader::cudnnBackendFinalize(std::ptr::null_mut())) };
@@ -139,6 +145,7 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
+        ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
         ("cd", folder) => std::env::set_current_dir(folder).expect("the folder is there"),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
@@ -203,6 +210,43 @@ fn receive_log(panics: bool) {
         }
     });
     println!("log = {received:?}");
+}
+
+fn write_log(wish: &str) {
+    use cudnn_loader::log::{Destination, Severity, write};
+    let (level, destination) = wish.split_once(',').expect("a level and a destination");
+    let destination = match destination {
+        "NULL" => Destination::Nothing,
+        "stdout" => Destination::Stdout,
+        "stderr" => Destination::Stderr,
+        file => Destination::File(file.into()),
+    };
+    println!("write = {:?}", write(Severity::up_to(level.parse().expect("a number")), destination));
+}
+
+fn set_callback(mask: u32, shim: Option<&Shim>) {
+    type Signature = unsafe extern "C" fn(u32, *mut c_void, cudnn_loader::cudnnCallback_t) -> cudnnStatus_t;
+    unsafe extern "C" fn print(
+        severity: cudnn_loader::cudnnSeverity_t,
+        data: *mut c_void,
+        debug: *const cudnn_loader::cudnnDebug_t,
+        message: *const c_char,
+    ) {
+        // SAFETY: cuDNN's own, for as long as this call lasts.
+        let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
+        println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
+        // What this one's failing brings about must not come here again and again.
+        // SAFETY: cuDNN refuses null.
+        unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
+    }
+    let function: Signature = match shim {
+        // SAFETY: the address is that of the function of this name.
+        Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
+        None => cudnn_loader::cudnnSetCallback,
+    };
+    // SAFETY: the function takes what cuDNN gives, and ignores its data.
+    let status = unsafe { function(mask, std::ptr::without_provenance_mut(5), Some(print)) };
+    println!("cudnnSetCallback = {status:?}");
 }
 
 fn preload(wishes: &str) {

@@ -1,4 +1,5 @@
-// Throws an exception through cuDNN, from a callback that cuDNN calls, on a function's first call and on its second.
+// Throws an exception through cuDNN, from a callback that cuDNN calls, on a function's first call and on its second; and
+// from what the drop-in has to tell the callback itself, of a library that is loaded or cannot be.
 #include <cudnn.h>
 #include <cstdio>
 #include <stdexcept>
@@ -24,4 +25,15 @@ int main() {
             std::printf("call %d: caught, %s\n", round, thrown.what());
         }
     }
+    is_armed = true;
+    try {
+        cudnnTensorDescriptor_t descriptor;
+        cudnnCreateTensorDescriptor(&descriptor);
+        std::printf("another library: nothing was thrown\n");
+    } catch (const std::exception &thrown) {
+        std::printf("another library: caught, %s\n", thrown.what());
+    }
+    // The same call again, with nothing thrown.
+    cudnnTensorDescriptor_t descriptor;
+    std::printf("then = %d\n", (int)cudnnCreateTensorDescriptor(&descriptor));
 }

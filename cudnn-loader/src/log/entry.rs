@@ -1,8 +1,9 @@
 //! An entry of cuDNN's log, read: as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of how it comes here.
 
+use std::ffi::c_uint;
 use std::fmt;
 
-use crate::Version;
+use crate::{Version, cudnnSeverity_t};
 
 /// How much an entry matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +73,55 @@ pub struct Entry {
 }
 
 impl Severity {
+    /// Those that `CUDNN_LOGLEVEL_DBG` means: none at 0, errors at 1, warnings too at 2, and calls too at 3 and beyond.
+    #[must_use]
+    pub fn up_to(level: u8) -> &'static [Severity] {
+        match level {
+            0 => &[],
+            1 => &[Severity::Error],
+            2 => &[Severity::Error, Severity::Warning],
+            3.. => &[Severity::Error, Severity::Warning, Severity::Info],
+        }
+    }
+
+    /// As cuDNN numbers it.
+    pub(super) fn of(severity: cudnnSeverity_t) -> Severity {
+        match severity.0 {
+            0 => Severity::Fatal,
+            1 => Severity::Error,
+            2 => Severity::Warning,
+            _ => Severity::Info,
+        }
+    }
+
+    /// As cuDNN numbers it.
+    pub(super) fn number(self) -> cudnnSeverity_t {
+        cudnnSeverity_t(match self {
+            Severity::Fatal => 0,
+            Severity::Error => 1,
+            Severity::Warning => 2,
+            Severity::Info => 3,
+        })
+    }
+
+    /// Its place in a mask; what is fatal has none, since it cannot be masked.
+    pub(super) fn bit(self) -> c_uint {
+        match self {
+            Severity::Fatal => 0,
+            other => 1 << other.number().0,
+        }
+    }
+
+    /// What a line in a file begins with, the first of an entry and the others.
+    fn letters(self) -> (&'static str, &'static str) {
+        match self {
+            Severity::Info => ("I", "i"),
+            Severity::Warning => ("W", "w"),
+            Severity::Error => ("E", "e"),
+            Severity::Fatal => ("F", "f"),
+        }
+    }
+
     /// By the letter that a line in a file begins with: `I!`, and `i!` for those that follow.
     fn of_letter(letter: u8) -> Option<Severity> {
         match letter.to_ascii_uppercase() {
@@ -102,7 +152,7 @@ pub fn entries(log: &str) -> Vec<Entry> {
     // Whose lines come now. An entry begins with a capital letter; its other lines have the small one.
     let mut open: Option<(u8, Entry)> = None;
     for line in log.lines() {
-        match (marked(line), &mut open) {
+        match (mark_of(line), &mut open) {
             (Some((letter, text)), _) if letter.is_ascii_uppercase() => {
                 found.extend(open.take().map(|(_, entry)| entry));
                 open = Severity::of_letter(letter)
@@ -116,8 +166,22 @@ pub fn entries(log: &str) -> Vec<Entry> {
     found
 }
 
+/// An entry as a file has it: an empty line, the lines with their marks, and an empty line.
+pub(super) fn marked<'a>(severity: Severity, lines: impl Iterator<Item = &'a str>) -> String {
+    let (mut letter, other) = severity.letters();
+    let mut text = String::from("\n");
+    for line in lines {
+        for part in [letter, "! ", line, "\n"] {
+            text.push_str(part);
+        }
+        letter = other;
+    }
+    text.push('\n');
+    text
+}
+
 /// `I! text`: the letter and the text. The text keeps its indentation.
-fn marked(line: &str) -> Option<(u8, &str)> {
+fn mark_of(line: &str) -> Option<(u8, &str)> {
     let (letter, rest) = line.as_bytes().split_first()?;
     let text = line.get(2..)?;
     let is_mark = rest.first() == Some(&b'!') && Severity::of_letter(*letter).is_some();
@@ -136,6 +200,8 @@ impl Entry {
     /// `CuDNN (v91900 56) function cudnnCreate() called:`
     fn new(severity: Severity, first: &str) -> Entry {
         let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
+        // What is written before a cuDNN is found is of none.
+        let number = number.filter(|number| *number != 0);
         let version = number.map(|number| Version::new(number / 10000, number / 100 % 100, number % 100));
         let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
         Entry {

@@ -1,23 +1,50 @@
-//! cuDNN's log, received by a closure: entries read, fields decoded.
+//! cuDNN's log, with this crate's own entries in it: received by a closure, written where one likes, read.
 //!
 //! ```no_run
-//! use cudnn_loader::log::{self, Severity};
+//! use cudnn_loader::log::{self, Destination, Severity};
 //!
+//! // Before the first call or after it:
 //! log::receive(&[Severity::Warning, Severity::Error], |event| eprintln!("{}: {}", event.entry.severity, event.entry))?;
+//! // Or, in cuDNN's own form:
+//! log::write(Severity::up_to(3), Destination::File("cudnn_%Y%m%d_%i.log".into()))?;
 //! # Ok::<(), cudnn_loader::Error>(())
 //! ```
 //!
-//! The environment variables `CUDNN_LOGLEVEL_DBG` and `CUDNN_LOGDEST_DBG` send the log to a file instead; a callback, once
-//! set, gets it in their place. `entries` reads such a file.
+//! # This crate's own entries
+//! What it searched, refused, took, loaded and failed to load goes where cuDNN's log goes and looks as its entries do, so that
+//! one log tells the whole story, also when cuDNN never got loaded. The functions are `cudnn_loader::search`, `::pin` and
+//! `::load`; a call that failed for want of cuDNN is an error of the function that was called.
+//!
+//! # From the environment
+//! With nothing said in code, the variables of cuDNN's say what is written, read once: `CUDNN_LOGLEVEL_DBG` (0 nothing, 1
+//! errors, 2 and warnings, 3 and calls; what is beyond is clipped) and `CUDNN_LOGDEST_DBG` (`NULL`, `stdout`, `stderr`, which
+//! it is when unset, or a file: [`Destination::File`]); where there is no level, the older `CUDNN_LOGERR_DBG`,
+//! `CUDNN_LOGWARN_DBG` and `CUDNN_LOGINFO_DBG`, each `1` for its own severity. In a program with raised privileges this crate
+//! writes nothing on their account. [`entries`] reads a file that came of it.
 
+mod callback;
+mod destination;
 mod entry;
+mod own;
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::time::{Duration, SystemTime};
 
+pub use destination::Destination;
 pub use entry::{Argument, Entry, Reason, Severity, entries};
 
-use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
+pub(crate) use callback::{deliver, own as own_function};
+pub(crate) use own::{failed, found, loaded, loading};
+
+use crate::linker::{self, Handle};
+use crate::{Error, Function, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
+use callback::Callback;
+use destination::Log;
+
+// The bits of `cudnnSetCallback`'s mask: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. What is fatal cannot be masked.
+const ERRORS: c_uint = 1 << 1;
+const WARNINGS: c_uint = 1 << 2;
+const INFOS: c_uint = 1 << 3;
 
 /// An entry as it comes, with what cuDNN says of it in numbers.
 #[derive(Clone, Debug)]
@@ -40,29 +67,78 @@ pub struct Event {
 /// The closure that entries go to, behind a thin pointer.
 struct Receiver(Box<dyn Fn(&Event) + Send + Sync>);
 
-/// Has entries of these severities go to a closure, in the thread whose call they are of; with none, to nothing. A panic in
-/// it is contained. What was set before gets no more. Loads cuDNN.
+/// Has entries of these severities go to a closure, in the thread whose call they are of; errors in any case, which cuDNN
+/// does not let go. A panic in it is contained. What was set before gets no more. Loads nothing: cuDNN is told when it is
+/// loaded.
 ///
-/// The closure is kept for the rest of the process, since a thread may be in it when another one takes its place.
+/// The closure is kept for the rest of the process, since a thread may be in it when another one takes its place. What it
+/// brings about by calling cuDNN itself is not told to it by this crate.
 ///
 /// # Errors
-/// cuDNN cannot be loaded, or refuses.
+/// cuDNN is loaded and refuses.
 pub fn receive(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
-    let bit = |severity: &Severity| -> c_uint {
-        match severity {
-            // CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN; what is fatal cannot be masked.
-            Severity::Fatal => 0,
-            Severity::Error => 1 << 1,
-            Severity::Warning => 1 << 2,
-            Severity::Info => 1 << 3,
-        }
-    };
-    let mask = severities.iter().fold(0, |mask, severity| mask | bit(severity));
     let receiver: &'static Receiver = Box::leak(Box::new(Receiver(Box::new(closure))));
-    let receiver: *mut c_void = std::ptr::from_ref(receiver).cast_mut().cast();
-    // SAFETY: the receiver lives for the rest of the process, and `take` reads it as what it is.
-    let status = unsafe { crate::graph::cudnnSetCallback(mask, receiver, Some(take)) };
+    set(severities, std::ptr::from_ref(receiver).cast_mut().cast(), take)
+}
+
+/// Has entries of these severities written there, errors in any case, in the form in which cuDNN writes them; in place of
+/// what the environment says. What was set before gets no more. Loads nothing: cuDNN is told when it is loaded.
+///
+/// # Errors
+/// cuDNN is loaded and refuses.
+pub fn write(severities: &[Severity], destination: Destination) -> Result<(), Error> {
+    let log: &'static Log = Box::leak(Box::new(Log::new(destination)));
+    set(severities, std::ptr::from_ref(log).cast_mut().cast(), write_entry)
+}
+
+fn set(
+    severities: &[Severity],
+    data: *mut c_void,
+    function: unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char),
+) -> Result<(), Error> {
+    let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
+    callback::set(Callback::new(mask, data, Some(function)));
+    let status =
+        crate::SubLibrary::Graph.opened().map_or(cudnnStatus_t::CUDNN_STATUS_SUCCESS, |opened| tell(opened.handle()));
     Error::check(status, "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
+}
+
+/// cuDNN's graph library is loaded: it has opened the file that the environment names.
+pub(crate) fn join() {
+    destination::variables().log.join();
+}
+
+/// cuDNN's graph library is in use: it learns of the callback that was set before.
+pub(crate) fn tell(graph: &Handle) -> cudnnStatus_t {
+    match linker::symbol(graph, Function::CudnnSetCallback.symbol()) {
+        Some(address) => callback::tell(address.cast()),
+        None => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
+    }
+}
+
+/// The time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Writes what cuDNN gives as it writes it itself.
+///
+/// # Safety
+/// `log` is a `Log`; the rest as for [`take`].
+unsafe extern "C" fn write_entry(
+    severity: cudnnSeverity_t,
+    log: *mut c_void,
+    _: *const cudnnDebug_t,
+    message: *const c_char,
+) {
+    // SAFETY: `write` gave it, and it is never freed.
+    let Some(log) = (unsafe { log.cast::<Log>().as_ref() }) else { return };
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: the caller's obligation, passed on.
+        let lines = unsafe { lines(message) };
+        let lines = lines.iter().map(String::as_str);
+        log.write(entry::marked(Severity::of(severity), lines).as_bytes());
+    }));
 }
 
 /// What cuDNN calls.
@@ -84,12 +160,7 @@ unsafe extern "C" fn take(
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
-        let severity = match severity.0 {
-            0 => Severity::Fatal,
-            1 => Severity::Error,
-            2 => Severity::Warning,
-            _ => Severity::Info,
-        };
+        let severity = Severity::of(severity);
         let since = Duration::from_secs(debug.time_sec.into()) + Duration::from_micros(debug.time_usec.into());
         (receiver.0)(&Event {
             entry: Entry::of_lines(severity, lines.iter().map(String::as_str)),

@@ -1,0 +1,157 @@
+//! This crate's own entries: what it searched, refused, took, loaded and failed to load, in the form of cuDNN's. Knows nothing
+//! of where they go.
+
+use std::fmt::{Display, Write};
+use std::path::Path;
+
+use cudnn_probe::Considered;
+
+use super::callback::{self, Message};
+use super::destination::{local_time, variables};
+use super::entry::{Severity, marked};
+use super::now;
+use crate::error::status_of;
+use crate::last_error::known_name;
+use crate::loading::Opened;
+use crate::pinned::{Outcome, Pinned};
+use crate::{LoadError, SubLibrary, Version, cudnnDebug_t, cudnnStatus_t, installation};
+
+const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+
+/// A search has come to an end.
+pub(crate) fn found(outcome: &Outcome<Pinned>) {
+    let considered = match outcome {
+        Ok(pinned) => pinned.considered(),
+        Err(failure) => &failure.considered,
+    };
+    note(Severity::Info, "cudnn_loader::search", SUCCESS, &|lines| {
+        for Considered { candidate, refusal } in considered {
+            let what = format_args!("{:?} ({}): {refusal}", candidate.folder, candidate.origin);
+            argument(lines, "considered", "path", &what);
+        }
+    });
+    // What was there, and could not be taken.
+    for Considered { candidate, refusal } in considered.iter().filter(|one| one.refusal.cure().is_some()) {
+        let status = status_of(refusal);
+        note(Severity::Warning, "cudnn_loader::search", status, &|lines| {
+            traceback(
+                lines,
+                "Warning",
+                status,
+                &format_args!("{:?} ({}) {refusal}", candidate.folder, candidate.origin),
+            );
+        });
+    }
+    match outcome {
+        Ok(Pinned { installation, .. }) => note(Severity::Info, "cudnn_loader::pin", SUCCESS, &|lines| {
+            argument(lines, "version", "version", &installation.version);
+            argument(lines, "folder", "path", &format_args!("{:?}", installation.folder));
+            argument(lines, "origin", "text", &installation.origin);
+            if let Some(major) = installation.cuda_major {
+                argument(lines, "cuda", "int", &major);
+            }
+        }),
+        Err(failure) => {
+            let error = LoadError::new(SubLibrary::Graph, failure.clone());
+            failed("cudnn_loader::search", error.status(), &error);
+        }
+    }
+}
+
+/// A library is about to be loaded.
+pub(crate) fn loading(library: SubLibrary, path: &Path) {
+    note(Severity::Info, "cudnn_loader::load", SUCCESS, &|lines| {
+        argument(lines, "library", "text", &library);
+        argument(lines, "path", "path", &format_args!("{path:?}"));
+    });
+}
+
+/// A library has been loaded, or could not be.
+pub(crate) fn loaded(library: SubLibrary, outcome: &Outcome<Opened>) {
+    match outcome {
+        Ok(opened) => note(Severity::Info, "cudnn_loader::load", SUCCESS, &|lines| {
+            argument(lines, "library", "text", &library);
+            argument(lines, "path", "path", &format_args!("{:?}", opened.path));
+            argument(lines, "took", "us", &opened.took.as_micros());
+            argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
+        }),
+        Err(failure) => {
+            let error = LoadError::new(library, failure.clone());
+            failed("cudnn_loader::load", error.status(), &error);
+        }
+    }
+}
+
+/// A call came to nothing.
+pub(crate) fn failed(function: &str, status: cudnnStatus_t, story: &dyn Display) {
+    note(Severity::Error, function, status, &|lines| traceback(lines, "Error", status, story));
+}
+
+/// `    name: type=T; val=V;`
+fn argument(lines: &mut String, name: &str, of: &str, value: &dyn Display) {
+    let _ = write!(lines, "\n    {name}: type={of}; val={value};");
+}
+
+/// The first line of the story is the reason, the others say more.
+fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, story: &dyn Display) {
+    let name = known_name(status).to_string_lossy();
+    let story = story.to_string();
+    let story = story.replace('\n', "\n        Info: ");
+    let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {story}");
+}
+
+/// Writes an entry, or has it wait for the callback, if anybody wants entries of this severity.
+fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(&mut String)) {
+    let callback = callback::current();
+    let mask = callback.map_or_else(|| variables().mask, |callback| callback.mask);
+    if mask & severity.bit() == 0 {
+        return;
+    }
+    let version = installation().map_or(0, |found| number(found.version));
+    let time = now();
+    // SAFETY: the call takes nothing and cannot fail.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    let process = std::process::id();
+    let mut lines = format!("CuDNN (v{version}) function {function}() called:");
+    say(&mut lines);
+    let date = local_time(c"\nTime: %Y-%m-%dT%H:%M:%S", time.as_secs()).unwrap_or_default();
+    lines.extend(date.into_iter().map(char::from));
+    let seconds = variables().start.elapsed().as_secs();
+    let (minutes, hours, days) = (seconds / 60 % 60, seconds / 3600 % 24, seconds / 86400);
+    let _ = write!(
+        lines,
+        ".{:06} ({days}d+{hours}h+{minutes}m+{}s since start)\n\
+         Process={process}; Thread={thread}; GPU=NULL; Handle=NULL; StreamId=NULL.",
+        time.subsec_micros(),
+        seconds % 60
+    );
+    // What the system said may have anything in it.
+    let lines: String =
+        lines.chars().map(|letter| if letter.is_control() && letter != '\n' { '?' } else { letter }).collect();
+    if callback.is_none_or(|callback| !callback.receives()) {
+        return variables().log.write(marked(severity, lines.split('\n')).as_bytes());
+    }
+    callback::queue(Message {
+        severity: severity.number(),
+        debug: cudnnDebug_t {
+            cudnn_version: version,
+            cudnnStatus: status,
+            // Until 2106, as in cuDNN.
+            time_sec: time.as_secs() as u32,
+            time_usec: time.subsec_micros(),
+            time_delta: 0,
+            handle: std::ptr::null_mut(),
+            stream: std::ptr::null_mut(),
+            pid: process.into(),
+            tid: thread.unsigned_abs(),
+            cudaDeviceId: -1,
+            reserved: [0; 15],
+        },
+        text: lines.bytes().chain([b'\n'; 2]).map(|byte| if byte == b'\n' { 0 } else { byte }).collect(),
+    });
+}
+
+/// As `cudnnGetVersion` numbers it: 92800.
+fn number(version: Version) -> u32 {
+    version.major * 10000 + version.minor * 100 + version.patch
+}

@@ -1,0 +1,292 @@
+//! One log for the whole story: the loader's own entries among cuDNN's, where cuDNN's go, also when there is no cuDNN.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cudnn_loader::log::{Entry, Severity, entries};
+use cudnn_probe::Library;
+use support::{Child, Ended, Folder, Subject, drop_in_alone, lib_dir};
+
+const CALL: &str = env!("CARGO_BIN_EXE_call");
+const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
+const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
+
+fn run(child: Child, words: &[&str]) -> Ended {
+    let ended = child.run(words);
+    assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
+    ended
+}
+
+fn functions(entries: &[Entry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.function.as_deref().unwrap_or("?")).collect()
+}
+
+/// The one file in a folder.
+fn only_file(folder: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.into_iter().next().unwrap()
+}
+
+fn read(folder: &Path) -> Vec<Entry> {
+    let log = std::fs::read_to_string(only_file(folder)).unwrap();
+    let entries = entries(&log);
+    // Nothing is lost or written over: every line is an entry's.
+    let lines = log.lines().filter(|line| !line.is_empty());
+    let strange: Vec<&str> = lines.filter(|line| !line.get(1..3).is_some_and(|mark| mark == "! ")).collect();
+    assert!(strange.is_empty(), "{strange:#?}");
+    for entry in &entries {
+        assert!(entry.function.is_some() && entry.time.is_some() && entry.thread.is_some(), "{entry:#?}");
+    }
+    entries
+}
+
+#[test]
+fn the_loaders_entries_stand_among_cudnns_in_one_file() {
+    for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
+        let Some(real) = lib_dir(id) else { return };
+        let logs = Folder::new();
+        let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+        let child = child.env(DESTINATION, logs.path().join("cudnn_%Y%m%d_%i.log"));
+        run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
+        let entries = read(logs.path());
+        let story = [
+            "cudnn_loader::search",
+            "cudnn_loader::pin",
+            "cudnn_loader::load",
+            "cudnnGetVersion",
+            // A JIT wheel has no ops library.
+            "cudnn_loader::load",
+            "cudnnCreateTensorDescriptor",
+            "cudnnGetVersion",
+        ];
+        let told = functions(&entries);
+        // What cuDNN is asked on the way differs by release.
+        let told: Vec<&str> = told.into_iter().filter(|function| story.contains(function)).collect();
+        let mut once = told.clone();
+        once.dedup();
+        assert_eq!(once, story, "{id}: {told:?}");
+        let failed = entries.iter().find(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor"));
+        let failed = failed.unwrap();
+        assert_eq!((failed.severity, failed.traceback.len()), (Severity::Error, 1), "{failed:#?}");
+        let reason = failed.traceback.first().unwrap();
+        assert_eq!(reason.status, "CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE");
+        assert!(reason.reason.starts_with("cudnnCreateTensorDescriptor (in libcudnn_ops.so.9"), "{reason:?}");
+        assert!(failed.arguments.iter().any(|more| more.value.starts_with("What to do: Install the full cuDNN")));
+        // Times are comparable with cuDNN's.
+        let times: Vec<&String> = entries.iter().filter_map(|entry| entry.time.as_ref()).collect();
+        assert!(times.is_sorted(), "{times:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cudnn_opened_before_is_joined() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let child = Child::bare(CALL).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%H%M%S.log");
+    let graph = real.join(Library::Graph.file_name());
+    // Whoever loads it first: the loader takes it, and its file, whose name is of another second by then.
+    let wait = format!("open:{}", graph.display());
+    run(child, &[&wait, "sleep:1100", "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
+    let entries = read(logs.path());
+    let told = functions(&entries);
+    for function in ["cudnn_loader::search", "cudnn_loader::pin", "cudnnGetVersion", "cudnnCreateTensorDescriptor"] {
+        assert!(told.contains(&function), "{told:?}");
+    }
+    assert_eq!(told.last(), Some(&"cudnnGetVersion"));
+}
+
+#[test]
+fn threads_that_race_write_whole_entries() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+    run(child.env(DESTINATION, logs.path().join("race.log")), &["race"]);
+    let entries = read(logs.path());
+    let failed = entries.iter().filter(|entry| entry.severity == Severity::Error).count();
+    assert!(failed > 100, "{failed} of {}", entries.len());
+}
+
+/// What a child without any cuDNN has written: by severity.
+fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<String>>, Ended) {
+    let (nothing, logs) = (Folder::new(), Folder::new());
+    let mut child = Child::bare(CALL).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
+    for (name, value) in set {
+        child = child.env(name, value);
+    }
+    let ended = run(child, words);
+    let mut by_severity: BTreeMap<Severity, Vec<String>> = BTreeMap::new();
+    let files: Vec<PathBuf> = std::fs::read_dir(logs.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    for entry in entries(&text).into_iter().chain(entries(&ended.stdout)).chain(entries(&ended.stderr)) {
+        by_severity.entry(entry.severity).or_default().push(entry.function.unwrap());
+    }
+    (by_severity, ended)
+}
+
+#[test]
+fn the_variables_mean_what_they_mean_to_cudnn_also_without_it() {
+    use Severity::{Error, Info};
+    let all = [Info, Error];
+    for (set, severities) in [
+        (&[][..], &[][..]),
+        (&[(DESTINATION, "log")], &[]),
+        (&[(LEVEL, "")], &[]),
+        (&[(LEVEL, "0")], &[]),
+        (&[(LEVEL, "1")], &[Error]),
+        (&[(LEVEL, "2")], &[Error]),
+        (&[(LEVEL, "3")], &all),
+        (&[(LEVEL, "99")], &all),
+        (&[(LEVEL, "-1")], &[]),
+        (&[(LEVEL, "three")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, "NULL")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, "")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, "stdout")], &all),
+        (&[(LEVEL, "3"), (DESTINATION, "stderr")], &all),
+        (&[(LEVEL, "3"), (DESTINATION, "log_%Y-%m-%d_%i_%n.txt")], &all),
+        (&[(LEVEL, "3"), (DESTINATION, "/no/such/folder/log")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, ".")], &[]),
+        (&[("CUDNN_LOGINFO_DBG", "1")], &[Info]),
+        (&[("CUDNN_LOGERR_DBG", "1"), (DESTINATION, "log")], &[Error]),
+        (&[("CUDNN_LOGERR_DBG", "1"), ("CUDNN_LOGINFO_DBG", "1")], &all),
+        (&[("CUDNN_LOGERR_DBG", "1"), (LEVEL, "0")], &[]),
+    ] {
+        let (written, ended) = written(set, &["cudnnCreate"]);
+        assert_eq!(written.keys().copied().collect::<Vec<_>>(), severities, "{set:?}: {ended:#?}");
+        assert_eq!(ended.returned("cudnnCreate"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
+        let to_stdout = set.contains(&(DESTINATION, "stdout"));
+        assert_eq!(ended.stdout.contains("! CuDNN (v0)"), to_stdout, "{set:?}: {ended:#?}");
+        let to_file = set.iter().any(|(name, value)| *name == DESTINATION && value.starts_with("log"));
+        assert_eq!(
+            ended.stderr.contains("! CuDNN (v0)"),
+            !severities.is_empty() && !to_stdout && !to_file,
+            "{set:?}: {ended:#?}"
+        );
+        if let Some(errors) = written.get(&Error) {
+            assert_eq!(errors.as_slice(), ["cudnn_loader::search", "cudnnCreate"], "{set:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_there_and_could_not_be_taken_is_a_warning() {
+    let (damaged, logs) = (Folder::new(), Folder::new());
+    std::fs::write(damaged.file(Library::Graph), b"\x7fELF").unwrap();
+    let child = Child::bare(CALL).env("LD_LIBRARY_PATH", damaged.path()).env(LEVEL, "2");
+    run(child.env(DESTINATION, logs.path().join("log")), &["cudnnCreate"]);
+    let entries = read(logs.path());
+    let warning = entries.first().unwrap();
+    assert_eq!((warning.severity, warning.function.as_deref()), (Severity::Warning, Some("cudnn_loader::search")));
+    let reason = warning.traceback.first().unwrap();
+    assert_eq!((reason.kind.as_str(), reason.status.as_str()), ("Warning", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
+    assert!(reason.reason.contains(damaged.name()), "{reason:?}");
+    assert_eq!(entries.iter().filter(|entry| entry.severity == Severity::Error).count(), 2);
+}
+
+#[test]
+fn a_hostile_path_makes_no_entry_of_its_own() {
+    let logs = Folder::new();
+    let folder = logs.path().join("a\nE! CuDNN (v90000) function cudnnForged() called:\n\u{1b}[31m");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join(Library::Graph.file_name()), b"\x7fELF").unwrap();
+    let child = Child::new(CALL, Subject::Loader, &folder).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let ended = run(child, &["~cudnnCreate"]);
+    let entries = entries(&ended.stdout);
+    assert!(!functions(&entries).contains(&"cudnnForged") && !ended.stdout.contains('\u{1b}'), "{ended:#?}");
+    let is_told = |entry: &&Entry| entry.traceback.iter().any(|reason| reason.reason.contains("Forged"));
+    assert!(entries.iter().filter(is_told).count() == 3, "{entries:#?}");
+}
+
+#[test]
+fn a_callback_gets_the_loaders_entries_too() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let nothing = Folder::new();
+    let errors = |ended: &Ended| -> Vec<String> {
+        ended.stdout.lines().filter(|line| line.starts_with("callback 1")).map(str::to_owned).collect()
+    };
+    for subject in [Subject::Loader, Subject::Shim] {
+        let drop_in = drop_in_alone();
+        let child = |folder: &Path| match subject {
+            Subject::Loader => Child::new(CALL, subject, folder),
+            Subject::Shim => Child::new(CALL, subject, drop_in.path()).env("CUDNN_LOADER_DIR", folder),
+        };
+        // Errors come whatever the mask, as with cuDNN; the environment's destination gets nothing any more.
+        let ended = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
+        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
+        let told = errors(&ended);
+        assert!(
+            told.iter().any(|line| {
+                line == "callback 1 5 3009 \"CuDNN (v91900) function cudnnCreateTensorDescriptor() called:\""
+            }),
+            "{ended:#?}"
+        );
+        assert!(!ended.stderr.contains("function cudnnCreateTensorDescriptor()"), "{ended:#?}");
+        // Without cuDNN it is not set, and yet told why.
+        let ended = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
+        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
+        let told = errors(&ended);
+        for function in ["cudnn_loader::search", "cudnnSetCallback", "cudnnCreate"] {
+            assert!(
+                told.contains(&format!("callback 1 5 1008 \"CuDNN (v0) function {function}() called:\"")),
+                "{function}: {ended:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_closure_is_set_before_the_first_use_loads_nothing_and_hears_all() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let ended = run(Child::new(CALL, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
+    let (before, after) = ended.stdout.split_once("event").unwrap();
+    assert_eq!((ended.returned("log"), before.contains("mapped")), (Some("Ok(())"), false), "{ended:#?}");
+    for told in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
+        assert!(after.contains(told), "{told}: {ended:#?}");
+    }
+    let nothing = Folder::new();
+    let ended = run(Child::new(CALL, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
+    assert!(ended.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
+    assert_eq!(ended.returned("cudnnGetVersion"), Some("0"), "{ended:#?}");
+}
+
+/// An entry without what differs from run to run.
+fn constant(entry: &Entry) -> String {
+    let arguments: Vec<String> = entry
+        .arguments
+        .iter()
+        .filter(|argument| !argument.value.contains("addr=") && argument.name != "took")
+        .map(|argument| format!("{}={}", argument.name, argument.value))
+        .collect();
+    format!("{} {:?} {arguments:?} {:?}", entry.severity, entry.function, entry.traceback)
+}
+
+#[test]
+fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let words = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
+    let by_variables = Folder::new();
+    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+    run(child.env(DESTINATION, by_variables.path().join("log")), &words);
+    let by_code = Folder::new();
+    let write = format!("write:3,{}", by_code.path().join("log_%i").display());
+    let all: Vec<&str> = [write.as_str()].into_iter().chain(words).collect();
+    run(Child::new(CALL, Subject::Loader, &real), &all);
+    let shape = |folder: &Folder| read(folder.path()).iter().map(constant).collect::<Vec<String>>();
+    let (code, variables) = (shape(&by_code), shape(&by_variables));
+    // cuDNN asks itself a few things while it is loaded, before it can be told where to.
+    let missing: Vec<&String> = variables.iter().filter(|entry| !code.contains(entry)).collect();
+    assert!(missing.iter().all(|entry| entry.contains("cudnnGetCudartVersion")), "{missing:#?}\n{code:#?}");
+    let raw = |folder: &Folder| std::fs::read_to_string(only_file(folder.path())).unwrap();
+    let error = |log: &str| {
+        let start = log.find("\nE! CuDNN (v91900 56) function cudnnBackendFinalize()").unwrap();
+        let entry = log.get(start..).unwrap().split("\n\n").next().unwrap().to_owned();
+        entry.lines().filter(|line| !line.contains("Time") && !line.contains("Process")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(error(&raw(&by_code)), error(&raw(&by_variables)));
+    // In place of what the environment says.
+    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let ended = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
+    assert_eq!(functions(&entries(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
+    assert!(!ended.stdout.contains("cudnnBackendFinalize()"), "{ended:#?}");
+}
