@@ -466,7 +466,7 @@ fn the_real_graph_library_gets_the_pinned_engines() {
             std::os::unix::fs::symlink(engine, full_name).unwrap();
         }
     }
-    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/h200-deviceprop.json");
+    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-loader/examples/plan_without_gpu/h200.json");
     let ended = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
     assert!(ended.returned("plan").unwrap().ends_with(" configurations"), "{ended:#?}");
     let real = std::fs::canonicalize(real).unwrap();

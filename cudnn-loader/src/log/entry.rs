@@ -28,7 +28,7 @@ pub struct Argument {
     pub name: String,
     /// Its type in C, where the entry says it.
     pub of: Option<String>,
-    /// Its value, or where it is (`location=host; addr=0x7ffe72832990`).
+    /// Its value, or where it is (`location=host; addr=0x7ffe72832990`); empty where its members follow.
     pub value: String,
 }
 
@@ -68,7 +68,7 @@ pub struct Entry {
     pub gpu: Option<u32>,
     /// The handle, as text; none without one.
     pub handle: Option<String>,
-    /// The stream, as text; none without one.
+    /// The stream, as text: `(nil) (defaultStream)`; none without a handle.
     pub stream: Option<String>,
 }
 
@@ -231,12 +231,8 @@ impl Entry {
         } else if let Some((name, rest)) = text.split_once(": ").or_else(|| Some((text.strip_suffix(':')?, "")))
             && !rest.starts_with("Traceback contains")
         {
-            let rest = rest.trim_end_matches(';');
-            let (of, value) = match rest.strip_prefix("type=").and_then(|rest| rest.split_once("; val=")) {
-                Some((of, value)) => (Some(of.to_owned()), value),
-                None => (None, rest),
-            };
-            self.arguments.push(Argument { depth, name: name.into(), of, value: value.into() });
+            let (of, value) = typed(rest.trim_end().trim_end_matches(';'));
+            self.arguments.push(Argument { depth, name: name.into(), of: of.map(str::to_owned), value: value.into() });
         }
     }
 
@@ -254,6 +250,15 @@ impl Entry {
                 _ => {}
             }
         }
+    }
+}
+
+/// What stands behind a name: `type=int; val=7`, or `type=cudnnHandle_t:` where its members follow, or anything.
+fn typed(text: &str) -> (Option<&str>, &str) {
+    let Some(typed) = text.strip_prefix("type=") else { return (None, text) };
+    match typed.split_once("; ") {
+        Some((of, value)) => (Some(of), value.strip_prefix("val=").unwrap_or(value)),
+        None => (Some(typed.trim_end_matches(':')), ""),
     }
 }
 
@@ -308,6 +313,37 @@ mod tests {
         assert!(entries.iter().any(|entry| entry.arguments.iter().any(|argument| {
             argument.name == "max_size" && argument.of.as_deref() == Some("size_t") && argument.value == "16384"
         })));
+    }
+
+    #[test]
+    fn an_entry_of_a_call_on_a_gpu_has_its_handle_its_stream_and_nested_arguments() {
+        for (log, version) in [
+            (include_str!("../../../tests/logs/gpu-9.14.0.log"), Version::new(9, 14, 0)),
+            (include_str!("../../../tests/logs/gpu-9.19.0.log"), Version::new(9, 19, 0)),
+        ] {
+            let entries = entries(log);
+            assert_eq!(entries.len(), 6);
+            let on_gpu: Vec<&Entry> = entries.iter().filter(|entry| entry.gpu.is_some()).collect();
+            assert!(!on_gpu.is_empty() && entries.iter().all(|entry| entry.version == Some(version)));
+            for entry in on_gpu {
+                assert_eq!(entry.gpu, Some(0));
+                assert!(entry.handle.as_ref().is_some_and(|handle| handle.starts_with("0x")));
+                assert_eq!(entry.stream.as_deref(), Some("(nil) (defaultStream)"));
+            }
+            let has = |name: &str, depth: usize, of: &str, value: &str| {
+                let wanted = Argument { depth, name: name.into(), of: Some(of.into()), value: value.into() };
+                assert!(entries.iter().any(|entry| entry.arguments.contains(&wanted)), "{wanted:?}: {entries:#?}");
+            };
+            has("handle", 0, "cudnnHandle_t", "");
+            has("streamId", 1, "cudaStream_t", "streamId=(nil) (defaultStream)");
+            has("deviceName", 2, "string", "\"NVIDIA H200\"");
+            has("xDesc", 5, "CUDNN_BACKEND_TENSOR_DESCRIPTOR", "");
+            has("dimA", 6, "int", "[8,64,28,28]");
+            has("uid", 6, "int64_t", "1");
+            has("activationDesc", 0, "cudnnActivationDescriptor_t", "");
+            has("CUDNN_KNOB_TYPE_TILE_SIZE", 1, "int", "5");
+            has("behaviorNotes", 0, "cudnnBackendDescriptor_t", "NULL_PTR");
+        }
     }
 
     #[test]

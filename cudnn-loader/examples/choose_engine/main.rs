@@ -1,0 +1,213 @@
+//! The fastest engine for a convolution, found by trying: what the heuristics propose, and what one comes upon by walking all
+//! engines and turning their knobs; and how good the heuristics' first choice was.
+//!
+//! `cargo run --release -p cudnn-loader --example choose_engine [SECONDS]`, where the walk ends after so many (60).
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use cudnn_loader as cudnn;
+use indicatif::{ProgressBar, ProgressStyle};
+
+#[path = "../backend/mod.rs"]
+mod backend;
+
+use backend::descriptor::{Descriptor, Handle};
+use backend::gpu::{Gpu, Memory};
+use backend::graph::{Convolution, graph};
+use backend::plan::{For, Pack, Plan, about, configuration, engine, engine_count, knobs, proposed};
+use backend::tensor::Tensor;
+use backend::{Failure, reference};
+use cudnn::cudnnBackendHeurMode_t as Mode;
+use cudnn::cudnnDataType_t;
+
+const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
+/// Some engines add up in another order, or transform first.
+const ALLOWED: f64 = 5e-3;
+/// What wants more workspace, in bytes, is left out.
+const MOST_WORKSPACE: usize = 1 << 30;
+const RUNS: u32 = 20;
+const SHOWN: usize = 15;
+
+fn main() -> ExitCode {
+    backend::on_a_gpu(run)
+}
+
+/// A configuration, with where it comes from.
+struct Candidate {
+    source: String,
+    configuration: Descriptor,
+    engine: String,
+    notes: String,
+}
+
+/// One that ran.
+struct Ran {
+    source: String,
+    engine: String,
+    notes: String,
+    workspace: usize,
+    milliseconds: f64,
+    error: f64,
+}
+
+fn run(gpu: &Gpu) -> Result<(), Failure> {
+    let limit = match std::env::args().nth(1) {
+        Some(seconds) => seconds.parse().map_err(|_| format!("{seconds:?} is no number of seconds"))?,
+        None => 60,
+    };
+    let problem = Problem::new(gpu)?;
+    println!("{}", problem.words);
+    let candidates = candidates(&problem)?;
+    let heuristics = candidates.iter().filter(|candidate| candidate.source.starts_with("mode")).count();
+    println!("{heuristics} configurations by heuristics, {} more by walking", candidates.len() - heuristics);
+
+    let bar = ProgressBar::new(candidates.len() as u64);
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len}, {eta} left: {msg}")?);
+    let (mut ran, mut refused) = (Vec::new(), BTreeMap::<String, usize>::new());
+    let end = Instant::now() + Duration::from_secs(limit);
+    for (index, candidate) in candidates.into_iter().enumerate() {
+        // The heuristics' proposals all have their turn.
+        if index >= heuristics && Instant::now() > end {
+            *refused.entry("out of time".into()).or_default() += 1;
+            continue;
+        }
+        bar.set_message(candidate.engine.clone());
+        bar.inc(1);
+        match problem.time(gpu, &candidate) {
+            Ok(one) => ran.push(one),
+            Err(failure) => *refused.entry(in_short(&failure.to_string())).or_default() += 1,
+        }
+    }
+    bar.finish_and_clear();
+    ran.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
+    tell(&ran, &refused)
+}
+
+fn tell(ran: &[Ran], refused: &BTreeMap<String, usize>) -> Result<(), Failure> {
+    let best = ran.first().ok_or("no configuration can run")?;
+    println!("\n{:>4} {:>9} {:>11} {:>8}  from, engine, notes", "rank", "ms", "workspace", "error");
+    for (rank, one) in ran.iter().enumerate() {
+        let is_first_choice = one.source == FIRST_CHOICE;
+        if rank < SHOWN || is_first_choice {
+            let Ran { source, engine, notes, workspace, milliseconds, error } = one;
+            println!("{:>4} {milliseconds:>9.4} {workspace:>11} {error:>8.1e}  {source}: {engine} {notes}", rank + 1);
+        }
+    }
+    println!("{} ran; left out:", ran.len());
+    for (why, count) in refused {
+        println!("{count:>6} {why}");
+    }
+    match ran.iter().enumerate().find(|(_, one)| one.source == FIRST_CHOICE) {
+        Some((rank, first)) => println!(
+            "The heuristics' first choice is number {} of {}, and takes {:.2} times as long as the best.",
+            rank + 1,
+            ran.len(),
+            first.milliseconds / best.milliseconds
+        ),
+        None => println!("The heuristics had no first choice that runs."),
+    }
+    Ok(())
+}
+
+const FIRST_CHOICE: &str = "mode A 1";
+
+/// The convolution, with its tensors on the GPU and the right result.
+struct Problem {
+    handle: Handle,
+    graph: Descriptor,
+    words: String,
+    tensors: [Tensor; 3],
+    there: [Memory; 3],
+    expected: Vec<f32>,
+}
+
+impl Problem {
+    fn new(gpu: &Gpu) -> Result<Self, Failure> {
+        let x = Tensor::channels_last(1, HALF, &[16, 256, 28, 28]);
+        let w = Tensor::channels_last(2, HALF, &[256, 256, 3, 3]);
+        let y = Tensor::channels_last(3, HALF, &[16, 256, 28, 28]);
+        let convolution = Convolution::padded(1, 2);
+        let handle = Handle::new()?;
+        let graph = graph(Some(&handle), &[&convolution.forward([&x, &w, &y], 1.0, 0.0)?])?;
+        let (x_values, w_values) = (reference::noise(&x), reference::noise(&w));
+        let nothing = vec![0.0; y.len()];
+        let there = [
+            gpu.upload(&reference::bytes(&x, &x_values))?,
+            gpu.upload(&reference::bytes(&w, &w_values))?,
+            gpu.room(y.len() * 2)?,
+        ];
+        let expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &nothing], (1.0, 0.0));
+        let words = format!("x {:?}, w {:?}, half, channels last, sums in float", x.dims, w.dims);
+        Ok(Problem { handle, graph, words, tensors: [x, w, y], there, expected })
+    }
+
+    /// Makes the plan, holds its result against the CPU's, and takes its time.
+    fn time(&self, gpu: &Gpu, candidate: &Candidate) -> Result<Ran, Failure> {
+        let plan = Plan::new(&candidate.configuration, For::Handle(&self.handle))?;
+        if plan.workspace > MOST_WORKSPACE {
+            return Err("more workspace than is allowed".into());
+        }
+        let workspace = gpu.room(plan.workspace)?;
+        let [x, w, y] = &self.tensors;
+        let [x_there, w_there, _] = &self.there;
+        // Not zeros but NaN, so that an element that nobody writes shows; and not the last one's result.
+        let y_there = gpu.upload(&reference::bytes(y, &vec![f32::NAN; y.len()]))?;
+        let memory = [(x.uid, x_there), (w.uid, w_there), (y.uid, &y_there)];
+        let pack = Pack::new(&memory, &workspace)?;
+        plan.execute(&self.handle, &pack)?;
+        let result = reference::values(y, &gpu.download(&y_there)?);
+        let error = reference::compare(&result, &self.expected, ALLOWED)?;
+        let milliseconds = gpu.time(RUNS, || Ok(plan.execute(&self.handle, &pack)?))?;
+        let Candidate { source, engine, notes, .. } = candidate;
+        let (source, engine, notes) = (source.clone(), engine.clone(), notes.clone());
+        Ok(Ran { source, engine, notes, workspace: plan.workspace, milliseconds, error })
+    }
+}
+
+/// What the heuristics propose, and then every engine that takes the graph: as it is, and with each of its knobs at each of
+/// its values, one at a time. Each configuration once.
+fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
+    let what_for = For::Handle(&problem.handle);
+    let mut all = Vec::<Candidate>::new();
+    let mut add = |source: String, configuration: Descriptor| -> Result<(), Failure> {
+        let (engine, notes) = about(&configuration)?.words();
+        if all.iter().all(|other| other.engine != engine) {
+            all.push(Candidate { source, configuration, engine, notes });
+        }
+        Ok(())
+    };
+    let modes =
+        [("A", Mode::CUDNN_HEUR_MODE_A), ("B", Mode::CUDNN_HEUR_MODE_B), ("fallback", Mode::CUDNN_HEUR_MODE_FALLBACK)];
+    for (name, mode) in modes {
+        for (index, configuration) in proposed(&problem.graph, mode, what_for)?.into_iter().enumerate() {
+            add(format!("mode {name} {}", index + 1), configuration)?;
+        }
+    }
+    for index in 0..engine_count(&problem.graph)? {
+        // An engine that does not take the graph is no failure: there are many, each for some graphs.
+        let Ok(engine) = engine(&problem.graph, index, what_for) else { continue };
+        if let Ok(plain) = configuration(&engine, &[]) {
+            add("walk".into(), plain)?;
+        }
+        for knob in knobs(&engine)? {
+            for value in knob.values().take(MOST_VALUES) {
+                if let Ok(turned) = configuration(&engine, &[(knob.kind, value)]) {
+                    add("walk".into(), turned)?;
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Of one knob; some have a thousand.
+const MOST_VALUES: usize = 16;
+
+/// The last reason that cuDNN gives, which is the innermost's caller: enough to count by.
+fn in_short(failure: &str) -> String {
+    let status = failure.split(": ").next().unwrap_or_default();
+    let place = failure.split("Reason: ").nth(1).and_then(|reason| reason.lines().next()).unwrap_or_default();
+    [status, place].join(" ").chars().take(150).collect()
+}

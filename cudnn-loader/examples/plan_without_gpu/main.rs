@@ -1,0 +1,75 @@
+//! Engine configurations, plans and workspace sizes for a device that is not here, from its description in JSON: since cuDNN
+//! 9.8, and with the full releases, which have heuristics.
+//!
+//! `cargo run -p cudnn-loader --example plan_without_gpu [DEVICE.json]`; without a file, for an H200. cuDNN writes such a
+//! description itself, where the device is: CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION.
+
+use std::process::ExitCode;
+
+use cudnn_loader as cudnn;
+
+#[path = "../backend/mod.rs"]
+mod backend;
+
+use backend::descriptor::Descriptor;
+use backend::graph::{Convolution, graph};
+use backend::plan::{For, Plan, about, configuration, described, engine, engine_count, proposed};
+use backend::tensor::Tensor;
+use backend::{Failure, told};
+use cudnn::cudnnBackendHeurMode_t as Mode;
+use cudnn::cudnnDataType_t;
+
+const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
+const H200: &str = include_str!("h200.json");
+
+fn main() -> ExitCode {
+    told(run())
+}
+
+fn run() -> Result<(), Failure> {
+    let json = match std::env::args_os().nth(1) {
+        Some(file) => std::fs::read_to_string(&file).map_err(|error| format!("{file:?} cannot be read: {error}"))?,
+        None => H200.to_owned(),
+    };
+    // The first device that cuDNN knows by description; an older one would refuse the descriptor's very kind.
+    let installation = cudnn::Options::new().minimum_version(cudnn::Version::new(9, 8, 0)).load()?;
+    println!("cuDNN {} in {}, and no GPU", installation.version, installation.folder.display());
+    let device = described(&json)?;
+    let what_for = For::Device(&device);
+    let x = Tensor::channels_last(1, HALF, &[32, 64, 56, 56]);
+    let w = Tensor::channels_last(2, HALF, &[64, 64, 3, 3]);
+    let y = Tensor::channels_last(3, HALF, &[32, 64, 56, 56]);
+    let graph = graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])?;
+    let mut planned = 0;
+    for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_B, Mode::CUDNN_HEUR_MODE_FALLBACK] {
+        planned += show(&format!("{mode:?}"), &proposed(&graph, mode, what_for)?, what_for)?;
+    }
+    // A JIT-only release has no heuristics. Engine by engine is not for the full ones here: those that use cuBLASLt end the
+    // process where it is missing.
+    if planned == 0 {
+        let taking = (0..engine_count(&graph)?).filter_map(|index| engine(&graph, index, what_for).ok());
+        let configurations = taking.map(|engine| configuration(&engine, &[])).collect::<Result<Vec<_>, _>>()?;
+        planned += show("engine by engine", &configurations, what_for)?;
+    }
+    if planned == 0 {
+        return Err("none of the proposals can be planned".into());
+    }
+    Ok(())
+}
+
+/// Shows the first few; gives how many of them can be planned.
+fn show(source: &str, configurations: &[Descriptor], what_for: For<'_>) -> Result<usize, Failure> {
+    println!("{source}: {} configurations", configurations.len());
+    let mut planned = 0;
+    for configuration in configurations.iter().take(10) {
+        let (engine, notes) = about(configuration)?.words();
+        match Plan::new(configuration, what_for) {
+            Ok(plan) => {
+                planned += 1;
+                println!("  workspace {:>9} bytes: {engine} {notes}", plan.workspace);
+            }
+            Err(error) => println!("  no plan: {engine}: {error}"),
+        }
+    }
+    Ok(planned)
+}
