@@ -49,6 +49,11 @@ impl Gpu {
         Ok(Memory { slice, address })
     }
 
+    /// A null pointer.
+    pub(crate) fn nothing(&self) -> Result<Memory, Failure> {
+        Ok(Memory { address: 0, ..self.room(1)? })
+    }
+
     pub(crate) fn download(&self, memory: &Memory) -> Result<Vec<u8>, Failure> {
         Ok(self.stream.clone_dtoh(&memory.slice)?)
     }
@@ -77,6 +82,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// So many bytes further on.
+    pub(crate) fn behind(self, bytes: usize) -> Self {
+        Memory { address: self.address + bytes, ..self }
+    }
+
     pub(crate) fn address(&self) -> *const c_void {
         self.address as *const c_void
     }

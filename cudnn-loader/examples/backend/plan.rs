@@ -200,6 +200,14 @@ impl Plan {
             .map_or("no engine takes this graph".into(), |error| format!("no engine takes this graph: {error}").into()))
     }
 
+    /// The first of the proposals, of the heuristics' and as a fallback, that is as one wants it.
+    pub(crate) fn first_that(graph: &Descriptor, handle: &Handle, is_wanted: fn(&Plan) -> bool) -> Option<Plan> {
+        let what_for = For::Handle(handle);
+        let modes = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
+        let proposals = modes.into_iter().flat_map(|mode| proposed(graph, mode, what_for).unwrap_or_default());
+        proposals.filter_map(|proposal| Plan::new(&proposal, what_for).ok()).find(is_wanted)
+    }
+
     /// Puts the plan on the handle's stream.
     pub(crate) fn execute(&self, handle: &Handle, pack: &Pack<'_>) -> Result<(), Error> {
         // SAFETY: plan and pack are finalised, and the pack's memory lives; that it is as large as the tensors is the callers'

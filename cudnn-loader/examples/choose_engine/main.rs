@@ -95,7 +95,7 @@ fn tell(ran: &[Ran], refused: &BTreeMap<String, usize>) -> Result<(), Failure> {
             println!("{:>4} {milliseconds:>9.4} {workspace:>11} {error:>8.1e}  {source}: {engine} {notes}", rank + 1);
         }
     }
-    println!("{} ran; left out:", ran.len());
+    println!("{} ran, {} did not", ran.len(), refused.values().sum::<usize>());
     for (why, count) in refused {
         println!("{count:>6} {why}");
     }

@@ -48,11 +48,20 @@ fn run() -> Result<(), Failure> {
     // process where it is missing.
     if planned == 0 {
         let taking = (0..engine_count(&graph)?).filter_map(|index| engine(&graph, index, what_for).ok());
-        let configurations = taking.map(|engine| configuration(&engine, &[])).collect::<Result<Vec<_>, _>>()?;
+        let (mut configurations, mut refused) = (Vec::new(), None);
+        for engine in taking {
+            match configuration(&engine, &[]) {
+                Ok(configuration) => configurations.push(configuration),
+                Err(error) => refused = Some(error),
+            }
+        }
         planned += show("engine by engine", &configurations, what_for)?;
+        if let Some(error) = refused {
+            println!("  the others cannot be configured, the last for this: {}", in_short(&error));
+        }
     }
     if planned == 0 {
-        return Err("none of the proposals can be planned".into());
+        return Err("Nothing can be planned here. A JIT-only cuDNN needs NVRTC for it.".into());
     }
     Ok(())
 }
@@ -68,8 +77,14 @@ fn show(source: &str, configurations: &[Descriptor], what_for: For<'_>) -> Resul
                 planned += 1;
                 println!("  workspace {:>9} bytes: {engine} {notes}", plan.workspace);
             }
-            Err(error) => println!("  no plan: {engine}: {error}"),
+            Err(error) => println!("  no plan: {engine}: {}", in_short(&error)),
         }
     }
     Ok(planned)
+}
+
+/// The status, and the first reason of the many lines that cuDNN has for an engine.
+fn in_short(error: &cudnn::Error) -> String {
+    let reason = error.text.lines().find(|line| line.contains("Reason: ")).unwrap_or_default();
+    format!("{:?} {reason}", error.status)
 }
