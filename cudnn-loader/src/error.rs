@@ -1,5 +1,6 @@
 //! Why a function cannot be called: as a value for programs, as a story for people, as a status for C.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -258,6 +259,12 @@ impl LoadError {
             },
         }
     }
+}
+
+/// A status's name, from the table. Not inlined: the table would come along each time.
+#[inline(never)]
+pub(crate) fn known_name(status: cudnnStatus_t) -> &'static CStr {
+    status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
 }
 
 /// The status for a library that is refused.

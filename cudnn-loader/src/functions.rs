@@ -1,12 +1,12 @@
 //! Every function of the table three times over: under its own name, as the resolver that its slot starts at, and as
 //! a variant of [`Function`]. Nothing here is written by hand for one function.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 
+use crate::guarded::guarded;
 use crate::slot::Slot;
-use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading, log};
+use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading, log, set_callback};
 
 /// A function's slot. With a function that is known when it is compiled, an address and nothing more.
 macro_rules! slot {
@@ -198,7 +198,7 @@ impl Function {
     /// # Errors
     /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
-        let found = match log::own_function(self) {
+        let found = match set_callback::own(self) {
             Some(ours) => loading::address(self).map(|_| ours),
             None => self.find(),
         };
@@ -211,7 +211,7 @@ impl Function {
     /// The address of the function that a call will reach.
     fn find(self) -> Result<*mut (), LoadError> {
         // The two string functions are ours, so that they work with nothing installed; what sets a callback is ours too.
-        match last_error::own(self).or_else(|| log::own_function(self)) {
+        match last_error::own(self).or_else(|| set_callback::own(self)) {
             Some(ours) => Ok(ours),
             None => loading::address(self),
         }
@@ -244,64 +244,6 @@ fn first_call(function: Function) -> Result<*mut (), Status> {
 /// A status, as wide as an address: so the outcome of a first call comes in two registers, which makes every resolver a good
 /// deal smaller.
 type Status = usize;
-
-/// Resolves for a caller that is C: whatever happens, a status and a story are all that comes of it.
-pub(crate) fn guarded(
-    resolve: &dyn Fn() -> Result<*mut (), LoadError>,
-    name: &dyn Fn() -> String,
-) -> Result<*mut (), cudnnStatus_t> {
-    let _uncancelled = Uncancelled::new();
-    // Nothing in here panics by design; a defect must still not unwind into C.
-    let found = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        resolve().map_err(|error| {
-            let (status, story) = (error.status(), error.to_string());
-            log::failed(&name(), status, &story);
-            (status, story)
-        })
-    }))
-    .unwrap_or_else(|_| {
-        let story = format!("{} cannot be called: a defect in cudnn-loader, please report it", name());
-        Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, story))
-    });
-    found.map_err(|(status, story)| {
-        // Out here, since it asks cuDNN, which logs that: a callback may throw, and such an exception cannot be caught.
-        last_error::record(status, story);
-        status
-    })
-}
-
-/// Puts off the cancellation of this thread (`pthread_cancel`) for as long as it lives. A cancellation unwinds the
-/// stack, at any call that may block, and Rust code ends the process when it is unwound so.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Uncancelled {
-    before: c_int,
-}
-
-unsafe extern "C" {
-    // Declared safe: it takes any state, and writes where it is told, which `Uncancelled` alone says.
-    safe fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-impl Uncancelled {
-    #[doc(hidden)]
-    #[must_use]
-    #[allow(clippy::new_without_default, reason = "of no use outside of the project")]
-    pub fn new() -> Self {
-        // The same in glibc and musl.
-        const DISABLE: c_int = 1;
-        let mut before = 0;
-        pthread_setcancelstate(DISABLE, &raw mut before);
-        Uncancelled { before }
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        let mut disabled = 0;
-        pthread_setcancelstate(self.before, &raw mut disabled);
-    }
-}
 
 /// As a call of a function that is in no public header, by name: its address, or the status to return. The drop-in library
 /// exports some.

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::known_name;
 use crate::{Function, cudnnStatus_t, loading};
 
 thread_local! {
@@ -102,12 +103,6 @@ fn name_of(status: cudnnStatus_t) -> *const c_char {
         return unsafe { function(status) };
     }
     known_name(status).as_ptr()
-}
-
-/// A status's name, from the table. Not inlined: the table would come along each time.
-#[inline(never)]
-pub(crate) fn known_name(status: cudnnStatus_t) -> &'static CStr {
-    status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
 }
 
 /// Writes the thread's last message, cut to `max_size` bytes with the NUL, and forgets it.

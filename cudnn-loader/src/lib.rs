@@ -54,6 +54,7 @@ mod elected;
 mod engines;
 mod error;
 mod functions;
+mod guarded;
 mod last_error;
 mod linker;
 mod linker_fault;
@@ -63,9 +64,11 @@ mod options;
 mod pinned;
 pub mod preload;
 mod run_paths;
+mod set_callback;
 mod slot;
 mod sub_library;
 mod sync;
+mod uncancelled;
 
 pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
 pub use cudnn_sys::types::*;
@@ -73,10 +76,10 @@ pub use cudnn_sys::{Error, check};
 
 pub use error::{LoadError, LoadErrorKind};
 pub use functions::{Function, adv, cnn, ext, graph, ops};
-#[doc(hidden)]
-pub use functions::{Uncancelled, undeclared, unwinding};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+#[doc(hidden)]
+pub use functions::{undeclared, unwinding};
 pub use last_error::{VERBOSE_VARIABLE, last_load_error};
 #[doc(hidden)]
 pub use linker::is_privileged;
@@ -88,3 +91,5 @@ pub use pinned::is_needed;
 pub use pinned::{installation, other_shim};
 pub use preload::{Preload, preload};
 pub use sub_library::SubLibrary;
+#[doc(hidden)]
+pub use uncancelled::Uncancelled;

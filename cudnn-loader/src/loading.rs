@@ -47,12 +47,6 @@ unsafe impl Send for Strings {}
 // SAFETY: as above.
 unsafe impl Sync for Strings {}
 
-impl Opened {
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
-    }
-}
-
 static OPENED: [Elected<Outcome<Opened>>; 5] = [const { Elected::new() }; 5];
 
 fn place(library: SubLibrary) -> Option<&'static Elected<Outcome<Opened>>> {
@@ -168,7 +162,10 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
         let Some(place) = place(library) else { continue };
         let outcome = place.get_or_make(|| {
             let outcome = open_one(installation, library);
-            log::loaded(library, &outcome);
+            match &outcome {
+                Ok(opened) => log::loaded(library, &opened.path, opened.took),
+                Err(failure) => log::not_loaded(&LoadError::new(library, failure.clone())),
+            }
             outcome
         });
         last = Some(outcome.as_ref().map_err(|failure| LoadError::new(library, failure.clone()))?);
@@ -193,7 +190,9 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
             linker::symbol(&handle, Function::CudnnGetLastErrorString.symbol()),
         )
         .map(|(error, last_error)| Strings { error, last_error });
-        log::tell(&handle);
+        if let Some(address) = linker::symbol(&handle, Function::CudnnSetCallback.symbol()) {
+            log::in_use(address.cast());
+        }
     }
     Ok(Opened { library, path, version, took: start.elapsed(), handle, cuda_major, strings })
 }

@@ -22,13 +22,6 @@ pub(crate) struct Pinned {
     considered: Arc<Vec<Considered>>,
 }
 
-impl Pinned {
-    /// What was passed over.
-    pub(crate) fn considered(&self) -> &[Considered] {
-        &self.considered
-    }
-}
-
 pub(crate) type Outcome<T> = Result<T, Arc<Failure>>;
 
 static PINNED: Elected<Outcome<Pinned>> = Elected::new();
@@ -65,7 +58,7 @@ pub(crate) fn unpin(also_what_was_found: bool) {
 pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError> {
     let outcome = PINNED.get_or_make(|| {
         let outcome = search(options);
-        log::found(&outcome);
+        tell(&outcome);
         outcome
     });
     match outcome {
@@ -141,6 +134,16 @@ fn adopt(held: &Held, search: &Search, options: &Options) -> Outcome<Pinned> {
     match options.requirements.accept(&installation) {
         Ok(()) => Ok(Pinned { installation, considered: Arc::default() }),
         Err(refusal) => refuse(&folder, Origin::Process, refusal),
+    }
+}
+
+/// Into the log.
+fn tell(outcome: &Outcome<Pinned>) {
+    match outcome {
+        Ok(Pinned { installation, considered }) => log::found(Ok(installation), considered),
+        Err(failure) => {
+            log::found(Err(&LoadError::new(SubLibrary::Graph, failure.clone())), &failure.considered);
+        }
     }
 }
 

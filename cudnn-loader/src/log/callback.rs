@@ -1,14 +1,16 @@
-//! Who receives cuDNN's log by callback. `cudnnSetCallback` is answered here, so that who sets one gets this crate's own
-//! entries too, and gets them also when cuDNN cannot be loaded. Knows nothing of what an entry says.
+//! Who receives cuDNN's log by callback, and what waits to be given to it. Knows nothing of what an entry says, nor how cuDNN
+//! is loaded.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
+use std::ptr::null_mut;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::ERRORS;
-use crate::functions::{Uncancelled, guarded};
 use crate::sync::lock;
-use crate::{Function, cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t, loading};
+use crate::uncancelled::Uncancelled;
+use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
 type NotUnwinding = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
@@ -17,7 +19,7 @@ type Receive = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const 
 
 /// What was last given to `cudnnSetCallback`.
 #[derive(Clone, Copy)]
-pub(super) struct Callback {
+pub(crate) struct Callback {
     pub(super) mask: c_uint,
     data: *mut c_void,
     function: cudnnCallback_t,
@@ -32,7 +34,7 @@ static CALLBACK: Mutex<Option<Callback>> = Mutex::new(None);
 
 impl Callback {
     /// Errors come in any case, as with cuDNN.
-    pub(super) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
+    pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
         Callback { mask: mask | ERRORS, data, function, is_told: false }
     }
 
@@ -47,33 +49,28 @@ pub(super) fn current() -> Option<Callback> {
     *lock(&CALLBACK)?
 }
 
-/// The function in place of cuDNN's.
-pub(crate) fn own(function: Function) -> Option<*mut ()> {
-    (function == Function::CudnnSetCallback).then_some(set_callback as *const () as *mut ())
-}
-
-/// # Safety
-/// As cuDNN's own: the function takes what cuDNN gives, with this data, in any thread.
-unsafe extern "C-unwind" fn set_callback(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> cudnnStatus_t {
-    set(Callback::new(mask, data, function));
-    let name = || Function::CudnnSetCallback.to_string();
-    let found = guarded(&|| loading::address(Function::CudnnSetCallback), &name);
-    deliver();
-    match found {
-        Ok(address) => tell(address),
-        Err(status) => status,
-    }
-}
-
 /// From now on, this is the callback. cuDNN is not told yet.
-pub(super) fn set(callback: Callback) {
+pub(crate) fn set(callback: Callback) {
     if let Some(mut current) = lock(&CALLBACK) {
         *current = Some(callback);
     }
 }
 
-/// Tells cuDNN, by its own `cudnnSetCallback` at this address; unless it knows, or nobody has set one through this crate.
-pub(super) fn tell(address: *mut ()) -> cudnnStatus_t {
+/// cuDNN's own function, once it is in use.
+static SET_CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// cuDNN is in use, and this is its own `cudnnSetCallback`: it learns of the callback that was set before.
+pub(crate) fn in_use(address: *mut ()) -> cudnnStatus_t {
+    SET_CALLBACK.store(address, Ordering::Release);
+    tell()
+}
+
+/// Tells cuDNN, if it is in use, and unless it knows, or nobody has set one through this crate.
+pub(super) fn tell() -> cudnnStatus_t {
+    let address = SET_CALLBACK.load(Ordering::Acquire);
+    if address.is_null() {
+        return cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    }
     let Some(Callback { mask, data, function, is_told: false }) = current() else {
         return cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     };

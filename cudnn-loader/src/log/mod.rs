@@ -33,12 +33,10 @@ use std::time::{Duration, SystemTime};
 pub use destination::Destination;
 pub use entry::{Argument, Entry, Reason, Severity, entries};
 
-pub(crate) use callback::{deliver, own as own_function};
-pub(crate) use own::{failed, found, loaded, loading};
+pub(crate) use callback::{Callback, deliver, in_use, set};
+pub(crate) use own::{failed, found, loaded, loading, not_loaded};
 
-use crate::linker::{self, Handle};
-use crate::{Error, Function, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
-use callback::Callback;
+use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 use destination::Log;
 
 // The bits of `cudnnSetCallback`'s mask: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. What is fatal cannot be masked.
@@ -78,7 +76,7 @@ struct Receiver(Box<dyn Fn(&Event) + Send + Sync>);
 /// cuDNN is loaded and refuses.
 pub fn receive(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
     let receiver: &'static Receiver = Box::leak(Box::new(Receiver(Box::new(closure))));
-    set(severities, std::ptr::from_ref(receiver).cast_mut().cast(), take)
+    send(severities, std::ptr::from_ref(receiver).cast_mut().cast(), take)
 }
 
 /// Has entries of these severities written there, errors in any case, in the form in which cuDNN writes them; in place of
@@ -88,32 +86,22 @@ pub fn receive(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync +
 /// cuDNN is loaded and refuses.
 pub fn write(severities: &[Severity], destination: Destination) -> Result<(), Error> {
     let log: &'static Log = Box::leak(Box::new(Log::new(destination)));
-    set(severities, std::ptr::from_ref(log).cast_mut().cast(), write_entry)
+    send(severities, std::ptr::from_ref(log).cast_mut().cast(), write_entry)
 }
 
-fn set(
+fn send(
     severities: &[Severity],
     data: *mut c_void,
     function: unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char),
 ) -> Result<(), Error> {
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
-    callback::set(Callback::new(mask, data, Some(function)));
-    let status =
-        crate::SubLibrary::Graph.opened().map_or(cudnnStatus_t::CUDNN_STATUS_SUCCESS, |opened| tell(opened.handle()));
-    Error::check(status, "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
+    set(Callback::new(mask, data, Some(function)));
+    Error::check(callback::tell(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
 }
 
 /// cuDNN's graph library is loaded: it has opened the file that the environment names.
 pub(crate) fn join() {
     destination::variables().log.join();
-}
-
-/// cuDNN's graph library is in use: it learns of the callback that was set before.
-pub(crate) fn tell(graph: &Handle) -> cudnnStatus_t {
-    match linker::symbol(graph, Function::CudnnSetCallback.symbol()) {
-        Some(address) => callback::tell(address.cast()),
-        None => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
-    }
 }
 
 /// The time since 1970.

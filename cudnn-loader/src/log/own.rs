@@ -3,27 +3,25 @@
 
 use std::fmt::{Display, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use cudnn_probe::Considered;
+use cudnn_probe::{Considered, Installation};
 
 use super::callback::{self, Message};
 use super::destination::{local_time, variables};
 use super::entry::{Severity, marked};
 use super::now;
-use crate::error::status_of;
-use crate::last_error::known_name;
-use crate::loading::Opened;
-use crate::pinned::{Outcome, Pinned};
-use crate::{LoadError, SubLibrary, Version, cudnnDebug_t, cudnnStatus_t, installation};
+use crate::error::{known_name, status_of};
+use crate::{LoadError, SubLibrary, Version, cudnnDebug_t, cudnnStatus_t};
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 
-/// A search has come to an end.
-pub(crate) fn found(outcome: &Outcome<Pinned>) {
-    let considered = match outcome {
-        Ok(pinned) => pinned.considered(),
-        Err(failure) => &failure.considered,
-    };
+/// The release that is in use, as `cudnnGetVersion` numbers it; 0 while there is none.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// A search has come to an end: with an installation, or with a failure; and what was passed over on the way.
+pub(crate) fn found(outcome: Result<&Installation, &LoadError>, considered: &[Considered]) {
     note(Severity::Info, "cudnn_loader::search", SUCCESS, &|lines| {
         for Considered { candidate, refusal } in considered {
             let what = format_args!("{:?} ({}): {refusal}", candidate.folder, candidate.origin);
@@ -43,7 +41,7 @@ pub(crate) fn found(outcome: &Outcome<Pinned>) {
         });
     }
     match outcome {
-        Ok(Pinned { installation, .. }) => note(Severity::Info, "cudnn_loader::pin", SUCCESS, &|lines| {
+        Ok(installation) => note(Severity::Info, "cudnn_loader::pin", SUCCESS, &|lines| {
             argument(lines, "version", "version", &installation.version);
             argument(lines, "folder", "path", &format_args!("{:?}", installation.folder));
             argument(lines, "origin", "text", &installation.origin);
@@ -51,11 +49,9 @@ pub(crate) fn found(outcome: &Outcome<Pinned>) {
                 argument(lines, "cuda", "int", &major);
             }
         }),
-        Err(failure) => {
-            let error = LoadError::new(SubLibrary::Graph, failure.clone());
-            failed("cudnn_loader::search", error.status(), &error);
-        }
+        Err(error) => failed("cudnn_loader::search", error.status(), error),
     }
+    VERSION.store(outcome.map_or(0, |installation| number(installation.version)), Ordering::Relaxed);
 }
 
 /// A library is about to be loaded.
@@ -66,20 +62,19 @@ pub(crate) fn loading(library: SubLibrary, path: &Path) {
     });
 }
 
-/// A library has been loaded, or could not be.
-pub(crate) fn loaded(library: SubLibrary, outcome: &Outcome<Opened>) {
-    match outcome {
-        Ok(opened) => note(Severity::Info, "cudnn_loader::load", SUCCESS, &|lines| {
-            argument(lines, "library", "text", &library);
-            argument(lines, "path", "path", &format_args!("{:?}", opened.path));
-            argument(lines, "took", "us", &opened.took.as_micros());
-            argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
-        }),
-        Err(failure) => {
-            let error = LoadError::new(library, failure.clone());
-            failed("cudnn_loader::load", error.status(), &error);
-        }
-    }
+/// A library has been loaded.
+pub(crate) fn loaded(library: SubLibrary, path: &Path, took: Duration) {
+    note(Severity::Info, "cudnn_loader::load", SUCCESS, &|lines| {
+        argument(lines, "library", "text", &library);
+        argument(lines, "path", "path", &format_args!("{path:?}"));
+        argument(lines, "took", "us", &took.as_micros());
+        argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
+    });
+}
+
+/// A library could not be loaded.
+pub(crate) fn not_loaded(error: &LoadError) {
+    failed("cudnn_loader::load", error.status(), error);
 }
 
 /// A call came to nothing.
@@ -107,7 +102,7 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
     if mask & severity.bit() == 0 {
         return;
     }
-    let version = installation().map_or(0, |found| number(found.version));
+    let version = VERSION.load(Ordering::Relaxed);
     let time = now();
     // SAFETY: the call takes nothing and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
