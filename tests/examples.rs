@@ -23,6 +23,8 @@ fn run(example: &str, cudnn: &Path) -> Ended {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
         .args(["build", "--quiet", "--package", "cudnn-loader", "--example", example])
+        // In the profile of the tests, so that it is the program that lies beside theirs.
+        .args(["--profile", if cfg!(debug_assertions) { "dev" } else { "release" }])
         .output()
         .expect("cargo can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -35,7 +37,7 @@ fn each_ends_with_a_plain_message_where_there_is_no_gpu() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     for example in ["backend_convolution", "fused_convolution", "choose_engine", "receive_log", "backend_mistakes"] {
         let ended = run(example, &real);
-        let has_gpu = ended.stdout.contains("right");
+        let has_gpu = ended.stdout.contains("right") || ended.stdout.contains(" ran, ");
         assert!(has_gpu || ended.stdout.contains("No GPU to "), "{example}: {ended:#?}");
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{example}: {ended:#?}");
     }
@@ -45,7 +47,7 @@ fn each_ends_with_a_plain_message_where_there_is_no_gpu() {
 fn the_loaders_story_is_in_the_log_that_an_example_receives() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let ended = run("receive_log", &real);
-    for told in ["info cudnn_loader::pin(version=9.19.0", "1 cudnnGetVersion", "2 cudnn_loader::load"] {
+    for told in ["info cudnn_loader::pin(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
         assert!(ended.stdout.contains(told), "{told}: {ended:#?}");
     }
 }
@@ -93,8 +95,9 @@ fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
     table.skip(2).take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
-/// Is the guide's table what this release says? With the texts, or with the status and the reason in the log alone.
-fn hold(id: &str, with_texts: bool) {
+/// Is the guide's table what this release says, but for some? With the texts where it is the guide's release, and otherwise
+/// with the status and the reason in the log alone.
+fn hold(id: &str, but_for: &[&str]) {
     let Some(real) = lib_dir(id) else { return };
     let guide = mistakes(&std::fs::read_to_string(root().join("docs/backend-convolution.md")).unwrap());
     let ended = run("backend_mistakes", &real);
@@ -103,8 +106,8 @@ fn hold(id: &str, with_texts: bool) {
     let mut held = 0;
     for (mistake, cells) in &said {
         let told = &guide[mistake];
-        if cells[0].starts_with("not tried") {
-            // Where the engines can be asked, the guide says what comes of it.
+        // Where the engines can be asked, the guide says what comes of it.
+        if cells[0].starts_with("not tried") || but_for.contains(&mistake.as_str()) {
             continue;
         }
         // What the heuristics and the engines are asked differs between a JIT-only release and a full one.
@@ -112,22 +115,35 @@ fn hold(id: &str, with_texts: bool) {
         assert_eq!(cells[..2], told[..2], "{id}: {mistake}");
         if !is_of_engines {
             assert_eq!(cells[3], told[3], "{id}: {mistake}");
-            assert!(!with_texts || cells[2] == told[2], "{id}: {mistake}: {cells:?} {told:?}");
+            assert!(!id.contains("9.19.0") || cells[2] == told[2], "{id}: {mistake}: {cells:?} {told:?}");
         }
         held += 1;
     }
-    assert!(held > 30, "{id}: {held}");
+    assert!(held > 25, "{id}: {held}");
 }
 
 #[test]
 fn the_guides_mistakes_are_told_so() {
-    hold("jit-cu12-9.19.0", true);
+    hold("jit-cu12-9.19.0", &[]);
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
 fn another_release_has_the_same_reasons_in_the_log_and_other_texts() {
-    hold("cu12-9.10.2", false);
+    hold("cu12-9.10.2", &[]);
+    // It gives no reason for some, and knows no devices by description.
+    hold(
+        "cu12-9.0.0",
+        &[
+            "an attribute of another kind of descriptor",
+            "an attribute set after `cudnnBackendFinalize`",
+            "an attribute read before `cudnnBackendFinalize`",
+            "`SPATIAL_DIMS` as int32",
+            "an engine by a number that is too large",
+            "a device described by something else than JSON",
+            "a bias that does not fit",
+        ],
+    );
     let Some(real) = lib_dir("cu12-9.10.2") else { return };
     let said = mistakes(&run("backend_mistakes", &real).stdout);
     assert_eq!(said["y of the wrong size"][2], "`ptrDesc->finalize()`");

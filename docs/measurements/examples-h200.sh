@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every example on a machine with a GPU: cuDNN from a wheel, and from wherever else it is named.
-# Usage: examples-h200.sh FOLDER_OF_EXAMPLES FOLDER_OF_CUDNN... ; the first folder's examples are built with
+# Usage: examples-h200.sh target/release/examples FOLDER_OF_CUDNN... ; the programs are built with
 #   cargo build --release -p cudnn-loader --examples
 #   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-example-linked --features link-graph
 set -u
@@ -8,7 +8,7 @@ examples=$1
 shift
 for cudnn in "$@"; do
     export CUDNN_LOADER_DIR=$cudnn
-    for example in backend_convolution fused_convolution "choose_engine 60" plan_without_gpu receive_log backend_mistakes; do
+    for example in backend_convolution fused_convolution "choose_engine 60" plan_without_gpu "plan_without_gpu --describe" receive_log backend_mistakes; do
         printf '\n## %s\n```\n' "$example, $(basename "$(dirname "$cudnn")")/$(basename "$cudnn")"
         # Words of its own: the example and its arguments.
         # shellcheck disable=SC2086
@@ -16,6 +16,6 @@ for cudnn in "$@"; do
         printf '```\n'
     done
     printf '\n## %s\n```\n' "backend_convolution_linked, $(basename "$(dirname "$cudnn")")/$(basename "$cudnn")"
-    LD_LIBRARY_PATH=$cudnn:${LD_LIBRARY_PATH:-} "$examples/backend_convolution_linked" 2>&1
+    LD_LIBRARY_PATH=$cudnn:${LD_LIBRARY_PATH:-} "$examples/../backend_convolution_linked" 2>&1
     printf '```\n'
 done

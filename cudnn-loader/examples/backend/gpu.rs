@@ -10,15 +10,21 @@ use super::Failure;
 
 pub(crate) struct Gpu {
     pub(crate) name: String,
+    /// The default one, which a handle has too: what is freed waits for what is queued.
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) context: Arc<CudaContext>,
 }
 
 impl Gpu {
+    /// Is the driver's library here?
+    pub(crate) fn has_driver() -> bool {
+        // SAFETY: the driver's library is opened, as every CUDA program does.
+        unsafe { cudarc::driver::sys::is_culib_present() }
+    }
+
     /// The first GPU, or why there is none.
     pub(crate) fn first() -> Result<Gpu, String> {
-        // SAFETY: the driver's library is opened, as every CUDA program does.
-        if !unsafe { cudarc::driver::sys::is_culib_present() } {
+        if !Gpu::has_driver() {
             return Err("libcuda.so.1, the driver's library, is not here".into());
         }
         let first = || -> Result<Option<Gpu>, DriverError> {
@@ -58,7 +64,8 @@ impl Gpu {
         Ok(self.stream.clone_dtoh(&memory.slice)?)
     }
 
-    /// How long each run takes on the GPU, in milliseconds: the least of a few rounds.
+    /// How long each run takes, in milliseconds, when they are queued one behind the other and find their data in the cache:
+    /// the least of a few rounds. Below some hundredth of a millisecond it is what queueing costs.
     pub(crate) fn time(&self, runs: u32, mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
         run()?;
         let event = || self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));

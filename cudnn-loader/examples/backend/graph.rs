@@ -39,11 +39,12 @@ impl Convolution {
 
     /// The operation y = alpha * conv(x, w) + beta * y.
     pub(crate) fn forward(&self, [x, w, y]: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
+        let (x, w, y, convolution) = (x.describe()?, w.describe()?, y.describe()?, self.describe()?);
         Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
-            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x.describe()?])?
-            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w.describe()?])?
-            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y.describe()?])?
-            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&self.describe()?])?
+            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?
+            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w])?
+            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y])?
+            .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&convolution])?
             // Float, also for half tensors; double where sums are in double.
             .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, &[alpha])?
             .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, &[beta])?
@@ -53,25 +54,28 @@ impl Convolution {
 
 /// The operation y = x + b, element by element, in float; b is as long as x, or 1, in each dimension.
 pub(crate) fn add([x, b, y]: [&Tensor; 3]) -> Result<Descriptor, Error> {
-    pointwise(PointwiseMode::CUDNN_POINTWISE_ADD, x, y)?
-        .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC, &[&b.describe()?])?
-        .finalize()
+    pointwise(PointwiseMode::CUDNN_POINTWISE_ADD, x, Some(b), y)
 }
 
 /// The operation y = max(x, 0), in float.
 pub(crate) fn relu([x, y]: [&Tensor; 2]) -> Result<Descriptor, Error> {
-    pointwise(PointwiseMode::CUDNN_POINTWISE_RELU_FWD, x, y)?.finalize()
+    pointwise(PointwiseMode::CUDNN_POINTWISE_RELU_FWD, x, None, y)
 }
 
-fn pointwise(mode: PointwiseMode, x: &Tensor, y: &Tensor) -> Result<Descriptor, Error> {
+fn pointwise(mode: PointwiseMode, x: &Tensor, b: Option<&Tensor>, y: &Tensor) -> Result<Descriptor, Error> {
     let what = Descriptor::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_POINTWISE_MODE, &[mode])?
         .set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, &[DataType::CUDNN_DATA_FLOAT])?
         .finalize()?;
-    Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)?
+    let (x, y, b) = (x.describe()?, y.describe()?, b.map(Tensor::describe).transpose()?);
+    let operation = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)?
         .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &[&what])?
-        .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &[&x.describe()?])?
-        .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &[&y.describe()?])
+        .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &[&x])?
+        .parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &[&y])?;
+    match &b {
+        Some(b) => operation.parts(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC, &[b])?.finalize(),
+        None => operation.finalize(),
+    }
 }
 
 /// The graph of these operations. Where a tensor joins two of them, they know it by its id. Without a handle it can be planned

@@ -42,3 +42,9 @@ pub(crate) fn told(outcome: Result<(), Failure>) -> ExitCode {
         }
     }
 }
+
+/// Of the many lines that cuDNN may have, the first that gives a reason; or else the first.
+pub(crate) fn first_reason(text: &str) -> &str {
+    let line = text.lines().find(|line| line.contains("Reason: "));
+    line.or_else(|| text.lines().find(|line| !line.trim().is_empty())).unwrap_or_default().trim()
+}

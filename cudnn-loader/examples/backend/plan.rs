@@ -21,7 +21,16 @@ pub(crate) enum For<'a> {
     Device(&'a Descriptor),
 }
 
-/// A device, by its description in JSON (since cuDNN 9.8). cuDNN writes one itself for a device that is here.
+/// The description of this handle's device, in JSON: as cuDNN wants it from those who have no such device (since 9.8).
+pub(crate) fn description(handle: &Handle) -> Result<String, Error> {
+    let device = Descriptor::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, &[handle.raw()])?
+        .finalize()?;
+    let json = device.get(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, 0u8)?;
+    Ok(String::from_utf8_lossy(&json).trim_end_matches('\0').to_owned())
+}
+
+/// A device, by its description in JSON (since cuDNN 9.8).
 pub(crate) fn described(json: &str) -> Result<Descriptor, Error> {
     Descriptor::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json.as_bytes())?
@@ -54,6 +63,15 @@ pub(crate) fn engine(graph: &Descriptor, index: i64, what_for: For<'_>) -> Resul
         For::Handle(_) => engine.finalize(),
         For::Device(device) => engine.parts(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &[device])?.finalize(),
     }
+}
+
+/// May every engine be asked? Full releases have engines that use cuBLASLt, and end the process where it cannot be loaded.
+pub(crate) fn engines_can_be_walked() -> bool {
+    // SAFETY: cuDNN would open it too.
+    let has = |name: &str| unsafe { libloading::Library::new(name) }.is_ok();
+    // SAFETY: the function takes nothing.
+    let is_for_cuda_13 = unsafe { cudnn::cudnnGetCudartVersion() } >= 13_000;
+    has(if is_for_cuda_13 { "libcublasLt.so.13" } else { "libcublasLt.so.12" })
 }
 
 /// What can be turned on an engine, and between what.
@@ -185,7 +203,7 @@ impl Plan {
         let what_for = For::Handle(handle);
         let mut proposals = proposed(graph, Mode::CUDNN_HEUR_MODE_A, what_for).unwrap_or_default();
         proposals.extend(proposed(graph, Mode::CUDNN_HEUR_MODE_FALLBACK, what_for).unwrap_or_default());
-        if proposals.is_empty() {
+        if proposals.is_empty() && engines_can_be_walked() {
             let taking = (0..engine_count(graph)?).filter_map(|index| engine(graph, index, what_for).ok());
             proposals.extend(taking.filter_map(|engine| configuration(&engine, &[]).ok()));
         }
@@ -208,10 +226,14 @@ impl Plan {
         proposals.filter_map(|proposal| Plan::new(&proposal, what_for).ok()).find(is_wanted)
     }
 
-    /// Puts the plan on the handle's stream.
-    pub(crate) fn execute(&self, handle: &Handle, pack: &Pack<'_>) -> Result<(), Error> {
-        // SAFETY: plan and pack are finalised, and the pack's memory lives; that it is as large as the tensors is the callers'
-        // promise, made with each id.
+    /// Puts the plan on the handle's stream, and comes back before it has run.
+    ///
+    /// # Safety
+    /// Each memory of the pack is as large as its tensor, and the workspace as the plan's; the handle is the plan's. Memory may
+    /// go at once: it is freed on the same stream, the default one, behind what is queued there. With another stream
+    /// (`cudnnSetStream`) one has to wait for it first.
+    pub(crate) unsafe fn execute(&self, handle: &Handle, pack: &Pack<'_>) -> Result<(), Error> {
+        // SAFETY: plan and pack are finalised and live; the rest is the caller's obligation.
         unsafe { check!(cudnn::cudnnBackendExecute(handle.raw(), self.descriptor.raw(), pack.descriptor.raw())) }
     }
 }

@@ -10,7 +10,7 @@ use crate::cudnn::cudnnDataType_t as DataType;
 
 /// Numbers between -1 and 1 for each element of a tensor, the same at each run, and such that its type can have.
 pub(crate) fn noise(tensor: &Tensor) -> Vec<f32> {
-    let mut state = (tensor.uid as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut state = (tensor.uid as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = |_| {
         // The generator is xorshift64.
         state ^= state << 13;
@@ -128,18 +128,99 @@ pub(crate) fn convolve(
     result
 }
 
-/// How far a result is from the reference, as a part of the reference's size; an error where that is too far.
+/// How far a result is from the reference, as a part of the reference's size; an error where that is too far, or where one
+/// element is far away alone.
 pub(crate) fn compare(result: &[f32], reference: &[f32], allowed: f64) -> Result<f64, Failure> {
-    let (mut difference, mut size) = (0f64, 0f64);
+    let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
     for (value, expected) in result.iter().zip(reference) {
         difference += f64::from(value - expected).powi(2);
         size += f64::from(*expected).powi(2);
+        largest = largest.max(f64::from(value - expected).abs());
     }
     let error = (difference / size).sqrt();
+    let typical = (size / reference.len() as f64).sqrt();
+    if largest > typical * allowed * 20.0 {
+        return Err(
+            format!("the result is wrong: one element is {largest:.1e} away, of {typical:.1e} on average").into()
+        );
+    }
     // Not `error > allowed`: NaN is wrong too.
     if error <= allowed && result.len() == reference.len() {
         return Ok(error);
     }
     Err(format!("the result is wrong: {error:.1e} of its size away from the CPU's, and {allowed:.0e} is allowed")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors(dims: [&[i64]; 3], tensor: fn(i64, DataType, &[i64]) -> Tensor) -> [Tensor; 3] {
+        let mut uid = 0;
+        dims.map(|dims| {
+            uid += 1;
+            tensor(uid, DataType::CUDNN_DATA_FLOAT, dims)
+        })
+    }
+
+    fn convolved(
+        convolution: &Convolution,
+        tensors: &[Tensor; 3],
+        values: [&[f32]; 3],
+        factors: (f32, f32),
+    ) -> Vec<f32> {
+        let [x, w, y] = tensors;
+        convolve(convolution, [x, w, y], values, factors)
+    }
+
+    #[test]
+    fn by_hand_with_and_without_padding_and_steps() {
+        let x: Vec<f32> = (1..=9).map(|value| value as f32).collect();
+        let (diagonal, before) = ([1.0, 0.0, 0.0, 1.0], [f32::NAN; 4]);
+        let tensors = tensors([&[1, 1, 3, 3], &[1, 1, 2, 2], &[1, 1, 2, 2]], Tensor::packed);
+        let plain = convolved(&Convolution::padded(0, 2), &tensors, [&x, &diagonal, &before], (1.0, 0.0));
+        assert_eq!(plain, [1.0 + 5.0, 2.0 + 6.0, 4.0 + 8.0, 5.0 + 9.0]);
+        let stepping = Convolution { stride: vec![2, 2], ..Convolution::padded(1, 2) };
+        let stepped = convolved(&stepping, &tensors, [&x, &diagonal, &before], (1.0, 0.0));
+        assert_eq!(stepped, [1.0, 3.0, 7.0, 5.0 + 9.0]);
+        let dilated = Convolution { dilation: vec![2, 2], ..Convolution::padded(0, 2) };
+        let one = tensors_of_one();
+        assert_eq!(convolved(&dilated, &one, [&x, &diagonal, &[1.0]], (2.0, 0.5)), [2.0 * (1.0 + 9.0) + 0.5]);
+    }
+
+    fn tensors_of_one() -> [Tensor; 3] {
+        tensors([&[1, 1, 3, 3], &[1, 1, 2, 2], &[1, 1, 1, 1]], Tensor::packed)
+    }
+
+    #[test]
+    fn groups_are_the_same_in_both_layouts_and_channels_may_lie_last() {
+        let convolution = Convolution::padded(0, 2);
+        // Two groups of two channels; each has one filter.
+        let (x, w) = ([1.0, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 1000.0]);
+        let expected = [1.0 + 20.0, 300.0 + 4000.0];
+        let implied: [&[i64]; 3] = [&[1, 4, 1, 1], &[2, 2, 1, 1], &[1, 2, 1, 1]];
+        let written: [&[i64]; 3] = [&[1, 2, 2, 1, 1], &[2, 1, 2, 1, 1], &[1, 2, 1, 1, 1]];
+        for dims in [implied, written] {
+            assert_eq!(
+                convolved(&convolution, &tensors(dims, Tensor::packed), [&x, &w, &[0.0; 2]], (1.0, 0.0)),
+                expected
+            );
+        }
+        // Two places of two channels, and a filter that takes their difference.
+        let last = tensors([&[1, 2, 1, 2], &[1, 2, 1, 1], &[1, 1, 1, 2]], Tensor::channels_last);
+        let differences = convolved(&convolution, &last, [&[5.0, 3.0, 9.0, 1.0], &[1.0, -1.0], &[0.0; 2]], (1.0, 0.0));
+        assert_eq!(differences, [2.0, 8.0]);
+    }
+
+    #[test]
+    fn one_wrong_element_and_one_that_nobody_wrote_are_seen() {
+        let right = vec![1.0; 100_000];
+        assert!(compare(&right, &right, 1e-3).is_ok());
+        for wrong in [f32::NAN, 2.0] {
+            let mut result = right.clone();
+            *result.last_mut().unwrap_or(&mut 0.0) = wrong;
+            assert!(compare(&result, &right, 1e-1).is_err() || wrong == 2.0 && compare(&result, &right, 1e-2).is_err());
+        }
+    }
 }

@@ -24,16 +24,19 @@ struct Case {
     /// How many of them are spatial: this is CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, one number. The extents may be one more
     /// than N, C and these: the groups, in the grouped layout.
     spatial: usize,
+    /// Steps and dilation, the same in each spatial dimension.
+    steps: (i64, i64),
     alpha: f32,
     beta: f32,
     is_channels_last: bool,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         what: "2-d, NCHW",
         dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: false,
@@ -42,6 +45,7 @@ const CASES: [Case; 7] = [
         what: "2-d, NHWC: the extents stay, the strides say it",
         dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: true,
@@ -50,6 +54,7 @@ const CASES: [Case; 7] = [
         what: "2-d, y = 2 * conv(x, w) + 0.5 * y",
         dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
         alpha: 2.0,
         beta: 0.5,
         is_channels_last: false,
@@ -58,6 +63,7 @@ const CASES: [Case; 7] = [
         what: "4 groups: the filters have a quarter of the channels",
         dims: [&[4, 32, 20, 20], &[64, 8, 3, 3], &[4, 64, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: false,
@@ -66,6 +72,7 @@ const CASES: [Case; 7] = [
         what: "4 groups in the grouped layout: [N, G, C, H, W], [G, K, C, R, S]",
         dims: [&[4, 4, 8, 20, 20], &[4, 16, 8, 3, 3], &[4, 4, 16, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: false,
@@ -74,6 +81,16 @@ const CASES: [Case; 7] = [
         what: "depthwise: as many groups as channels",
         dims: [&[4, 32, 20, 20], &[32, 1, 3, 3], &[4, 32, 20, 20]],
         spatial: 2,
+        steps: (1, 1),
+        alpha: 1.0,
+        beta: 0.0,
+        is_channels_last: false,
+    },
+    Case {
+        what: "2-d, two steps at a time, every other tap: P = (H + 2 * 1 - 2 * (3 - 1) - 1) / 2 + 1",
+        dims: [&[4, 16, 21, 20], &[32, 16, 3, 3], &[4, 32, 10, 9]],
+        spatial: 2,
+        steps: (2, 2),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: false,
@@ -82,6 +99,7 @@ const CASES: [Case; 7] = [
         what: "3-d",
         dims: [&[2, 8, 10, 12, 14], &[16, 8, 3, 3, 3], &[2, 16, 10, 12, 14]],
         spatial: 3,
+        steps: (1, 1),
         alpha: 1.0,
         beta: 0.0,
         is_channels_last: false,
@@ -102,7 +120,12 @@ fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
     let [x_dims, w_dims, y_dims] = case.dims;
     let tensors = [tensor(X, FLOAT, x_dims), tensor(W, FLOAT, w_dims), tensor(Y, FLOAT, y_dims)];
     let [x, w, y] = &tensors;
-    let convolution = Convolution::padded(1, case.spatial);
+    let (stride, dilation) = case.steps;
+    let convolution = Convolution {
+        stride: vec![stride; case.spatial],
+        dilation: vec![dilation; case.spatial],
+        ..Convolution::padded(1, case.spatial)
+    };
     let operation = convolution.forward([x, w, y], case.alpha, case.beta)?;
     let plan = Plan::first(&graph(Some(handle), &[&operation])?, handle)?;
     let x_values = reference::noise(x);
@@ -113,7 +136,9 @@ fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
     let there = [upload(x, &x_values)?, upload(w, &w_values)?, upload(y, &y_before)?];
     let [x_there, w_there, y_there] = &there;
     let workspace = gpu.room(plan.workspace)?;
-    plan.execute(handle, &Pack::new(&[(X, x_there), (W, w_there), (Y, y_there)], &workspace)?)?;
+    let pack = Pack::new(&[(X, x_there), (W, w_there), (Y, y_there)], &workspace)?;
+    // SAFETY: each memory was made for its tensor, the workspace and the handle are the plan's.
+    unsafe { plan.execute(handle, &pack) }?;
     let result = reference::values(y, &gpu.download(y_there)?);
     let factors = (case.alpha, case.beta);
     let expected = reference::convolve(&convolution, [x, w, y], [&x_values, &w_values, &y_before], factors);

@@ -14,9 +14,10 @@ use cudnn_loader::log::{Severity, receive};
 mod backend;
 mod run;
 
-use backend::descriptor::Descriptor;
+use backend::descriptor::{Descriptor, Element};
+use backend::gpu::Gpu;
 use backend::graph::{Convolution, add, graph, relu};
-use backend::plan::{For, Plan, described, engine, proposed};
+use backend::plan::{For, Plan, described, engine, engines_can_be_walked, proposed};
 use backend::tensor::Tensor;
 use cudnn::cudnnBackendHeurMode_t as Mode;
 use cudnn::{
@@ -57,7 +58,7 @@ const MISTAKES: &[Mistake] = &[
     ("x's dimensions in the order in which they lie: N, H, W, C", dimensions_as_they_lie),
     ("y of the wrong size", wrong_y),
     ("y has other channels than there are filters", wrong_y_channels),
-    ("groups given twice: grouped layout of x, ungrouped of the filter", half_grouped),
+    ("the grouped layout for x alone", half_grouped),
     ("a graph of no operation", empty_graph),
     ("the operations of a graph as `CUDNN_TYPE_VOID_PTR`", void_operations),
     ("two tensors with one id", one_id_twice),
@@ -78,6 +79,12 @@ const MISTAKES: &[Mistake] = &[
 static REASONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
+    if let Err(error) = x().describe()
+        && !Gpu::has_driver()
+    {
+        println!("This release cannot finalise any descriptor without libcuda.so.1, the driver's library: {error}");
+        return ExitCode::SUCCESS;
+    }
     // Twice: what the text says depends on whether anybody receives the log.
     let without: Vec<_> = match std::env::args().len() {
         1 => MISTAKES.iter().map(|(_, make)| make()).collect(),
@@ -278,16 +285,26 @@ fn forward(x: &Tensor, w: &Tensor, y: &Tensor) -> Result<Descriptor, Error> {
     Convolution::padded(1, 2).forward([x, w, y], 1.0, 0.0)
 }
 
-fn double_alpha() -> Outcome {
+/// The operation of a convolution, with alpha and beta of any type.
+fn forward_with<T: Element>(
+    convolution: &Convolution,
+    [x, w, y]: [&Tensor; 3],
+    alpha: &[T],
+    beta: &[T],
+) -> Result<Descriptor, Error> {
+    let (x, w, y, convolution) = (x.describe()?, w.describe()?, y.describe()?, convolution.describe()?);
     Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x().describe()?])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w().describe()?])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y().describe()?])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&Convolution::padded(1, 2).describe()?])?
-        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, &[1f64])?
-        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, &[0f64])?
+        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?
+        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w])?
+        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y])?
+        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&convolution])?
+        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, alpha)?
+        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, beta)?
         .finalize()
-        .and_then(done)
+}
+
+fn double_alpha() -> Outcome {
+    forward_with(&Convolution::padded(1, 2), [&x(), &w(), &y()], &[1f64], &[0f64]).and_then(done)
 }
 
 fn unfinalised_tensor() -> Outcome {
@@ -406,7 +423,7 @@ fn device_is_no_json() -> Outcome {
 /// Goes on to plan a graph that was taken, on a device that is described.
 fn planned(operations: &[&Descriptor]) -> Outcome {
     let graph = graph(None, operations)?;
-    if !has_cublas() {
+    if !engines_can_be_walked() {
         return Ok("not tried here: without cuBLASLt cuDNN would end the process");
     }
     let device = described(include_str!("../plan_without_gpu/h200.json"))?;
@@ -421,10 +438,4 @@ fn planned(operations: &[&Descriptor]) -> Outcome {
         }
     }
     last
-}
-
-/// Can cuDNN's engines load the library that some of them need?
-fn has_cublas() -> bool {
-    // SAFETY: cuDNN would open it too.
-    ["libcublasLt.so.13", "libcublasLt.so.12"].iter().any(|name| unsafe { libloading::Library::new(*name) }.is_ok())
 }

@@ -12,11 +12,13 @@ use crate::backend::tensor::Tensor;
 use crate::backend::{Failure, reference};
 
 /// What is done, and in what it differs from a right run.
-pub(crate) static MISTAKES: [(&str, Mistake); 8] = [
+pub(crate) static MISTAKES: [(&str, Mistake); 10] = [
     ("nothing: the same without a mistake", RIGHT),
     ("two tensors with one id", Mistake { w_id: 1, ..RIGHT }),
     ("a virtual tensor that no operation makes", Mistake { is_x_virtual: true, ..RIGHT }),
     ("nothing leaves the graph: y is virtual", Mistake { is_y_virtual: true, ..RIGHT }),
+    ("the same, and memory is given for it", Mistake { is_y_virtual: true, is_virtual_given: true, ..RIGHT }),
+    ("alpha and beta as doubles, with sums in float", Mistake { is_alpha_double: true, ..RIGHT }),
     ("the steps of a graph are not joined: other ids for what is between", Mistake { is_joined: false, ..RIGHT }),
     ("a tensor without memory: its id is not in the pack", Mistake { is_w_given: false, ..RIGHT }),
     ("memory that is less aligned than the tensor says: by 4 bytes instead of 16", Mistake { offset: 4, ..RIGHT }),
@@ -29,6 +31,8 @@ const RIGHT: Mistake = Mistake {
     is_y_virtual: false,
     is_joined: true,
     is_w_given: true,
+    is_virtual_given: false,
+    is_alpha_double: false,
     offset: 0,
     has_workspace: true,
 };
@@ -39,6 +43,8 @@ pub(crate) struct Mistake {
     is_y_virtual: bool,
     is_joined: bool,
     is_w_given: bool,
+    is_virtual_given: bool,
+    is_alpha_double: bool,
     /// Of x in its memory, in bytes.
     offset: usize,
     has_workspace: bool,
@@ -91,7 +97,11 @@ fn run(gpu: &Gpu, mistake: &Mistake) -> Result<bool, Failure> {
     let convolution = Convolution::padded(1, 2);
     let handle = Handle::new()?;
     let plan = if mistake.has_workspace {
-        let operations = [convolution.forward([&x, &w, &made], 1.0, 0.0)?, relu([&taken, &y])?];
+        let forward = match mistake.is_alpha_double {
+            true => super::forward_with(&convolution, [&x, &w, &made], &[1f64], &[0f64])?,
+            false => convolution.forward([&x, &w, &made], 1.0, 0.0)?,
+        };
+        let operations = [forward, relu([&taken, &y])?];
         let [first, second] = &operations;
         Plan::first(&graph(Some(&handle), &[first, second])?, &handle)?
     } else {
@@ -108,14 +118,23 @@ fn run(gpu: &Gpu, mistake: &Mistake) -> Result<bool, Failure> {
     let w_there = gpu.upload(&reference::bytes(&w, w_values))?;
     let y_there = gpu.upload(&reference::bytes(&y, &vec![f32::NAN; y.len()]))?;
     let workspace = if mistake.has_workspace { gpu.room(plan.workspace)? } else { gpu.nothing()? };
-    let mut memory = vec![(x.uid, &x_there), (y.uid, &y_there)];
-    if mistake.is_w_given && w.uid != x.uid {
-        memory.push((w.uid, &w_there));
+    let mut memory = Vec::new();
+    for (tensor, there) in [(&x, &x_there), (&y, &y_there), (&w, &w_there)] {
+        let is_new = memory.iter().all(|(uid, _)| *uid != tensor.uid);
+        let is_left_out = tensor.is_virtual && !mistake.is_virtual_given || tensor.uid == 2 && !mistake.is_w_given;
+        if is_new && !is_left_out {
+            memory.push((tensor.uid, there));
+        }
     }
-    plan.execute(&handle, &Pack::new(&memory, &workspace)?)?;
+    let pack = Pack::new(&memory, &workspace)?;
+    // SAFETY: each memory was made for its tensor, the workspace and the handle are the plan's; but for one of the mistakes,
+    // which are what is tried here, in a process for that alone.
+    unsafe { plan.execute(&handle, &pack) }?;
     let result = reference::values(&y, &gpu.download(&y_there)?);
     let nothing = vec![0.0; y.len()];
     let mut expected = reference::convolve(&convolution, [&x, &w, &y], [x_values, w_values, &nothing], (1.0, 0.0));
-    expected.iter_mut().for_each(|value| *value = value.max(0.0));
+    if mistake.has_workspace {
+        expected.iter_mut().for_each(|value| *value = value.max(0.0));
+    }
     Ok(reference::compare(&result, &expected, 2e-3).is_ok())
 }

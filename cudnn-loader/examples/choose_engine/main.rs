@@ -1,7 +1,8 @@
 //! The fastest engine for a convolution, found by trying: what the heuristics propose, and what one comes upon by walking all
-//! engines and turning their knobs; and how good the heuristics' first choice was.
+//! engines, each as it is and with one knob turned; and how good the heuristics' first choice was.
 //!
-//! `cargo run --release -p cudnn-loader --example choose_engine [SECONDS]`, where the walk ends after so many (60).
+//! `cargo run --release -p cudnn-loader --example choose_engine [SECONDS [all]]`, where the walk ends after so many (60); `all` shows
+//! every one that ran, and not the first few.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -58,7 +59,6 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
         None => 60,
     };
     let problem = Problem::new(gpu)?;
-    println!("{}", problem.words);
     let candidates = candidates(&problem)?;
     let heuristics = candidates.iter().filter(|candidate| candidate.source.starts_with("mode")).count();
     println!("{heuristics} configurations by heuristics, {} more by walking", candidates.len() - heuristics);
@@ -74,23 +74,24 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
             continue;
         }
         bar.set_message(candidate.engine.clone());
-        bar.inc(1);
         match problem.time(gpu, &candidate) {
             Ok(one) => ran.push(one),
             Err(failure) => *refused.entry(in_short(&failure.to_string())).or_default() += 1,
         }
+        bar.inc(1);
     }
     bar.finish_and_clear();
     ran.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
-    tell(&ran, &refused)
+    let shown = if std::env::args().nth(2).is_some() { ran.len() } else { SHOWN };
+    tell(&ran, &refused, shown)
 }
 
-fn tell(ran: &[Ran], refused: &BTreeMap<String, usize>) -> Result<(), Failure> {
+fn tell(ran: &[Ran], refused: &BTreeMap<String, usize>, shown: usize) -> Result<(), Failure> {
     let best = ran.first().ok_or("no configuration can run")?;
     println!("\n{:>4} {:>9} {:>11} {:>8}  from, engine, notes", "rank", "ms", "workspace", "error");
     for (rank, one) in ran.iter().enumerate() {
         let is_first_choice = one.source == FIRST_CHOICE;
-        if rank < SHOWN || is_first_choice {
+        if rank < shown || is_first_choice {
             let Ran { source, engine, notes, workspace, milliseconds, error } = one;
             println!("{:>4} {milliseconds:>9.4} {workspace:>11} {error:>8.1e}  {source}: {engine} {notes}", rank + 1);
         }
@@ -115,12 +116,12 @@ const FIRST_CHOICE: &str = "mode A 1";
 
 /// The convolution, with its tensors on the GPU and the right result.
 struct Problem {
-    handle: Handle,
     graph: Descriptor,
-    words: String,
     tensors: [Tensor; 3],
     there: [Memory; 3],
     expected: Vec<f32>,
+    /// The last, since it goes last: the graph has it.
+    handle: Handle,
 }
 
 impl Problem {
@@ -131,6 +132,7 @@ impl Problem {
         let convolution = Convolution::padded(1, 2);
         let handle = Handle::new()?;
         let graph = graph(Some(&handle), &[&convolution.forward([&x, &w, &y], 1.0, 0.0)?])?;
+        println!("x {:?}, w {:?}, half, channels last, sums in float", x.dims, w.dims);
         let (x_values, w_values) = (reference::noise(&x), reference::noise(&w));
         let nothing = vec![0.0; y.len()];
         let there = [
@@ -139,8 +141,7 @@ impl Problem {
             gpu.room(y.len() * 2)?,
         ];
         let expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &nothing], (1.0, 0.0));
-        let words = format!("x {:?}, w {:?}, half, channels last, sums in float", x.dims, w.dims);
-        Ok(Problem { handle, graph, words, tensors: [x, w, y], there, expected })
+        Ok(Problem { graph, tensors: [x, w, y], there, expected, handle })
     }
 
     /// Makes the plan, holds its result against the CPU's, and takes its time.
@@ -156,10 +157,12 @@ impl Problem {
         let y_there = gpu.upload(&reference::bytes(y, &vec![f32::NAN; y.len()]))?;
         let memory = [(x.uid, x_there), (w.uid, w_there), (y.uid, &y_there)];
         let pack = Pack::new(&memory, &workspace)?;
-        plan.execute(&self.handle, &pack)?;
+        // SAFETY: each memory was made for its tensor, the workspace and the handle are the plan's.
+        let execute = || unsafe { plan.execute(&self.handle, &pack) };
+        execute()?;
         let result = reference::values(y, &gpu.download(&y_there)?);
         let error = reference::compare(&result, &self.expected, ALLOWED)?;
-        let milliseconds = gpu.time(RUNS, || Ok(plan.execute(&self.handle, &pack)?))?;
+        let milliseconds = gpu.time(RUNS, || Ok(execute()?))?;
         let Candidate { source, engine, notes, .. } = candidate;
         let (source, engine, notes) = (source.clone(), engine.clone(), notes.clone());
         Ok(Ran { source, engine, notes, workspace: plan.workspace, milliseconds, error })
@@ -167,7 +170,7 @@ impl Problem {
 }
 
 /// What the heuristics propose, and then every engine that takes the graph: as it is, and with each of its knobs at each of
-/// its values, one at a time. Each configuration once.
+/// its values, one at a time. Each description once: a knob that is turned to where it stands counts again.
 fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
     let what_for = For::Handle(&problem.handle);
     let mut all = Vec::<Candidate>::new();
@@ -185,6 +188,7 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
             add(format!("mode {name} {}", index + 1), configuration)?;
         }
     }
+    let mut cut = 0;
     for index in 0..engine_count(&problem.graph)? {
         // An engine that does not take the graph is no failure: there are many, each for some graphs.
         let Ok(engine) = engine(&problem.graph, index, what_for) else { continue };
@@ -192,6 +196,7 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
             add("walk".into(), plain)?;
         }
         for knob in knobs(&engine)? {
+            cut += knob.values().skip(MOST_VALUES).count();
             for value in knob.values().take(MOST_VALUES) {
                 if let Ok(turned) = configuration(&engine, &[(knob.kind, value)]) {
                     add("walk".into(), turned)?;
@@ -199,15 +204,17 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
             }
         }
     }
+    if cut > 0 {
+        println!("{cut} values of knobs that have many are left out");
+    }
     Ok(all)
 }
 
 /// Of one knob; some have a thousand.
 const MOST_VALUES: usize = 16;
 
-/// The last reason that cuDNN gives, which is the innermost's caller: enough to count by.
+/// The status and the first reason: enough to count by.
 fn in_short(failure: &str) -> String {
     let status = failure.split(": ").next().unwrap_or_default();
-    let place = failure.split("Reason: ").nth(1).and_then(|reason| reason.lines().next()).unwrap_or_default();
-    [status, place].join(" ").chars().take(150).collect()
+    [status, backend::first_reason(failure)].join(" ").chars().take(150).collect()
 }

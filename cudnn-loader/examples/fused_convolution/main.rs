@@ -17,7 +17,7 @@ use backend::tensor::Tensor;
 use backend::{Failure, reference};
 use cudnn::cudnnDataType_t as DataType;
 
-/// Rounding the result to half precision alone gives some 3e-4.
+/// Rounding the result to half precision alone gives some 2e-4.
 const ALLOWED: f64 = 1e-3;
 
 fn main() -> ExitCode {
@@ -53,7 +53,9 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     // What is virtual has no memory.
     let memory = [(x.uid, x_there), (w.uid, w_there), (b.uid, b_there), (y.uid, y_there)];
     let pack = Pack::new(&memory, &workspace)?;
-    plan.execute(&handle, &pack)?;
+    // SAFETY: each memory was made for its tensor, the workspace and the handle are the plan's.
+    let execute = || unsafe { plan.execute(&handle, &pack) };
+    execute()?;
     let result = reference::values(&y, &gpu.download(y_there)?);
 
     let nothing = vec![0.0; y.len()];
@@ -64,7 +66,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     }
     let error = reference::compare(&result, &expected, ALLOWED)?;
     println!("right, {error:.1e} away from the CPU's");
-    let each = gpu.time(100, || Ok(plan.execute(&handle, &pack)?))?;
+    let each = gpu.time(100, || Ok(execute()?))?;
     println!("{each:.4} ms each");
     Ok(())
 }
