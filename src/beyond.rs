@@ -56,7 +56,7 @@ fn report() -> String {
     for library in SubLibrary::ALL {
         match library.opened() {
             Some(opened) => {
-                let took = opened.took.as_micros();
+                let took = opened.took.as_micros() as u64;
                 let _ = write!(text, "\n{library}: {:?}, loaded in {took} us", opened.path);
             }
             None => drop(write!(text, "\n{library}: not loaded")),

@@ -84,11 +84,10 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
 fn a_file_that_cudnn_opened_before_is_joined() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = Folder::new();
-    let child = Child::bare(CALL).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%H%M%S.log");
-    let graph = real.join(Library::Graph.file_name());
-    // Whoever loads it first: the loader takes it, and its file, whose name is of another second by then.
-    let wait = format!("open:{}", graph.display());
-    run(child, &[&wait, "sleep:1100", "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
+    let child = Child::bare(CALL).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%Y_%i.log");
+    // Whoever loads it first: the loader takes it, and its file.
+    let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
+    run(child, &[&open, "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
     let entries = read(logs.path());
     let told = functions(&entries);
     for function in ["cudnn_loader::search", "cudnn_loader::pin", "cudnnGetVersion", "cudnnCreateTensorDescriptor"] {
@@ -104,8 +103,14 @@ fn threads_that_race_write_whole_entries() {
     let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
     run(child.env(DESTINATION, logs.path().join("race.log")), &["race"]);
     let entries = read(logs.path());
-    let failed = entries.iter().filter(|entry| entry.severity == Severity::Error).count();
-    assert!(failed > 100, "{failed} of {}", entries.len());
+    let mut failed = BTreeMap::<&str, usize>::new();
+    for entry in entries.iter().filter(|entry| entry.severity == Severity::Error) {
+        *failed.entry(entry.function.as_deref().unwrap()).or_default() += 1;
+    }
+    // Each of 64 threads, each function that this release has not; and cuDNN's own errors, of other functions, beside.
+    let of_threads = failed.iter().filter(|(name, _)| name.starts_with("cudnnCreate") && !name.ends_with("Create"));
+    let counts: Vec<(&&str, &usize)> = of_threads.collect();
+    assert!(counts.len() > 10 && counts.iter().all(|(_, count)| **count == 64), "{counts:?}");
 }
 
 /// What a child without any cuDNN has written: by severity.
@@ -139,11 +144,16 @@ fn the_variables_mean_what_they_mean_to_cudnn_also_without_it() {
         (&[(LEVEL, "3")], &all),
         (&[(LEVEL, "99")], &all),
         (&[(LEVEL, "-1")], &[]),
+        (&[(LEVEL, "0x3")], &all),
+        (&[(LEVEL, "4294967297")], &[Error]),
+        (&[(LEVEL, "99999999999999999999")], &[]),
         (&[(LEVEL, "three")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, "NULL")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, "")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, "stdout")], &all),
         (&[(LEVEL, "3"), (DESTINATION, "stderr")], &all),
+        (&[(LEVEL, "3"), (DESTINATION, " NULL ")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, "log \t")], &all),
         (&[(LEVEL, "3"), (DESTINATION, "log_%Y-%m-%d_%i_%n.txt")], &all),
         (&[(LEVEL, "3"), (DESTINATION, "/no/such/folder/log")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, ".")], &[]),
@@ -222,9 +232,9 @@ fn a_callback_gets_the_loaders_entries_too() {
             "{ended:#?}"
         );
         assert!(!ended.stderr.contains("function cudnnCreateTensorDescriptor()"), "{ended:#?}");
-        // Without cuDNN it is not set, and yet told why.
+        // It is set without cuDNN too, and told why there is none.
         let ended = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
-        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
+        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"));
         let told = errors(&ended);
         for function in ["cudnn_loader::search", "cudnnSetCallback", "cudnnCreate"] {
             assert!(
@@ -289,4 +299,146 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     let ended = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
     assert_eq!(functions(&entries(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
     assert!(!ended.stdout.contains("cudnnBackendFinalize()"), "{ended:#?}");
+}
+
+/// A destination in a folder, and a child that writes everything there.
+fn logging(real: &Path, folder: &Path, name: &str) -> Child {
+    Child::new(CALL, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, folder.join(name))
+}
+
+#[test]
+fn other_files_are_left_alone_also_those_whose_names_would_fit() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    for level in ["0", "3"] {
+        let logs = Folder::new();
+        let other = logs.path().join("cudnn_profile.log");
+        let hold = format!("hold:{}", other.display());
+        let child = logging(&real, logs.path(), "cudnn_%i.log").env(LEVEL, level);
+        let ended = run(child, &[&hold, "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]);
+        assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
+        assert_eq!(std::fs::read(&other).unwrap(), b"", "{level}");
+        std::fs::remove_file(&other).unwrap();
+        assert_eq!(std::fs::read_dir(logs.path()).unwrap().count(), usize::from(level == "3"));
+    }
+}
+
+#[test]
+fn a_child_process_writes_into_its_own_file() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let child = logging(&real, logs.path(), "cudnn_%i.log");
+    let ended = run(child, &["~cudnnGetVersion", "spawn:~cudnnGetVersion+~cudnnCreateTensorDescriptor"]);
+    assert_eq!(ended.returned("spawned"), Some("Some(0)"), "{ended:#?}");
+    let mut sizes = Vec::new();
+    for file in std::fs::read_dir(logs.path()).unwrap() {
+        let log = entries(&std::fs::read_to_string(file.unwrap().path()).unwrap());
+        assert_eq!(functions(&log).iter().filter(|name| **name == "cudnn_loader::search").count(), 1);
+        let process = log.first().unwrap().process;
+        assert!(log.iter().all(|entry| entry.process == process));
+        sizes.push(log.len());
+    }
+    assert_eq!(sizes.len(), 2);
+}
+
+#[test]
+fn a_link_is_followed_and_its_file_joined() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let file = logs.path().join("file");
+    std::os::unix::fs::symlink(&file, logs.path().join("link")).unwrap();
+    run(logging(&real, logs.path(), "link"), &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
+    let log = std::fs::read_to_string(&file).unwrap();
+    let told = entries(&log);
+    assert_eq!(functions(&told).first(), Some(&"cudnn_loader::search"));
+    assert_eq!(functions(&told).last(), Some(&"cudnnGetVersion"));
+    assert!(log.lines().filter(|line| !line.is_empty()).all(|line| line.get(1..3) == Some("! ")), "{log}");
+}
+
+#[test]
+fn what_cannot_be_written_to_costs_nothing_but_the_log() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (logs, nothing) = (Folder::new(), Folder::new());
+    let pipe = std::ffi::CString::new(logs.path().join("pipe").to_str().unwrap()).unwrap();
+    // SAFETY: the name ends in NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    // Nobody reads from the pipe. With cuDNN, cuDNN itself would wait for a reader.
+    for (destination, cudnn) in [("pipe", nothing.path()), (".", nothing.path()), (".", &*real), ("a/b", &*real)] {
+        let child = logging(cudnn, logs.path(), destination);
+        let ended = run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
+        assert!(ended.returned("cudnnCreateTensorDescriptor").is_some(), "{destination}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_closes_everything_gets_nothing_written_into_its_files() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (logs, nothing) = (Folder::new(), Folder::new());
+    let victim = logs.path().join("victim");
+    let hold = format!("hold:{}", victim.display());
+    for cudnn in [nothing.path(), &*real] {
+        let child = logging(cudnn, logs.path(), "log");
+        let after = ["~cudnnCreateTensorDescriptor"; 2];
+        run(child, &["~cudnnCreateRNNDescriptor", "close-all", &hold, &hold, &hold, &hold, &hold, after[0], after[1]]);
+        let written = std::fs::read_to_string(&victim).unwrap();
+        assert!(!written.contains("cudnnCreateTensorDescriptor"), "{written}");
+    }
+}
+
+#[test]
+fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let file = logs.path().join("log");
+    std::fs::write(&file, "stale").unwrap();
+    let (hold, write) =
+        (format!("hold:{}", logs.path().join("other").display()), format!("write:3,{}", file.display()));
+    let ended = run(
+        Child::new(CALL, Subject::Loader, &real),
+        &[&hold, &write, "~cudnnGetVersion", &write, "~cudnnCreateTensorDescriptor", "held"],
+    );
+    assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
+    let log = std::fs::read_to_string(&file).unwrap();
+    let told = entries(&log);
+    // Emptied again by the second.
+    assert!(!log.contains("stale") && !functions(&told).contains(&"cudnnGetVersion"), "{log}");
+    assert!(functions(&told).contains(&"cudnnCreateTensorDescriptor"), "{log}");
+}
+
+#[test]
+fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let write = format!("write:3,{}", logs.path().join("log").display());
+    for word in [write.as_str(), "log"] {
+        let ended = run(Child::new(CALL, Subject::Loader, &real), &[word, "~cudnnGetVersion", "cancel"]);
+        assert_eq!(ended.signal, None, "{word}: {ended:#?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_does_not_end_the_process() {
+    let nothing = Folder::new();
+    let command = format!("{CALL} ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
+    for _ in 0..3 {
+        let output = std::process::Command::new("bash")
+            .args(["-c", &command])
+            .env_clear()
+            .env("CUDNN_LOADER_DIR", nothing.path())
+            .env(LEVEL, "3")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+#[test]
+fn a_name_of_a_file_makes_no_lines_of_its_own() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
+    let child = Child::new(CALL, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let ended = run(child, &["~cudnnCreate"]);
+    let forged = entries(&ended.stdout)
+        .iter()
+        .any(|entry| entry.time.as_deref() == Some("forged") || entry.process == Some(1) || entry.thread == Some(7));
+    assert!(!forged && ended.stdout.contains("forged"), "{ended:#?}");
 }

@@ -235,7 +235,6 @@ impl fmt::Display for Function {
 #[inline(never)]
 fn first_call(function: Function) -> Result<*mut (), Status> {
     let found = guarded(&|| function.find(), &|| function.to_string());
-    log::deliver();
     let address = found.map_err(|status| status.0 as Status)?;
     function.slot().set(address);
     Ok(address)
@@ -251,7 +250,6 @@ type Status = usize;
 pub fn undeclared(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
     let find = || loading::symbol(library, name).map(|address| address.cast_mut().cast());
     let found = guarded(&find, &|| name.to_string_lossy().into_owned());
-    log::deliver();
     found.map(|address| address.cast_const().cast())
 }
 

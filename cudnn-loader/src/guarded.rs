@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 
 use crate::uncancelled::Uncancelled;
-use crate::{LoadError, cudnnStatus_t, last_error, log};
+use crate::{LoadError, cudnnStatus_t, last_error, log, pinned};
 
 /// Resolves for a caller that is C: whatever happens, a status and a story are all that comes of it.
 pub(crate) fn guarded(
@@ -12,6 +12,8 @@ pub(crate) fn guarded(
     name: &dyn Fn() -> String,
 ) -> Result<*mut (), cudnnStatus_t> {
     let _uncancelled = Uncancelled::new();
+    // Before anything is caught, for the same reason as below.
+    pinned::ask_held();
     // Nothing in here panics by design; a defect must still not unwind into C.
     let found = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve().map_err(|error| {
@@ -24,9 +26,14 @@ pub(crate) fn guarded(
         let story = format!("{} cannot be called: a defect in cudnn-loader, please report it", name());
         Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, story))
     });
-    found.map_err(|(status, story)| {
-        // Out here, since it asks cuDNN, which logs that: a callback may throw, and such an exception cannot be caught.
-        last_error::record(status, story);
+    // Out here, since an exception that a callback throws cannot be caught; and the story first, so that it stays.
+    let found = found.map_err(|(status, story)| {
+        last_error::keep(status, story);
         status
-    })
+    });
+    log::deliver();
+    if found.is_err() {
+        last_error::forget_cudnns();
+    }
+    found
 }

@@ -48,13 +48,18 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
     }
 }
 
-/// Makes this the thread's last error, as a failed call does.
-pub(crate) fn record(status: cudnnStatus_t, text: String) {
+/// Makes this the thread's last error, as a failed call does. [`forget_cudnns`] belongs to it.
+pub(crate) fn keep(status: cudnnStatus_t, text: String) {
+    // A thread that is ending has no place for it any more; then the status is all.
+    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false })));
+}
+
+/// Has cuDNN forget its last message of this thread, so that what it says afterwards is newer than what was kept. cuDNN logs
+/// that it is asked: to be called where an exception passes that a callback throws.
+pub(crate) fn forget_cudnns() {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
     unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
-    // A thread that is ending has no place for it any more; then the status is all.
-    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false })));
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.

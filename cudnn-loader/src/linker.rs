@@ -112,11 +112,10 @@ fn keep(library: Library) -> Handle {
 
 /// libloading puts the linker's words into its error's source.
 pub(crate) fn words(error: &libloading::Error) -> String {
-    let mut source: &dyn std::error::Error = error;
-    while let Some(inner) = source.source() {
-        source = inner;
+    match error {
+        libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
+        other => other.to_string(),
     }
-    source.to_string()
 }
 
 /// This thread's messages in English, for as long as the value lives.

@@ -176,9 +176,6 @@ pub(crate) fn open(library: SubLibrary) -> Result<&'static Opened, LoadError> {
 fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome<Opened> {
     let start = Instant::now();
     let (path, handle) = take(installation, library).map_err(failure)?;
-    if library == SubLibrary::Graph {
-        log::join();
-    }
     let version = confirm(installation, library, &handle)
         .map_err(|what| failure(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
     let (mut cuda_major, mut strings) = (None, None);
@@ -200,7 +197,11 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
 /// Takes the library that the process holds, when that is the installation's own, or else loads it from its file, once
 /// that has been read and found good.
 fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
+    let is_graph = library == SubLibrary::Graph;
     if let Some(held) = linker::held(library.file_name()) {
+        if is_graph {
+            log::join(None);
+        }
         let loaded = folder_of(&held.path);
         return match loaded == installation.folder {
             true => Ok((held.path, held.handle)),
@@ -225,8 +226,14 @@ fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Ha
         })?;
     }
     log::loading(library, &path);
+    let before = log::before_cudnn().filter(|_| is_graph);
     match linker::open(&path) {
-        Ok(handle) => Ok((path, handle)),
+        Ok(handle) => {
+            if is_graph {
+                log::join(before.as_ref());
+            }
+            Ok((path, handle))
+        }
         Err(message) => Err(LoadErrorKind::Linker { fault: LinkerFault::of(&message, &path), path, message }),
     }
 }

@@ -5,6 +5,7 @@
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudnn_probe::{
     Candidate, Considered, Environment, Installation, Library, Origin, Refusal, Search, Version, find, identify,
@@ -86,6 +87,7 @@ fn search(options: &Options) -> Outcome<Pinned> {
         search = search.explicit(path);
     }
     if let Some(held) = linker::held(Library::Graph.file_name()) {
+        log::join(None);
         return adopt(&held, &search, options);
     }
     // The drop-in library, or any other that this code is in, as an application brings it.
@@ -173,12 +175,28 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     Some(Version::from_datum(datum))
 }
 
-/// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does.
+/// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does. Asked once:
+/// cuDNN logs the question, and calls whoever receives its log.
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
-    let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
-    // SAFETY: the address is that of cuDNN's function of this name.
-    let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(address) };
-    // SAFETY: it takes nothing, and returns a constant.
-    let version = unsafe { function() };
-    u32::try_from(version / 1000).ok().filter(|major| *major != 0)
+    static KNOWN: AtomicU32 = AtomicU32::new(0);
+    let mut major = KNOWN.load(Ordering::Relaxed);
+    if major == 0 {
+        let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> usize>(address) };
+        // SAFETY: it takes nothing, and returns a constant.
+        major = u32::try_from(unsafe { function() } / 1000).ok()?;
+        KNOWN.store(major, Ordering::Relaxed);
+    }
+    (major != 0).then_some(major)
+}
+
+/// Asks the cuDNN that the process holds, before this crate has taken or loaded any, what has to be asked of it. Whoever loaded
+/// it may have set a callback that throws; such an exception cannot be caught, so this is done where it passes.
+pub(crate) fn ask_held() {
+    if PINNED.get().is_none()
+        && let Some(held) = linker::held(Library::Graph.file_name())
+    {
+        cuda_major(&held.handle);
+    }
 }

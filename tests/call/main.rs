@@ -23,6 +23,10 @@
 //! race           many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
 //! sleep:MILLISECONDS
+//! hold:FILE      opens a file to write, for other programs to inherit, keeps it, and writes a line in its place
+//! held           prints whether the files that are held have been made to append
+//! spawn:WORDS    runs itself once more, with these words, which have `+` between them
+//! close-all      closes whatever is open but for the first three
 //! cd:FOLDER      changes the working directory
 //! remove:FILE, copy:FROM,TO
 //!                changes a file, as an update does under a running program
@@ -45,6 +49,9 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t};
+
+/// What `hold` has opened.
+static HELD: std::sync::Mutex<Vec<std::os::fd::RawFd>> = std::sync::Mutex::new(Vec::new());
 
 /// A value that a function returned, as text.
 trait Show {
@@ -146,6 +153,29 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
         ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
+        ("hold", file) => {
+            let file = std::fs::File::create(file).expect("the file can be made");
+            let file = std::os::fd::IntoRawFd::into_raw_fd(file);
+            // SAFETY: the call clears a flag of the descriptor's.
+            unsafe { libc::fcntl(file, libc::F_SETFD, 0) };
+            HELD.lock().unwrap().push(file);
+        }
+        ("held", _) => {
+            for file in HELD.lock().unwrap().iter() {
+                // SAFETY: the call asks for the flags of the descriptor.
+                let flags = unsafe { libc::fcntl(*file, libc::F_GETFL) };
+                println!("appends = {}", flags & libc::O_APPEND != 0);
+            }
+        }
+        ("spawn", words) => {
+            let program = std::env::current_exe().expect("it has a file");
+            let ended = std::process::Command::new(program).args(words.split('+')).status().expect("it starts");
+            println!("spawned = {:?}", ended.code());
+        }
+        ("close-all", _) => {
+            // SAFETY: what others think is open is closed under them, as some programs do when they become daemons.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        }
         ("cd", folder) => std::env::set_current_dir(folder).expect("the folder is there"),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {

@@ -4,11 +4,9 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::ERRORS;
-use crate::sync::lock;
 use crate::uncancelled::Uncancelled;
 use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
@@ -17,74 +15,109 @@ type NotUnwinding = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cu
 /// As `cudnnCallback_t` has it; an exception that it throws passes.
 type Receive = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
 
-/// What was last given to `cudnnSetCallback`.
+/// What is given to `cudnnSetCallback`.
 #[derive(Clone, Copy)]
 pub(crate) struct Callback {
     pub(super) mask: c_uint,
     data: *mut c_void,
     function: cudnnCallback_t,
-    /// cuDNN has been told of it.
-    is_told: bool,
 }
-
-// SAFETY: the pointer is handed on and never followed here; who gave it knows that cuDNN calls from any thread.
-unsafe impl Send for Callback {}
-
-static CALLBACK: Mutex<Option<Callback>> = Mutex::new(None);
 
 impl Callback {
     /// Errors come in any case, as with cuDNN.
     pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
-        Callback { mask: mask | ERRORS, data, function, is_told: false }
+        Callback { mask: mask | ERRORS, data, function }
     }
 
     /// Does anything receive the entries? Without, the mask alone was set.
     pub(super) fn receives(&self) -> bool {
         self.function.is_some()
     }
+
+    fn is(&self, other: &Callback) -> bool {
+        let address = |callback: &Callback| callback.function.map(|function| function as usize);
+        (self.mask, self.data, address(self)) == (other.mask, other.data, address(other))
+    }
+}
+
+/// One of those that were ever set. They stay, since a thread may be about to call one; each is there once.
+struct Known {
+    callback: Callback,
+    next: *mut Known,
+}
+
+static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// The one that was set last, through this crate.
+static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// The one that cuDNN knows of.
+static TOLD: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// cuDNN's own `cudnnSetCallback`, once it is in use.
+static SET_CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+fn known(callback: Callback) -> *mut Known {
+    let mut made: *mut Known = null_mut();
+    loop {
+        let first = KNOWN.load(Ordering::Acquire);
+        let mut each = first;
+        // SAFETY: null, or a leaked box, wholly written before it was put into the list (Release below).
+        while let Some(one) = unsafe { each.as_ref() } {
+            if one.callback.is(&callback) {
+                return each;
+            }
+            each = one.next;
+        }
+        if made.is_null() {
+            made = Box::into_raw(Box::new(Known { callback, next: first }));
+        } else {
+            // SAFETY: it is not in the list yet, so nobody else has it.
+            unsafe { (*made).next = first };
+        }
+        if KNOWN.compare_exchange(first, made, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return made;
+        }
+    }
 }
 
 /// The callback that was last set through this crate.
 pub(super) fn current() -> Option<Callback> {
-    *lock(&CALLBACK)?
+    // SAFETY: null, or one of the list, which stay.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }.map(|known| known.callback)
 }
 
 /// From now on, this is the callback. cuDNN is not told yet.
 pub(crate) fn set(callback: Callback) {
-    if let Some(mut current) = lock(&CALLBACK) {
-        *current = Some(callback);
-    }
+    let known = known(callback);
+    // Set again, it is told again: somebody else may have told cuDNN of another one.
+    let _ = TOLD.compare_exchange(known, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    CURRENT.store(known, Ordering::Release);
 }
 
-/// cuDNN's own function, once it is in use.
-static SET_CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
-
-/// cuDNN is in use, and this is its own `cudnnSetCallback`: it learns of the callback that was set before.
-pub(crate) fn in_use(address: *mut ()) -> cudnnStatus_t {
+/// cuDNN is in use, and this is its own `cudnnSetCallback`.
+pub(crate) fn in_use(address: *mut ()) {
     SET_CALLBACK.store(address, Ordering::Release);
-    tell()
 }
 
-/// Tells cuDNN, if it is in use, and unless it knows, or nobody has set one through this crate.
-pub(super) fn tell() -> cudnnStatus_t {
+/// Tells cuDNN, if it is in use, and unless it knows, or nobody has set one through this crate. To be called where an exception
+/// passes: cuDNN logs the call, and the callback of before may throw.
+pub(crate) fn tell() -> cudnnStatus_t {
+    let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     let address = SET_CALLBACK.load(Ordering::Acquire);
-    if address.is_null() {
-        return cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    let mut told = TOLD.load(Ordering::Acquire);
+    loop {
+        let current = CURRENT.load(Ordering::Acquire);
+        // What this thread told last; another thread may have set another one, and told it before this one did.
+        if current == told || address.is_null() {
+            return status;
+        }
+        // SAFETY: null, or one of the list, which stay.
+        let Some(Known { callback, .. }) = (unsafe { current.as_ref() }) else { return status };
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let set_callback = unsafe { std::mem::transmute::<*mut (), SetCallback>(address) };
+        // SAFETY: the obligation of who gave the function and its data.
+        status = unsafe { set_callback(callback.mask, callback.data, callback.function) };
+        told = current;
+        TOLD.store(if status.is_success() { current } else { null_mut() }, Ordering::Release);
     }
-    let Some(Callback { mask, data, function, is_told: false }) = current() else {
-        return cudnnStatus_t::CUDNN_STATUS_SUCCESS;
-    };
-    // SAFETY: the address is that of cuDNN's function of this name.
-    let set_callback = unsafe { std::mem::transmute::<*mut (), SetCallback>(address) };
-    // SAFETY: the obligation of who gave the function and its data.
-    let status = unsafe { set_callback(mask, data, function) };
-    if let Some(current) = lock(&CALLBACK).as_deref_mut().and_then(Option::as_mut) {
-        // Another thread may have set another one meanwhile.
-        let is_same = (current.mask, current.data) == (mask, data)
-            && current.function.map(|one| one as usize) == function.map(|one| one as usize);
-        current.is_told |= is_same && status.is_success();
-    }
-    status
 }
 
 /// An entry for the callback.
@@ -95,6 +128,9 @@ pub(super) struct Message {
     pub(super) text: Vec<u8>,
 }
 
+/// More than one call has to tell.
+const MOST_QUEUED: usize = 256;
+
 thread_local! {
     /// What this thread has to tell once it is done: a callback may do anything, also call cuDNN, or throw.
     static QUEUE: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
@@ -104,12 +140,16 @@ thread_local! {
 /// Keeps an entry for the callback until [`deliver`]. What a callback itself brings about is not told to it.
 pub(super) fn queue(message: Message) {
     if !IS_DELIVERING.try_with(Cell::get).unwrap_or(true) {
-        let _ = QUEUE.try_with(|queue| queue.try_borrow_mut().map(|mut queue| queue.push(message)));
+        let _ = QUEUE.try_with(|queue| {
+            let mut queue = queue.try_borrow_mut().ok()?;
+            (queue.len() < MOST_QUEUED).then(|| queue.push(message))
+        });
     }
 }
 
-/// Gives the callback what this thread has to tell. To be called where nothing is held or half done.
+/// Gives the callback what this thread has to tell. To be called where nothing is held or half done, and an exception passes.
 pub(crate) fn deliver() {
+    tell();
     let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();
     if messages.is_empty() {
         return;

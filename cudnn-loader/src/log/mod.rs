@@ -30,12 +30,14 @@ mod own;
 use std::ffi::{c_char, c_uint, c_void};
 use std::time::{Duration, SystemTime};
 
+use destination::Before;
 pub use destination::Destination;
 pub use entry::{Argument, Entry, Reason, Severity, entries};
 
-pub(crate) use callback::{Callback, deliver, in_use, set};
+pub(crate) use callback::{Callback, deliver, in_use, set, tell};
 pub(crate) use own::{failed, found, loaded, loading, not_loaded};
 
+use crate::uncancelled::Uncancelled;
 use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 use destination::Log;
 
@@ -96,12 +98,20 @@ fn send(
 ) -> Result<(), Error> {
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
     set(Callback::new(mask, data, Some(function)));
-    Error::check(callback::tell(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
+    Error::check(tell(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
 }
 
-/// cuDNN's graph library is loaded: it has opened the file that the environment names.
-pub(crate) fn join() {
-    destination::variables().log.join();
+/// cuDNN's graph library is about to be loaded; gives what [`join`] is to be told. None where nothing is written into a file.
+pub(crate) fn before_cudnn() -> Option<Before> {
+    Before::of(destination::variables())
+}
+
+/// cuDNN's graph library is loaded, and has opened the file that the environment names; without `before`, by somebody else.
+pub(crate) fn join(before: Option<&Before>) {
+    let variables = destination::variables();
+    if variables.mask != 0 {
+        variables.log.join(before);
+    }
 }
 
 /// The time since 1970.
@@ -121,6 +131,8 @@ unsafe extern "C" fn write_entry(
 ) {
     // SAFETY: `write` gave it, and it is never freed.
     let Some(log) = (unsafe { log.cast::<Log>().as_ref() }) else { return };
+    // cuDNN calls this in any call. Writing is where a thread is cancelled, and what unwinds it cannot be caught.
+    let _uncancelled = Uncancelled::new();
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
@@ -144,6 +156,8 @@ unsafe extern "C" fn take(
     let Some(receiver) = (unsafe { receiver.cast::<Receiver>().as_ref() }) else { return };
     // SAFETY: cuDNN's own, for as long as this call lasts.
     let Some(debug) = (unsafe { debug.as_ref() }) else { return };
+    // As in `write_entry`.
+    let _uncancelled = Uncancelled::new();
     // Formatting or the closure may panic: into C no panic goes.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the caller's obligation, passed on.

@@ -67,7 +67,7 @@ pub(crate) fn loaded(library: SubLibrary, path: &Path, took: Duration) {
     note(Severity::Info, "cudnn_loader::load", SUCCESS, &|lines| {
         argument(lines, "library", "text", &library);
         argument(lines, "path", "path", &format_args!("{path:?}"));
-        argument(lines, "took", "us", &took.as_micros());
+        argument(lines, "took", "us", &(took.as_micros() as u64));
         argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
     });
 }
@@ -84,6 +84,8 @@ pub(crate) fn failed(function: &str, status: cudnnStatus_t, story: &dyn Display)
 
 /// `    name: type=T; val=V;`
 fn argument(lines: &mut String, name: &str, of: &str, value: &dyn Display) {
+    // A name of a file may have anything in it; an entry is lines.
+    let value = value.to_string().replace('\n', "\\n");
     let _ = write!(lines, "\n    {name}: type={of}; val={value};");
 }
 
@@ -109,8 +111,8 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
     let process = std::process::id();
     let mut lines = format!("CuDNN (v{version}) function {function}() called:");
     say(&mut lines);
-    let date = local_time(c"\nTime: %Y-%m-%dT%H:%M:%S", time.as_secs()).unwrap_or_default();
-    lines.extend(date.into_iter().map(char::from));
+    lines.push_str("\nTime: ");
+    lines.push_str(&String::from_utf8_lossy(&local_time(c"%Y-%m-%dT%H:%M:%S", time.as_secs())));
     let seconds = variables().start.elapsed().as_secs();
     let (minutes, hours, days) = (seconds / 60 % 60, seconds / 3600 % 24, seconds / 86400);
     let _ = write!(
@@ -121,10 +123,17 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
         seconds % 60
     );
     // What the system said may have anything in it.
-    let lines: String =
-        lines.chars().map(|letter| if letter.is_control() && letter != '\n' { '?' } else { letter }).collect();
+    let mut printable = String::with_capacity(lines.len());
+    for letter in lines.chars() {
+        printable.push(if letter.is_control() && letter != '\n' { '?' } else { letter });
+    }
     if callback.is_none_or(|callback| !callback.receives()) {
-        return variables().log.write(marked(severity, lines.split('\n')).as_bytes());
+        return variables().log.write(marked(severity, printable.split('\n')).as_bytes());
+    }
+    let mut text = printable.into_bytes();
+    text.extend_from_slice(b"\n\n");
+    for byte in text.iter_mut().filter(|byte| **byte == b'\n') {
+        *byte = 0;
     }
     callback::queue(Message {
         severity: severity.number(),
@@ -142,7 +151,7 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
             cudaDeviceId: -1,
             reserved: [0; 15],
         },
-        text: lines.bytes().chain([b'\n'; 2]).map(|byte| if byte == b'\n' { 0 } else { byte }).collect(),
+        text,
     });
 }
 

@@ -546,7 +546,7 @@ struct Milliseconds(Duration);
 
 impl fmt::Display for Milliseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hundredths = self.0.as_micros() / 10;
+        let hundredths = self.0.as_micros() as u64 / 10;
         write!(f, "{:6}.{:02}", hundredths / 100, hundredths % 100)
     }
 }
