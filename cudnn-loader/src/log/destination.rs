@@ -14,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::{ERRORS, INFOS, WARNINGS};
@@ -96,6 +97,8 @@ fn destination(value: Option<OsString>) -> Destination {
 pub(super) struct Log {
     destination: Destination,
     file: Mutex<LogFile>,
+    /// A process in which the lock cannot be had: a child, forked while another thread of its parent had it.
+    without: AtomicU32,
 }
 
 #[derive(Default)]
@@ -141,7 +144,7 @@ impl Before {
 
 impl Log {
     pub(super) fn new(destination: Destination) -> Self {
-        Log { destination, file: Mutex::default() }
+        Log { destination, file: Mutex::default(), without: AtomicU32::new(0) }
     }
 
     /// Writes an entry. What cannot be written is lost, as with cuDNN.
@@ -151,8 +154,14 @@ impl Log {
             Destination::Stdout => write_to(libc::STDOUT_FILENO, text),
             Destination::Stderr => write_to(libc::STDERR_FILENO, text),
             Destination::File(name) => {
-                if let Some(mut log) = lock(&self.file) {
-                    log.write(name, text);
+                let process = std::process::id();
+                if self.without.load(Ordering::Relaxed) == process {
+                    return;
+                }
+                match lock(&self.file) {
+                    Some(mut log) => log.write(name, text),
+                    // Waited for once.
+                    None => self.without.store(process, Ordering::Relaxed),
                 }
             }
         }

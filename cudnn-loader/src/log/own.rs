@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cudnn_probe::{Considered, Installation};
+use cudnn_probe::{Candidate, Considered, Installation};
 
 use super::callback::{self, Message};
 use super::destination::{local_time, variables};
@@ -24,8 +24,8 @@ static VERSION: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn found(outcome: Result<&Installation, &LoadError>, considered: &[Considered]) {
     note(Severity::Info, "cudnn_loader::search", SUCCESS, &|lines| {
         for Considered { candidate, refusal } in considered {
-            let what = format_args!("{:?} ({}): {refusal}", candidate.folder, candidate.origin);
-            argument(lines, "considered", "path", &what);
+            let Candidate { folder, origin, .. } = candidate;
+            argument(lines, "considered", "path", &format_args!("{folder:?} ({origin}): {refusal}"));
         }
     });
     // What was there, and could not be taken.
