@@ -33,27 +33,58 @@ pub(crate) struct Held {
     pub(crate) path: PathBuf,
 }
 
-/// The library that calls itself by this name and is loaded here, which the linker would give to whoever asks for it.
-pub(crate) fn held(soname: &str) -> Option<Held> {
-    // Looked up in the linker's list first: opening by a name that is not in it would search hundreds of folders.
-    let listed = loaded().into_iter().find(|loaded| loaded.strings.soname == soname.as_bytes())?;
-    // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
-    let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;
-    Some(Held { handle: keep(library), path: absolute(listed.path) })
+/// All that is loaded, as the linker listed it once, in the order in which it was.
+pub(crate) struct Listing(Vec<Loaded>);
+
+/// What is loaded now.
+pub(crate) fn list() -> Listing {
+    Listing(loaded())
 }
 
-/// Is a library that calls itself so loaded here?
-pub(crate) fn is_loaded(soname: &str) -> bool {
-    loaded().iter().any(|loaded| loaded.strings.soname == soname.as_bytes())
-}
+impl Listing {
+    /// The library that calls itself by this name and is loaded here, which the linker would give to whoever asks for it.
+    pub(crate) fn held(&self, soname: &str) -> Option<Held> {
+        // Looked up in the linker's list first: opening by a name that is not in it would search hundreds of folders.
+        let listed = self.0.iter().find(|loaded| loaded.strings.soname == soname.as_bytes())?;
+        // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
+        let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;
+        Some(Held { handle: keep(library), path: absolute(listed.path.clone()) })
+    }
 
-/// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
-pub(crate) fn other_shim(soname: &str) -> Option<PathBuf> {
-    let own = own_base();
-    let is_other = |loaded: &Loaded| {
-        loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own && !is_drop_in(&loaded.path)
-    };
-    loaded().into_iter().find(is_other).map(|loaded| absolute(loaded.path))
+    /// Is a library that calls itself so loaded here?
+    pub(crate) fn has(&self, soname: &str) -> bool {
+        self.0.iter().any(|loaded| loaded.strings.soname == soname.as_bytes())
+    }
+
+    /// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
+    pub(crate) fn other_shim(&self, soname: &str) -> Option<PathBuf> {
+        let own = own_base();
+        let is_other = |loaded: &&Loaded| {
+            loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own && !is_drop_in(&loaded.path)
+        };
+        self.0.iter().find(is_other).map(|loaded| absolute(loaded.path.clone()))
+    }
+
+    /// The file of the shared library that this code is in; none where it is in the program itself.
+    pub(crate) fn own_file(&self) -> Option<PathBuf> {
+        let own = own_base()?;
+        let listed = self.0.iter().find(|loaded| loaded.base == own)?;
+        (!listed.path.as_os_str().is_empty()).then(|| absolute(listed.path.clone()))
+    }
+
+    /// Does anything that is loaded need a library of this name from the start?
+    pub(crate) fn needs(&self, soname: &str) -> bool {
+        self.0.iter().any(|loaded| loaded.needs(soname))
+    }
+
+    /// The run paths of all that is loaded.
+    pub(crate) fn run_paths(self, soname: &str) -> Vec<RunPath> {
+        let of_one = |loaded: Loaded| {
+            let needs = loaded.needs(soname);
+            Some(RunPath { of: loaded.path, folders: loaded.strings.run_path?, needs })
+        };
+        self.0.into_iter().filter_map(of_one).collect()
+    }
 }
 
 /// Is this loaded library the drop-in, another copy of it perhaps?
@@ -62,13 +93,6 @@ fn is_drop_in(path: &Path) -> bool {
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
     // SAFETY: nothing is called.
     library.is_ok_and(|library| unsafe { library.get::<*const c_void>(b"cudnnShimGetVersion\0") }.is_ok())
-}
-
-/// The file of the shared library that this code is in; none where it is in the program itself.
-pub(crate) fn own_file() -> Option<PathBuf> {
-    let own = own_base()?;
-    let listed = loaded().into_iter().find(|loaded| loaded.base == own)?;
-    (!listed.path.as_os_str().is_empty()).then(|| absolute(listed.path))
 }
 
 /// Where the object that this code is in begins in memory.
@@ -80,11 +104,6 @@ fn own_base() -> Option<usize> {
     (found != 0).then(|| info.dli_fbase.expose_provenance())
 }
 
-/// Does anything that is loaded need a library of this name from the start?
-pub(crate) fn needs(soname: &str) -> bool {
-    loaded().iter().any(|loaded| loaded.strings.needed.iter().any(|name| name == soname.as_bytes()))
-}
-
 /// A loaded object's own folders to search: DT_RPATH or DT_RUNPATH.
 #[derive(Debug)]
 pub(crate) struct RunPath {
@@ -94,15 +113,6 @@ pub(crate) struct RunPath {
     pub(crate) folders: Vec<u8>,
     /// Does the object need a library of this name?
     pub(crate) needs: bool,
-}
-
-/// The run paths of all that is loaded, in the order of loading.
-pub(crate) fn run_paths(soname: &str) -> Vec<RunPath> {
-    let of_one = |loaded: Loaded| {
-        let needs = loaded.strings.needed.iter().any(|name| name == soname.as_bytes());
-        Some(RunPath { of: loaded.path, folders: loaded.strings.run_path?, needs })
-    };
-    loaded().into_iter().filter_map(of_one).collect()
 }
 
 /// Never closed: handles, streams and callbacks outlive any notion of unloading.
@@ -151,6 +161,12 @@ struct Loaded {
     /// Where it begins in memory.
     base: usize,
     strings: Strings,
+}
+
+impl Loaded {
+    fn needs(&self, soname: &str) -> bool {
+        self.strings.needed.iter().any(|name| name == soname.as_bytes())
+    }
 }
 
 /// What an object says of itself and of others by name, in bytes.

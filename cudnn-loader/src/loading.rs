@@ -198,7 +198,7 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
 /// that has been read and found good.
 fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
     let is_graph = library == SubLibrary::Graph;
-    if let Some(held) = linker::held(library.file_name()) {
+    if let Some(held) = linker::list().held(library.file_name()) {
         if is_graph {
             log::join(None);
         }
@@ -241,7 +241,7 @@ fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Ha
 /// Holds what was loaded against what its file had said. Gives the version in memory.
 fn confirm(installation: &Installation, library: SubLibrary, handle: &Handle) -> Result<Option<Version>, String> {
     // Somebody else may have loaded another one at the same time.
-    if let Some(first) = linker::held(library.file_name()).filter(|first| first.handle != *handle) {
+    if let Some(first) = linker::list().held(library.file_name()).filter(|first| first.handle != *handle) {
         return Err(format!("came second: the process holds {:?} too", first.path));
     }
     if library.library().version_symbol().is_none() {

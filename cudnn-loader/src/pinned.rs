@@ -71,14 +71,14 @@ pub(crate) fn pin(options: &Options) -> Result<&'static Installation, LoadError>
 /// The file of NVIDIA's own shim, where the process has loaded it; not the drop-in library, which has the same name.
 #[must_use]
 pub fn other_shim() -> Option<PathBuf> {
-    linker::other_shim(Library::Shim.file_name())
+    linker::list().other_shim(Library::Shim.file_name())
 }
 
 /// Is anything loaded that needs a library of the shim's name from the start?
 #[doc(hidden)]
 #[must_use]
 pub fn is_needed() -> bool {
-    linker::needs(Library::Shim.file_name())
+    linker::list().needs(Library::Shim.file_name())
 }
 
 fn search(options: &Options) -> Outcome<Pinned> {
@@ -86,21 +86,22 @@ fn search(options: &Options) -> Outcome<Pinned> {
     if let Some(path) = &options.path {
         search = search.explicit(path);
     }
-    if let Some(held) = linker::held(Library::Graph.file_name()) {
+    let loaded = linker::list();
+    if let Some(held) = loaded.held(Library::Graph.file_name()) {
         log::join(None);
         return adopt(&held, &search, options);
     }
     // The drop-in library, or any other that this code is in, as an application brings it.
-    if let Some(folder) = linker::own_file().as_deref().and_then(Path::parent) {
+    if let Some(folder) = loaded.own_file().as_deref().and_then(Path::parent) {
         search = search.beside(folder);
     }
     // NVIDIA's shim, not used yet: it would take the libraries beside it.
-    if let Some(folder) = other_shim().as_deref().and_then(Path::parent) {
+    if let Some(folder) = loaded.other_shim(Library::Shim.file_name()).as_deref().and_then(Path::parent) {
         search = search.loaded(folder);
     }
     // With raised privileges the dynamic linker does not believe `$ORIGIN` everywhere either.
     if !linker::is_privileged() {
-        for (folder, of) in run_paths::folders() {
+        for (folder, of) in run_paths::folders(loaded) {
             search = search.run_path(folder, of);
         }
     }
@@ -195,7 +196,7 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
 /// it may have set a callback that throws; such an exception cannot be caught, so this is done where it passes.
 pub(crate) fn ask_held() {
     if PINNED.get().is_none()
-        && let Some(held) = linker::held(Library::Graph.file_name())
+        && let Some(held) = linker::list().held(Library::Graph.file_name())
     {
         cuda_major(&held.handle);
     }

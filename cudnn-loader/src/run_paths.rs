@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 
-use crate::linker::{self, RunPath};
+use crate::linker::{self, Listing, RunPath};
 
 /// Each folder that holds a cuDNN, with the object whose folder it is; those of objects that need the shim first.
-pub(crate) fn folders() -> Vec<(PathBuf, PathBuf)> {
-    let paths = linker::run_paths(Library::Shim.file_name());
+pub(crate) fn folders(loaded: Listing) -> Vec<(PathBuf, PathBuf)> {
+    let paths = loaded.run_paths(Library::Shim.file_name());
     let (needing, others): (Vec<RunPath>, Vec<RunPath>) = paths.into_iter().partition(|path| path.needs);
     let mut seen = Vec::new();
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn folders() -> Vec<(PathBuf, PathBuf)> {
 
 /// The run path of one loaded library.
 pub(crate) fn of(file: &Path) -> Vec<PathBuf> {
-    let paths = linker::run_paths(Library::Shim.file_name());
+    let paths = linker::list().run_paths(Library::Shim.file_name());
     let Some((path, origin)) = paths.iter().find(|path| path.of == file).zip(file.parent()) else { return Vec::new() };
     path.folders.split(|byte| *byte == b':').filter_map(|folder| expand(folder, origin)).collect()
 }

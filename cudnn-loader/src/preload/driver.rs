@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 /// The device of this thread's context; the first where it has none, as the CUDA runtime has it, and where the process has
 /// no driver yet.
 pub(super) fn current() -> i32 {
-    if !crate::linker::is_loaded("libcuda.so.1") {
+    if !crate::linker::list().has("libcuda.so.1") {
         return 0;
     }
     // Initialised already, or else nothing is current.

@@ -491,7 +491,7 @@ fn cublas(installation: &Installation) -> Option<String> {
 
 /// Is a library loaded, or would the dynamic linker find it for cuDNN's engines?
 fn is_found(installation: &Installation, name: &str) -> bool {
-    linker::is_loaded(name) || found(installation, name).is_some()
+    linker::list().has(name) || found(installation, name).is_some()
 }
 
 /// The file that the dynamic linker would find for cuDNN's engines, whose run path is graph's.
