@@ -317,3 +317,70 @@ fn pkg_config_leads_to_it() {
     let ended = Child::bare(&program).env("LD_LIBRARY_PATH", dist.join("lib")).run(&[]);
     assert_eq!(ended.stdout.trim(), env!("CARGO_PKG_VERSION"), "{ended:#?}");
 }
+
+#[test]
+fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() {
+    let Some(cudnn) = cudnn() else { return };
+    let alone = drop_in_alone();
+    let Some(client) = client("lives.c", alone.path(), &[]) else { return };
+    let run = |word: &str| {
+        let child = Child::bare(client.path().join("client"))
+            .env("LD_LIBRARY_PATH", alone.path())
+            .env("CUDNN_LOADER_DIR", &cudnn)
+            .env("CUDNN_LOADER_PRELOAD", "everything");
+        let ended = child.run(&[word]);
+        assert_eq!(ended.code, Some(0), "{word}: {ended:#?}");
+        ended
+    };
+    // Whether the exit, or the fork, falls before or into its work.
+    for _ in 0..20 {
+        run("exit");
+        assert!(run("fork").stdout.contains("child = 0"));
+    }
+    assert_eq!(run("signals").stdout.trim(), "mine = 1, others = 0");
+}
+
+#[test]
+fn the_texts_of_errors_stay_as_they_were_given() {
+    let Some(cudnn) = cudnn() else { return };
+    let alone = drop_in_alone();
+    let Some(client) = client("lives.c", alone.path(), &[]) else { return };
+    let child = Child::bare(client.path().join("client"))
+        .env("LD_LIBRARY_PATH", alone.path())
+        .env("CUDNN_LOADER_DIR", &cudnn)
+        .env("CUDNN_LOADER_VERBOSE_ERRORS", "1");
+    let ended = child.run(&["texts"]);
+    assert!(ended.stdout.starts_with("same = 64, distinct = 1\n"), "{ended:#?}");
+    assert!(ended.stdout.contains("UNAVAILABLE: cudnnCreateTensorDescriptor (in libcudnn_ops.so.9"), "{ended:#?}");
+}
+
+#[test]
+fn a_privileged_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() {
+    // SAFETY: the call takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        let why = "only root can make a program setuid for another";
+        return not_run("a_privileged_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to", why);
+    }
+    let Some(cudnn) = cudnn() else { return };
+    // Found by its absolute path, as the dynamic linker itself allows; cuDNN lies beside the program.
+    let alone = drop_in_alone();
+    let rpath = format!("-Wl,-rpath,{}:$ORIGIN/cudnn", alone.path().display());
+    let Some(client) = client("client.c", alone.path(), &[&rpath]) else { return };
+    let beside = client.path().join("cudnn");
+    std::fs::create_dir(&beside).unwrap();
+    let graph = Library::Graph.file_name();
+    std::fs::copy(cudnn.join(graph), beside.join(graph)).unwrap();
+    let program = client.path().join("client");
+    let version = |child: Child| {
+        let ended = child.run(&["cudnnGetVersion"]);
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.returned("cudnnGetVersion").unwrap().to_owned()
+    };
+    assert_eq!(version(Child::bare(&program)), VERSION);
+    let permissions = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    for folder in [client.path(), alone.path(), &beside] {
+        std::fs::set_permissions(folder, permissions(0o755)).unwrap();
+    }
+    std::fs::set_permissions(&program, permissions(0o4755)).unwrap();
+    assert_eq!(version(Child::bare(&program).without_privileges()), "0");
+}

@@ -1,0 +1,77 @@
+/* How a program lives with the drop-in library around it, one way after the other:
+ *   exit      ends at once
+ *   fork      forks at once; the child calls
+ *   signals   is sent signals while the library works in threads of its own, and counts those that its own thread got
+ *   texts     keeps what cudnnGetErrorString gave, over later failures
+ * With CUDNN_LOADER_PRELOAD, the library is at work from the start. */
+#include <cudnn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pthread_t own;
+static volatile sig_atomic_t mine, others;
+
+static void caught(int signal) {
+    (void)signal;
+    if (pthread_equal(pthread_self(), own)) {
+        mine = mine + 1;
+    } else {
+        others = others + 1;
+    }
+}
+
+static int forks(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(cudnnGetVersion() > 90000 ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    printf("child = %d\n", status);
+    return 0;
+}
+
+static int signals(void) {
+    own = pthread_self();
+    struct sigaction action = {.sa_handler = caught, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    for (int i = 0; i < 200; i++) {
+        kill(getpid(), SIGUSR1);
+        usleep(1000);
+    }
+    printf("mine = %d, others = %d\n", mine > 0, others);
+    return 0;
+}
+
+static int texts(void) {
+    const char *kept[64];
+    char *copies[64];
+    for (int i = 0; i < 64; i++) {
+        cudnnTensorDescriptor_t tensor;
+        cudnnRNNDescriptor_t rnn;
+        cudnnStatus_t status = i % 2 ? cudnnCreateTensorDescriptor(&tensor) : cudnnCreateRNNDescriptor(&rnn);
+        kept[i] = cudnnGetErrorString(status);
+        copies[i] = strdup(kept[i]);
+    }
+    int same = 0;
+    for (int i = 0; i < 64; i++) {
+        same += strcmp(kept[i], copies[i]) == 0;
+    }
+    printf("same = %d, distinct = %d\n%s\n", same, kept[0] != kept[1], kept[1]);
+    return 0;
+}
+
+int main(int count, char **words) {
+    alarm(60);
+    const char *word = count > 1 ? words[1] : "";
+    if (!strcmp(word, "fork")) return forks();
+    if (!strcmp(word, "signals")) return signals();
+    if (!strcmp(word, "texts")) return texts();
+    return 0;
+}
