@@ -43,7 +43,10 @@ size_t cudnnShimGetLastLoadError(char *text, size_t size);
  * these devices, or, where `device_count` is 0, that of the current one. What the installation does not include is left out.
  *
  * Gives 0, or the cudnnStatus_t of the first step that failed (1001 for the driver's); the others are done all the same,
- * and what failed can be tried again. What a step cost, and why it failed, is in cudnnShimGetPreloadReport. */
+ * and what failed can be tried again. What a step cost, and why it failed, is in cudnnShimGetPreloadReport.
+ *
+ * A callback (cudnnSetCallback) must not throw an exception at what this has to tell it: part of the work is done in
+ * threads that nobody else has. */
 int cudnnShimPreload(unsigned int what, const int *devices, int device_count);
 
 /* As cudnnShimPreload, in a thread of its own. Gives 0 when it has been started. */

@@ -313,9 +313,14 @@ fn other_files_are_left_alone_also_those_whose_names_would_fit() {
         let logs = Folder::new();
         let other = logs.path().join("cudnn_profile.log");
         let hold = format!("hold:{}", other.display());
-        let child = logging(&real, logs.path(), "cudnn_%i.log").env(LEVEL, level);
-        let ended = run(child, &[&hold, "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]);
-        assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
+        // Whoever loads cuDNN.
+        let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
+        for words in [&[&*hold][..], &[&*open, &*hold]] {
+            let words = [words, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]].concat();
+            let ended = run(logging(&real, logs.path(), "cudnn_%Y.log").env(LEVEL, level), &words);
+            assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
+            assert_eq!(ended.returned("locked"), Some("true"), "{ended:#?}");
+        }
         assert_eq!(std::fs::read(&other).unwrap(), b"", "{level}");
         std::fs::remove_file(&other).unwrap();
         assert_eq!(std::fs::read_dir(logs.path()).unwrap().count(), usize::from(level == "3"));
@@ -441,4 +446,16 @@ fn a_name_of_a_file_makes_no_lines_of_its_own() {
         .iter()
         .any(|entry| entry.time.as_deref() == Some("forged") || entry.process == Some(1) || entry.thread == Some(7));
     assert!(!forged && ended.stdout.contains("forged"), "{ended:#?}");
+}
+
+#[test]
+fn a_process_that_inherits_a_log_of_the_same_name_has_its_own_cudnn_append() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let logs = Folder::new();
+    let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
+    let spawn = format!("spawn:{open}+~cudnnGetVersion+~cudnnCreateTensorDescriptor+~cudnnGetVersion");
+    run(logging(&real, logs.path(), "log"), &[&open, &spawn]);
+    let told = read(logs.path());
+    assert_eq!(functions(&told).last(), Some(&"cudnnGetVersion"));
+    assert!(functions(&told).contains(&"cudnn_loader::pin"));
 }

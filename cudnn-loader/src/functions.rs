@@ -198,23 +198,15 @@ impl Function {
     /// # Errors
     /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
-        let found = match set_callback::own(self) {
-            Some(ours) => loading::address(self).map(|_| ours),
-            None => self.find(),
+        let found = match (last_error::own(self), set_callback::own(self)) {
+            // They work with nothing installed.
+            (Some(ours), _) => Ok(ours),
+            (None, ours) => loading::address(self).map(|address| ours.unwrap_or(address)),
         };
         log::deliver();
         let address = found?;
         self.slot().set(address);
         Ok(address.cast_const().cast())
-    }
-
-    /// The address of the function that a call will reach.
-    fn find(self) -> Result<*mut (), LoadError> {
-        // The two string functions are ours, so that they work with nothing installed; what sets a callback is ours too.
-        match last_error::own(self).or_else(|| set_callback::own(self)) {
-            Some(ours) => Ok(ours),
-            None => loading::address(self),
-        }
     }
 
     /// Can it be called here? Loads what it takes to know.
@@ -234,8 +226,13 @@ impl fmt::Display for Function {
 #[cold]
 #[inline(never)]
 fn first_call(function: Function) -> Result<*mut (), Status> {
-    let found = guarded(&|| function.find(), &|| function.to_string());
-    let address = found.map_err(|status| status.0 as Status)?;
+    let address = match last_error::own(function).or_else(|| set_callback::own(function)) {
+        Some(ours) => ours,
+        None => {
+            let found = guarded(&|| loading::address(function), &|| function.to_string());
+            found.map_err(|status| status.0 as Status)?
+        }
+    };
     function.slot().set(address);
     Ok(address)
 }

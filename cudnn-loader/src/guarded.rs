@@ -26,14 +26,15 @@ pub(crate) fn guarded(
         let story = format!("{} cannot be called: a defect in cudnn-loader, please report it", name());
         Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, story))
     });
-    // Out here, since an exception that a callback throws cannot be caught; and the story first, so that it stays.
-    let found = found.map_err(|(status, story)| {
-        last_error::keep(status, story);
-        status
-    });
-    log::deliver();
-    if found.is_err() {
-        last_error::forget_cudnns();
+    // Out here, since an exception that a callback throws cannot be caught. The story first, so that it stays when one is
+    // thrown, and once more, since the callback's own calls may have had another, or read this one.
+    if let Err((status, story)) = &found {
+        last_error::keep(*status, story.clone());
     }
-    found
+    log::deliver();
+    found.map_err(|(status, story)| {
+        last_error::keep(status, story);
+        last_error::forget_cudnns();
+        status
+    })
 }

@@ -31,6 +31,8 @@ struct Story {
     text: String,
     /// `cudnnGetLastErrorString` has told it, and does not tell it again.
     is_told: bool,
+    /// What cuDNN has to say is older, since it has not been fetched away yet.
+    is_newer: bool,
 }
 
 /// This thread's last failure to load, in full, also when `cudnnGetLastErrorString` has told it already.
@@ -51,7 +53,7 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 /// Makes this the thread's last error, as a failed call does. [`forget_cudnns`] belongs to it.
 pub(crate) fn keep(status: cudnnStatus_t, text: String) {
     // A thread that is ending has no place for it any more; then the status is all.
-    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false })));
+    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false, is_newer: true })));
 }
 
 /// Has cuDNN forget its last message of this thread, so that what it says afterwards is newer than what was kept. cuDNN logs
@@ -60,6 +62,14 @@ pub(crate) fn forget_cudnns() {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
     unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
+    was_newer();
+}
+
+/// Is the thread's story newer than what cuDNN has just been asked for? From now on it is not.
+fn was_newer() -> bool {
+    let take =
+        |story: &RefCell<Option<Story>>| Some(std::mem::take(&mut story.try_borrow_mut().ok()?.as_mut()?.is_newer));
+    STORY.try_with(take).ok().flatten().unwrap_or(false)
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
@@ -122,6 +132,10 @@ unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size
     unsafe { message.write(0) };
     // SAFETY: the caller's obligation, passed on.
     unsafe { fetch_cudnns(message, max_size) };
+    if was_newer() {
+        // SAFETY: there is room for one byte.
+        unsafe { message.write(0) };
+    }
     let story = STORY.try_with(untold).ok().flatten();
     // SAFETY: there is room for one byte, and it was written above.
     let cudnn_was_last = unsafe { message.read() } != 0;

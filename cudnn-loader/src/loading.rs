@@ -226,7 +226,7 @@ fn take(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Ha
         })?;
     }
     log::loading(library, &path);
-    let before = log::before_cudnn().filter(|_| is_graph);
+    let before = is_graph.then(log::before_cudnn).flatten();
     match linker::open(&path) {
         Ok(handle) => {
             if is_graph {

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of functions, and of sub-libraries only whether the process holds one already.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -177,25 +178,48 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
 }
 
 /// The CUDA major that a loaded graph library was built with. Its file says nothing of it, but once loaded it does. Asked once:
-/// cuDNN logs the question, and calls whoever receives its log.
+/// cuDNN logs the question, and calls whoever receives its log; who may call this crate, and is not asked again meanwhile.
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
-    static KNOWN: AtomicU32 = AtomicU32::new(0);
-    let mut major = KNOWN.load(Ordering::Relaxed);
+    let mut major = CUDA_MAJOR.load(Ordering::Relaxed);
     if major == 0 {
+        let _asking = Asking::begin()?;
         let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> usize>(address) };
         // SAFETY: it takes nothing, and returns a constant.
         major = u32::try_from(unsafe { function() } / 1000).ok()?;
-        KNOWN.store(major, Ordering::Relaxed);
+        CUDA_MAJOR.store(major, Ordering::Relaxed);
     }
     (major != 0).then_some(major)
+}
+
+/// What a graph library has said; 0 before.
+static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static IS_ASKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread is asking.
+struct Asking;
+
+impl Asking {
+    fn begin() -> Option<Self> {
+        let was_asking = IS_ASKING.try_with(|is| is.replace(true)).unwrap_or(true);
+        (!was_asking).then_some(Asking)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let _ = IS_ASKING.try_with(|is| is.set(false));
+    }
 }
 
 /// Asks the cuDNN that the process holds, before this crate has taken or loaded any, what has to be asked of it. Whoever loaded
 /// it may have set a callback that throws; such an exception cannot be caught, so this is done where it passes.
 pub(crate) fn ask_held() {
-    if PINNED.get().is_none()
+    if CUDA_MAJOR.load(Ordering::Relaxed) == 0
         && let Some(held) = linker::list().held(Library::Graph.file_name())
     {
         cuda_major(&held.handle);

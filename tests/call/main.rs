@@ -23,8 +23,8 @@
 //! race           many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
 //! sleep:MILLISECONDS
-//! hold:FILE      opens a file to write, for other programs to inherit, keeps it, and writes a line in its place
-//! held           prints whether the files that are held have been made to append
+//! hold:FILE      opens a file to write, for other programs to inherit, locks it, and keeps it
+//! held           prints whether the files that are held have been made to append, and are still locked
 //! spawn:WORDS    runs itself once more, with these words, which have `+` between them
 //! close-all      closes whatever is open but for the first three
 //! cd:FOLDER      changes the working directory
@@ -52,6 +52,26 @@ use cudnn_loader::{Function, Options, cudnnStatus_t};
 
 /// What `hold` has opened.
 static HELD: std::sync::Mutex<Vec<std::os::fd::RawFd>> = std::sync::Mutex::new(Vec::new());
+
+/// A lock on the whole of a file.
+static WHOLE: libc::flock =
+    libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
+
+/// Does another process find the file locked?
+fn is_locked(file: std::os::fd::RawFd) -> bool {
+    // SAFETY: the child asks for a lock, and ends; it has the descriptor, and not the lock.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let mut lock = WHOLE;
+            libc::fcntl(file, libc::F_GETLK, &raw mut lock);
+            libc::_exit(i32::from(lock.l_type != libc::F_UNLCK as libc::c_short));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        libc::WEXITSTATUS(status) == 1
+    }
+}
 
 /// A value that a function returned, as text.
 trait Show {
@@ -156,8 +176,11 @@ fn perform(word: &str, shim: Option<&Shim>) {
         ("hold", file) => {
             let file = std::fs::File::create(file).expect("the file can be made");
             let file = std::os::fd::IntoRawFd::into_raw_fd(file);
-            // SAFETY: the call clears a flag of the descriptor's.
-            unsafe { libc::fcntl(file, libc::F_SETFD, 0) };
+            // SAFETY: the calls clear a flag of the descriptor's, and lock the whole file for this process.
+            unsafe {
+                libc::fcntl(file, libc::F_SETFD, 0);
+                libc::fcntl(file, libc::F_SETLK, &raw const WHOLE);
+            }
             HELD.lock().unwrap().push(file);
         }
         ("held", _) => {
@@ -165,6 +188,7 @@ fn perform(word: &str, shim: Option<&Shim>) {
                 // SAFETY: the call asks for the flags of the descriptor.
                 let flags = unsafe { libc::fcntl(*file, libc::F_GETFL) };
                 println!("appends = {}", flags & libc::O_APPEND != 0);
+                println!("locked = {}", is_locked(*file));
             }
         }
         ("spawn", words) => {

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::ERRORS;
 use crate::uncancelled::Uncancelled;
@@ -49,8 +49,9 @@ struct Known {
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
 /// The one that was set last, through this crate.
 static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// The one that cuDNN knows of.
-static TOLD: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// How often one was set, and the last of these settings that cuDNN was told of.
+static SETTINGS: AtomicU64 = AtomicU64::new(0);
+static TOLD: AtomicU64 = AtomicU64::new(0);
 /// cuDNN's own `cudnnSetCallback`, once it is in use.
 static SET_CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
@@ -62,6 +63,10 @@ fn known(callback: Callback) -> *mut Known {
         // SAFETY: null, or a leaked box, wholly written before it was put into the list (Release below).
         while let Some(one) = unsafe { each.as_ref() } {
             if one.callback.is(&callback) {
+                if !made.is_null() {
+                    // SAFETY: made below, and never put into the list.
+                    drop(unsafe { Box::from_raw(made) });
+                }
                 return each;
             }
             each = one.next;
@@ -81,42 +86,46 @@ fn known(callback: Callback) -> *mut Known {
 /// The callback that was last set through this crate.
 pub(super) fn current() -> Option<Callback> {
     // SAFETY: null, or one of the list, which stay.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }.map(|known| known.callback)
+    unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback)
 }
 
 /// From now on, this is the callback. cuDNN is not told yet.
 pub(crate) fn set(callback: Callback) {
-    let known = known(callback);
-    // Set again, it is told again: somebody else may have told cuDNN of another one.
-    let _ = TOLD.compare_exchange(known, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-    CURRENT.store(known, Ordering::Release);
+    CURRENT.store(known(callback), Ordering::SeqCst);
+    SETTINGS.fetch_add(1, Ordering::SeqCst);
 }
 
 /// cuDNN is in use, and this is its own `cudnnSetCallback`.
 pub(crate) fn in_use(address: *mut ()) {
-    SET_CALLBACK.store(address, Ordering::Release);
+    SET_CALLBACK.store(address, Ordering::SeqCst);
 }
 
 /// Tells cuDNN, if it is in use, and unless it knows, or nobody has set one through this crate. To be called where an exception
 /// passes: cuDNN logs the call, and the callback of before may throw.
 pub(crate) fn tell() -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
-    let address = SET_CALLBACK.load(Ordering::Acquire);
-    let mut told = TOLD.load(Ordering::Acquire);
+    let mut has_told = false;
     loop {
-        let current = CURRENT.load(Ordering::Acquire);
-        // What this thread told last; another thread may have set another one, and told it before this one did.
-        if current == told || address.is_null() {
+        let setting = SETTINGS.load(Ordering::SeqCst);
+        // What this thread told may have come after what another one told of a later setting: then again, in any case.
+        if !has_told && TOLD.load(Ordering::SeqCst) == setting {
             return status;
         }
+        let address = SET_CALLBACK.load(Ordering::SeqCst);
         // SAFETY: null, or one of the list, which stay.
-        let Some(Known { callback, .. }) = (unsafe { current.as_ref() }) else { return status };
+        let current = unsafe { CURRENT.load(Ordering::SeqCst).as_ref() };
+        let Some(Known { callback, .. }) = current.filter(|_| !address.is_null()) else { return status };
         // SAFETY: the address is that of cuDNN's function of this name.
         let set_callback = unsafe { std::mem::transmute::<*mut (), SetCallback>(address) };
         // SAFETY: the obligation of who gave the function and its data.
         status = unsafe { set_callback(callback.mask, callback.data, callback.function) };
-        told = current;
-        TOLD.store(if status.is_success() { current } else { null_mut() }, Ordering::Release);
+        has_told = true;
+        if status.is_success() {
+            TOLD.store(setting, Ordering::SeqCst);
+        }
+        if SETTINGS.load(Ordering::SeqCst) == setting {
+            return status;
+        }
     }
 }
 

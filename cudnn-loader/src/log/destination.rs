@@ -127,7 +127,8 @@ const MOST_KEPT: usize = 1 << 16;
 /// What there was before cuDNN's graph library was loaded, which opens its file.
 pub(crate) struct Before {
     name: Option<PathBuf>,
-    descriptors: Vec<RawFd>,
+    /// With what they were: a number may be another file's by then.
+    descriptors: Vec<(RawFd, Option<Identity>)>,
 }
 
 impl Before {
@@ -160,8 +161,9 @@ impl Log {
                 }
                 match lock(&self.file) {
                     Some(mut log) => log.write(name, text),
-                    // Waited for once.
-                    None => self.without.store(process, Ordering::Relaxed),
+                    // In a child it is waited for once; here the other thread is only slow.
+                    None if process != variables().process => self.without.store(process, Ordering::Relaxed),
+                    None => {}
                 }
             }
         }
@@ -176,42 +178,45 @@ impl Log {
         // It may have been opened in the second before.
         let names = [expanded(name), before.and_then(|before| before.name.clone())];
         let files = names.map(|name| std::fs::metadata(name?).ok().as_ref().map(identity));
-        let own = match &log.state {
-            State::Open(file, _) => file.as_raw_fd(),
-            _ => -1,
-        };
-        for descriptor in descriptors() {
+        // Given up where it is not ours any more, since its number may be cuDNN's by now.
+        log.check();
+        let mut found = None;
+        for (descriptor, identity) in descriptors() {
             let is_new = match before {
-                Some(before) => !before.descriptors.contains(&descriptor),
+                Some(before) => !before.descriptors.contains(&(descriptor, identity)),
                 None => descriptor > libc::STDERR_FILENO,
             };
-            if is_new
-                && descriptor != own
-                && let Some((mut file, identity)) = share(descriptor, &files)
-            {
-                let _ = file.write_all(&std::mem::take(&mut log.written));
-                log.is_full = true;
-                log.state = State::Open(file, identity);
-                return;
+            // All that there are, since one may have been inherited.
+            if is_new && identity.is_some() && files.contains(&identity) {
+                found = share(descriptor, identity).or(found);
             }
+        }
+        if let Some((mut file, identity)) = found {
+            write_quietly(&mut file, &std::mem::take(&mut log.written));
+            log.is_full = true;
+            log.state = State::Open(file, identity);
         }
     }
 }
 
 impl LogFile {
+    /// Gives the file up where the number has become another's, neither to be written to nor to be closed.
+    fn check(&mut self) {
+        if let State::Open(file, known) = &self.state
+            && identity_of(file.as_raw_fd()) != Some(*known)
+            && let State::Open(file, _) = std::mem::replace(&mut self.state, State::Closed)
+        {
+            std::mem::forget(file);
+        }
+    }
+
     fn write(&mut self, name: &Path, text: &[u8]) {
         if let State::Unopened = self.state {
             self.state = open(name, !self.is_cudnns).unwrap_or(State::Closed);
         }
-        let State::Open(file, known) = &mut self.state else { return };
-        if file.metadata().ok().as_ref().map(identity) != Some(*known) {
-            // Not ours any more, neither to write to nor to close.
-            if let State::Open(file, _) = std::mem::replace(&mut self.state, State::Closed) {
-                std::mem::forget(file);
-            }
-            return;
-        }
-        let _ = file.write_all(text);
+        self.check();
+        let State::Open(file, _) = &mut self.state else { return };
+        write_quietly(file, text);
         // With a gap, what comes after it is left out too.
         self.is_full |= self.written.len() + text.len() > MOST_KEPT;
         if !self.is_full {
@@ -220,9 +225,16 @@ impl LogFile {
     }
 }
 
-/// To a descriptor of the program's own. A reader that has gone is no reason to end the program.
+/// To a descriptor of the program's own.
 fn write_to(descriptor: RawFd, text: &[u8]) {
-    // SAFETY: a set of signals, for which zero is a value.
+    // SAFETY: it is written to and not closed; where the program has closed it, writing fails.
+    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    write_quietly(&mut file, text);
+}
+
+/// A reader that has gone is no reason to end the program.
+fn write_quietly(file: &mut File, text: &[u8]) {
+    // SAFETY: sets of signals, for which zero is a value.
     let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
         unsafe { std::mem::zeroed() };
     // SAFETY: all three are there; SIGPIPE is a signal.
@@ -233,10 +245,7 @@ fn write_to(descriptor: RawFd, text: &[u8]) {
         libc::sigpending(&raw mut pending);
         libc::sigismember(&raw const pending, libc::SIGPIPE) == 1
     };
-    // SAFETY: it is written to and not closed; where the program has closed it, writing fails.
-    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
-    let written = file.write_all(text);
-    let is_broken = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+    let is_broken = file.write_all(text).is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
     // SAFETY: a time of zero; the sets are there.
     unsafe {
         let now: libc::timespec = std::mem::zeroed();
@@ -304,16 +313,16 @@ fn strftime(format: &CStr, seconds: u64) -> Option<Vec<u8>> {
 
 /// What is open in this process.
 #[inline(never)]
-fn descriptors() -> Vec<RawFd> {
+fn descriptors() -> Vec<(RawFd, Option<Identity>)> {
     let mut all = Vec::new();
     // Not that of the process, which is empty when its first thread has ended.
     if let Ok(folder) = std::fs::read_dir("/proc/thread-self/fd") {
         for entry in folder.flatten() {
-            all.extend(entry.file_name().to_str().and_then(|number| number.parse::<RawFd>().ok()));
+            if let Some(descriptor) = entry.file_name().to_str().and_then(|number| number.parse::<RawFd>().ok()) {
+                all.push((descriptor, identity_of(descriptor)));
+            }
         }
     }
-    // Without that by which they were listed: cuDNN's may get its number.
-    all.retain(|descriptor| ask(*descriptor, libc::F_GETFD, 0).is_some());
     all
 }
 
@@ -322,6 +331,13 @@ type Identity = (u64, u64);
 
 fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
+}
+
+/// Asked by the number, and without another one: to close one of a file gives up the locks that the process has on it.
+fn identity_of(descriptor: RawFd) -> Option<Identity> {
+    // SAFETY: it is asked what it is, and not closed.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    file.metadata().ok().as_ref().map(identity)
 }
 
 fn ask(descriptor: RawFd, what: c_int, value: c_int) -> Option<c_int> {
@@ -337,19 +353,18 @@ fn duplicate(descriptor: RawFd) -> Option<File> {
     Some(unsafe { OwnedFd::from_raw_fd(own) }.into())
 }
 
-/// Another descriptor of the same open file, made to append; none where it is not one of these files, opened as cuDNN does:
-/// for writing alone, and for other programs to inherit.
-fn share(descriptor: RawFd, files: &[Option<Identity>]) -> Option<(File, Identity)> {
+/// Another descriptor of the same open file, made to append; none where it was not opened as cuDNN does: for writing alone, and
+/// for other programs to inherit.
+fn share(descriptor: RawFd, known: Option<Identity>) -> Option<(File, Identity)> {
     let is_inherited = ask(descriptor, libc::F_GETFD, 0)? & libc::FD_CLOEXEC == 0;
-    // From here on it is the same file, whatever becomes of the number.
-    let file = duplicate(descriptor)?;
-    let flags = ask(file.as_raw_fd(), libc::F_GETFL, 0)?;
-    let metadata = file.metadata().ok()?;
-    let identity = identity(&metadata);
-    let is_it = files.contains(&Some(identity));
-    if !is_inherited || !is_it || !metadata.is_file() || flags & libc::O_ACCMODE != libc::O_WRONLY {
+    let flags = ask(descriptor, libc::F_GETFL, 0)?;
+    if !is_inherited || flags & libc::O_ACCMODE != libc::O_WRONLY {
         return None;
     }
+    // From here on it is the same file, whatever becomes of the number.
+    let file = duplicate(descriptor)?;
+    let metadata = file.metadata().ok()?;
+    let identity = Some(identity(&metadata)).filter(|identity| Some(*identity) == known && metadata.is_file())?;
     ask(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_APPEND)?;
     Some((file, identity))
 }

@@ -32,6 +32,9 @@ use driver::Driver;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A callback of C++'s (`cudnnSetCallback`) must not throw an exception at what this has to tell it: part of the work is done
+/// in threads of its own.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Preload {
