@@ -423,7 +423,7 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
 #[test]
 fn a_reader_that_has_gone_does_not_end_the_process() {
     let nothing = Folder::new();
-    let command = format!("{CALL} ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
+    let command = format!("{CALL} sigpipe ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
     for _ in 0..3 {
         let output = std::process::Command::new("bash")
             .args(["-c", &command])
@@ -442,9 +442,11 @@ fn a_name_of_a_file_makes_no_lines_of_its_own() {
     std::fs::write(folder.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
     let child = Child::new(CALL, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["~cudnnCreate"]);
-    let forged = entries(&ended.stdout)
-        .iter()
-        .any(|entry| entry.time.as_deref() == Some("forged") || entry.process == Some(1) || entry.thread == Some(7));
+    let is_forged = |line: &str| {
+        let line = line.get(1..).unwrap_or_default();
+        line.starts_with("! Time: f") || line.starts_with("! Process=1;")
+    };
+    let forged = ended.stdout.lines().any(is_forged);
     assert!(!forged && ended.stdout.contains("forged"), "{ended:#?}");
 }
 

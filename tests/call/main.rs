@@ -26,6 +26,7 @@
 //! hold:FILE      opens a file to write, for other programs to inherit, locks it, and keeps it
 //! held           prints whether the files that are held have been made to append, and are still locked
 //! spawn:WORDS    runs itself once more, with these words, which have `+` between them
+//! sigpipe        is ended by SIGPIPE from here on, as programs in C are
 //! close-all      closes whatever is open but for the first three
 //! cd:FOLDER      changes the working directory
 //! remove:FILE, copy:FROM,TO
@@ -196,6 +197,9 @@ fn perform(word: &str, shim: Option<&Shim>) {
             let ended = std::process::Command::new(program).args(words.split('+')).status().expect("it starts");
             println!("spawned = {:?}", ended.code());
         }
+        // Rust programs are not ended by it; others are.
+        // SAFETY: the default is what every program begins with.
+        ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
         ("close-all", _) => {
             // SAFETY: what others think is open is closed under them, as some programs do when they become daemons.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
