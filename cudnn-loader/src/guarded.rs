@@ -1,5 +1,5 @@
 //! The way from a failure to C: a status, a story and an entry in the log, and never a panic. Knows nothing of how anything is
-//! found.
+//! found, but that a cuDNN which somebody else has loaded is asked first.
 
 use std::panic::AssertUnwindSafe;
 

@@ -69,6 +69,7 @@ mod slot;
 mod sub_library;
 mod sync;
 mod uncancelled;
+mod within;
 
 pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
 pub use cudnn_sys::types::*;

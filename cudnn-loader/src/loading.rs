@@ -29,8 +29,6 @@ pub struct Opened {
     /// How long reading, loading and confirming it took, those that it needs not counted.
     pub took: Duration,
     handle: Handle,
-    /// Of graph: what it said once. Asked again, it would log the question again, and call whoever receives its log.
-    cuda_major: Option<u32>,
     /// Of graph: its own functions behind the names that this crate serves itself.
     strings: Option<Strings>,
 }
@@ -65,7 +63,7 @@ pub(crate) fn strings() -> Option<Strings> {
 
 /// The CUDA major of the loaded graph library.
 pub(crate) fn cuda_major() -> Option<u32> {
-    opened(SubLibrary::Graph)?.cuda_major
+    pinned::cuda_major(&opened(SubLibrary::Graph)?.handle)
 }
 
 /// Lets the next use of a sub-library try again what has failed.
@@ -178,10 +176,9 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
     let (path, handle) = take(installation, library).map_err(failure)?;
     let version = confirm(installation, library, &handle)
         .map_err(|what| failure(LoadErrorKind::NotConfirmed { path: path.clone(), what }))?;
-    let (mut cuda_major, mut strings) = (None, None);
+    let mut strings = None;
     if library == SubLibrary::Graph {
-        cuda_major = pinned::cuda_major(&handle);
-        engines::prepare(installation, cuda_major).map_err(failure)?;
+        engines::prepare(installation, pinned::cuda_major(&handle)).map_err(failure)?;
         strings = Option::zip(
             linker::symbol(&handle, Function::CudnnGetErrorString.symbol()),
             linker::symbol(&handle, Function::CudnnGetLastErrorString.symbol()),
@@ -191,7 +188,7 @@ fn open_one(installation: &'static Installation, library: SubLibrary) -> Outcome
             log::in_use(address.cast());
         }
     }
-    Ok(Opened { library, path, version, took: start.elapsed(), handle, cuda_major, strings })
+    Ok(Opened { library, path, version, took: start.elapsed(), handle, strings })
 }
 
 /// Takes the library that the process holds, when that is the installation's own, or else loads it from its file, once

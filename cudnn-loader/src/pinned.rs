@@ -16,6 +16,7 @@ use crate::elected::Elected;
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::linker::{self, Handle, Held};
 use crate::options::Options;
+use crate::within::Within;
 use crate::{Function, SubLibrary, log, run_paths};
 
 /// The installation that this process uses, and what was passed over on the way to it.
@@ -182,7 +183,7 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     let mut major = CUDA_MAJOR.load(Ordering::Relaxed);
     if major == 0 {
-        let _asking = Asking::begin()?;
+        let _asking = Within::begin(&IS_ASKING)?;
         let address = linker::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> usize>(address) };
@@ -198,22 +199,6 @@ static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// This thread is asking.
-struct Asking;
-
-impl Asking {
-    fn begin() -> Option<Self> {
-        let was_asking = IS_ASKING.try_with(|is| is.replace(true)).unwrap_or(true);
-        (!was_asking).then_some(Asking)
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        let _ = IS_ASKING.try_with(|is| is.set(false));
-    }
 }
 
 /// Asks the cuDNN that the process holds, before this crate has taken or loaded any, what has to be asked of it. Whoever loaded

@@ -1,6 +1,6 @@
 //! The operations of a graph, and the graph.
 
-use crate::backend::descriptor::{Descriptor, Handle};
+use crate::backend::descriptor::{Descriptor, Element, Handle};
 use crate::backend::tensor::Tensor;
 use crate::cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
@@ -37,15 +37,24 @@ impl Convolution {
             .finalize()
     }
 
-    /// The operation y = alpha * conv(x, w) + beta * y.
-    pub(crate) fn forward(&self, [x, w, y]: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
+    /// The operation y = alpha * conv(x, w) + beta * y, with the two in float, also for half tensors.
+    pub(crate) fn forward(&self, tensors: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
+        self.forward_with(tensors, alpha, beta)
+    }
+
+    /// The same, with alpha and beta of any type: of double, where sums are in double.
+    pub(crate) fn forward_with<T: Element>(
+        &self,
+        [x, w, y]: [&Tensor; 3],
+        alpha: T,
+        beta: T,
+    ) -> Result<Descriptor, Error> {
         let (x, w, y, convolution) = (x.describe()?, w.describe()?, y.describe()?, self.describe()?);
         Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
             .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?
             .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w])?
             .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y])?
             .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&convolution])?
-            // Float, also for half tensors; double where sums are in double.
             .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, &[alpha])?
             .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, &[beta])?
             .finalize()

@@ -31,79 +31,42 @@ struct Case {
     is_channels_last: bool,
 }
 
+const PLAIN: Case = Case {
+    what: "2-d, NCHW",
+    dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
+    spatial: 2,
+    steps: (1, 1),
+    alpha: 1.0,
+    beta: 0.0,
+    is_channels_last: false,
+};
+
 const CASES: [Case; 8] = [
-    Case {
-        what: "2-d, NCHW",
-        dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
-    },
-    Case {
-        what: "2-d, NHWC: the extents stay, the strides say it",
-        dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: true,
-    },
-    Case {
-        what: "2-d, y = 2 * conv(x, w) + 0.5 * y",
-        dims: [&[4, 16, 20, 20], &[32, 16, 3, 3], &[4, 32, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 2.0,
-        beta: 0.5,
-        is_channels_last: false,
-    },
+    PLAIN,
+    Case { what: "2-d, NHWC: the extents stay, the strides say it", is_channels_last: true, ..PLAIN },
+    Case { what: "2-d, y = 2 * conv(x, w) + 0.5 * y", alpha: 2.0, beta: 0.5, ..PLAIN },
     Case {
         what: "4 groups: the filters have a quarter of the channels",
         dims: [&[4, 32, 20, 20], &[64, 8, 3, 3], &[4, 64, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
+        ..PLAIN
     },
     Case {
         what: "4 groups in the grouped layout: [N, G, C, H, W], [G, K, C, R, S]",
         dims: [&[4, 4, 8, 20, 20], &[4, 16, 8, 3, 3], &[4, 4, 16, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
+        ..PLAIN
     },
     Case {
         what: "depthwise: as many groups as channels",
         dims: [&[4, 32, 20, 20], &[32, 1, 3, 3], &[4, 32, 20, 20]],
-        spatial: 2,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
+        ..PLAIN
     },
     Case {
         what: "2-d, two steps at a time, every other tap: P = (H + 2 * 1 - 2 * (3 - 1) - 1) / 2 + 1",
         dims: [&[4, 16, 21, 20], &[32, 16, 3, 3], &[4, 32, 10, 9]],
-        spatial: 2,
         steps: (2, 2),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
+        ..PLAIN
     },
-    Case {
-        what: "3-d",
-        dims: [&[2, 8, 10, 12, 14], &[16, 8, 3, 3, 3], &[2, 16, 10, 12, 14]],
-        spatial: 3,
-        steps: (1, 1),
-        alpha: 1.0,
-        beta: 0.0,
-        is_channels_last: false,
-    },
+    Case { what: "3-d", dims: [&[2, 8, 10, 12, 14], &[16, 8, 3, 3, 3], &[2, 16, 10, 12, 14]], spatial: 3, ..PLAIN },
 ];
 
 pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use cudnn_loader::log::{Severity, receive};
 mod backend;
 mod run;
 
-use backend::descriptor::{Descriptor, Element};
+use backend::descriptor::Descriptor;
 use backend::gpu::Gpu;
 use backend::graph::{Convolution, add, graph, relu};
 use backend::plan::{For, Plan, described, engine, engines_can_be_walked, proposed};
@@ -285,26 +285,8 @@ fn forward(x: &Tensor, w: &Tensor, y: &Tensor) -> Result<Descriptor, Error> {
     Convolution::padded(1, 2).forward([x, w, y], 1.0, 0.0)
 }
 
-/// The operation of a convolution, with alpha and beta of any type.
-fn forward_with<T: Element>(
-    convolution: &Convolution,
-    [x, w, y]: [&Tensor; 3],
-    alpha: &[T],
-    beta: &[T],
-) -> Result<Descriptor, Error> {
-    let (x, w, y, convolution) = (x.describe()?, w.describe()?, y.describe()?, convolution.describe()?);
-    Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y])?
-        .parts(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&convolution])?
-        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, alpha)?
-        .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, beta)?
-        .finalize()
-}
-
 fn double_alpha() -> Outcome {
-    forward_with(&Convolution::padded(1, 2), [&x(), &w(), &y()], &[1f64], &[0f64]).and_then(done)
+    Convolution::padded(1, 2).forward_with([&x(), &w(), &y()], 1f64, 0f64).and_then(done)
 }
 
 fn unfinalised_tensor() -> Outcome {

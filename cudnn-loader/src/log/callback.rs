@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::ERRORS;
 use crate::uncancelled::Uncancelled;
+use crate::within::Within;
 use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
@@ -164,28 +165,12 @@ pub(crate) fn deliver() {
         return;
     }
     let _uncancelled = Uncancelled::new();
-    let _delivering = Delivering::begin();
+    let _delivering = Within::begin(&IS_DELIVERING);
     for message in messages {
         let Some(Callback { data, function: Some(function), .. }) = current() else { continue };
         // SAFETY: the same function; that it may unwind is only said.
         let receive = unsafe { std::mem::transmute::<NotUnwinding, Receive>(function) };
         // SAFETY: as cuDNN calls it: the data that came with it, a structure and lines that outlive the call.
         unsafe { receive(message.severity, data, &raw const message.debug, message.text.as_ptr().cast()) };
-    }
-}
-
-/// A callback is being called in this thread.
-struct Delivering;
-
-impl Delivering {
-    fn begin() -> Self {
-        let _ = IS_DELIVERING.try_with(|is| is.set(true));
-        Delivering
-    }
-}
-
-impl Drop for Delivering {
-    fn drop(&mut self) {
-        let _ = IS_DELIVERING.try_with(|is| is.set(false));
     }
 }
