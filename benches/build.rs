@@ -12,7 +12,7 @@ fn main() {
 #[cfg(feature = "full-releases")]
 fn put_together() {
     use std::path::PathBuf;
-    use support::{Library, StandIn, Version, lib_dir};
+    use support::{FakeLibrary, Library, Version, lib_dir};
 
     let Some(real) = lib_dir("cu12-9.28.0") else { panic!("the benchmarks need cuDNN 9.28.0") };
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("cudnn");
@@ -22,7 +22,7 @@ fn put_together() {
         let name = library.file_name();
         std::os::unix::fs::symlink(real.join(name), folder.join(name)).expect("links can be made");
     }
-    StandIn::new(Library::Cnn, Version::new(9, 28, 0)).build(&folder.join(Library::Cnn.file_name()));
+    FakeLibrary::new(Library::Cnn, Version::new(9, 28, 0)).build(&folder.join(Library::Cnn.file_name()));
     let folder = folder.display();
     println!("cargo::rustc-link-search=native={folder}");
     for library in [Library::Graph, Library::Ops, Library::Cnn] {

@@ -21,7 +21,7 @@ versioned!(cudnnShimGetVersion @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetReport(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller's obligation, passed on.
-    unsafe { write(&guarded(report).unwrap_or_default(), text, size) }
+    unsafe { write(&catch_panic(report).unwrap_or_default(), text, size) }
 }
 versioned!(cudnnShimGetReport @@ "libcudnn_shim_1");
 
@@ -31,16 +31,16 @@ versioned!(cudnnShimGetReport @@ "libcudnn_shim_1");
 /// `text` is null or has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetLastLoadError(text: *mut c_char, size: usize) -> usize {
-    let story = guarded(cudnn_loader::last_load_error).flatten().unwrap_or_default();
+    let story = catch_panic(cudnn_loader::last_load_error).flatten().unwrap_or_default();
     // SAFETY: the caller's obligation, passed on.
     unsafe { write(&story, text, size) }
 }
 versioned!(cudnnShimGetLastLoadError @@ "libcudnn_shim_1");
 
 /// Nothing here panics by design; a defect must still not unwind into C.
-pub(crate) fn guarded<T>(ask: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
+pub(crate) fn catch_panic<T>(ask: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
     // A cancellation unwinds too, and Rust code ends the process when it is unwound so.
-    let _uncancelled = cudnn_loader::Uncancelled::new();
+    let _uncancelled = cudnn_loader::CancelDisabled::new();
     std::panic::catch_unwind(ask).ok()
 }
 
@@ -49,20 +49,20 @@ fn report() -> String {
     match cudnn_loader::installation() {
         Some(found) => {
             let cuda = found.cuda_major.map_or(String::new(), |major| format!(" for CUDA {major}"));
-            let _ = write!(text, "\ncuDNN {}{cuda} in {:?} ({})", found.version, found.folder, found.origin);
+            let _ = write!(text, "\ncuDNN {}{cuda} in {:?} ({})", found.version, found.dir, found.origin);
         }
         None => text.push_str("\nno cuDNN in use yet"),
     }
     for library in SubLibrary::ALL {
-        match library.opened() {
+        match library.loaded() {
             Some(opened) => {
-                let took = opened.took.as_micros() as u64;
+                let took = opened.duration.as_micros() as u64;
                 let _ = write!(text, "\n{library}: {:?}, loaded in {took} us", opened.path);
             }
             None => drop(write!(text, "\n{library}: not loaded")),
         }
     }
-    if let Some(other) = cudnn_loader::other_shim() {
+    if let Some(other) = cudnn_loader::nvidia_shim() {
         let _ = write!(text, "\nNVIDIA's own shim is loaded too, and calls that reach it do not come here: {other:?}");
     }
     text

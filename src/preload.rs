@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, Once, PoisonError};
 
 use cudnn_loader::SubLibrary;
-use cudnn_loader::preload::{Background, Devices, Preload, PreloadError, Report};
+use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
-use crate::beyond::{guarded, write};
+use crate::beyond::{catch_panic, write};
 use crate::versioned;
 
 /// Names what to load ahead as soon as the library is loaded into a program that is linked to it, in a thread of its own:
@@ -18,9 +18,9 @@ const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
 const EVERYTHING: c_uint = 127;
 /// CUDNN_STATUS_INTERNAL_ERROR.
-const DEFECT: c_int = 4000;
+const INTERNAL_ERROR: c_int = 4000;
 
-static STARTED: Mutex<Option<Background>> = Mutex::new(None);
+static STARTED: Mutex<Option<PreloadHandle>> = Mutex::new(None);
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
 /// Loads ahead, and waits.
@@ -31,7 +31,7 @@ static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 pub unsafe extern "C" fn cudnnShimPreload(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
     let what = unsafe { wanted(what, devices, device_count) };
-    guarded(|| end(what.run())).unwrap_or(DEFECT)
+    catch_panic(|| end(what.run())).unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 
@@ -43,22 +43,22 @@ versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 pub unsafe extern "C" fn cudnnShimPreloadStart(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
     let what = unsafe { wanted(what, devices, device_count) };
-    guarded(|| {
+    catch_panic(|| {
         start(what);
         0
     })
-    .unwrap_or(DEFECT)
+    .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
 /// Waits for what was started last.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
-    guarded(|| {
+    catch_panic(|| {
         wait();
         LAST.lock().unwrap_or_else(PoisonError::into_inner).0
     })
-    .unwrap_or(DEFECT)
+    .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 
@@ -83,9 +83,9 @@ unsafe fn wanted(what: c_uint, devices: *const c_int, device_count: c_int) -> Pr
         _ => Vec::new(),
     };
     let devices = match what & CONTEXTS {
-        0 => Devices::These(Vec::new()),
+        0 => Devices::List(Vec::new()),
         _ if numbers.is_empty() => Devices::Current,
-        _ => Devices::These(numbers),
+        _ => Devices::List(numbers),
     };
     let libraries: Vec<SubLibrary> = SubLibrary::ALL
         .iter()
@@ -103,7 +103,7 @@ fn end(outcome: Result<Report, PreloadError>) -> c_int {
         Ok(report) => (0, report.to_string()),
         Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
     };
-    let status = c_int::try_from(status).unwrap_or(DEFECT);
+    let status = c_int::try_from(status).unwrap_or(INTERNAL_ERROR);
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = (status, text);
     status
 }
@@ -125,7 +125,7 @@ fn start(what: Preload) {
 extern "C" fn wait() {
     let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(started) = started {
-        end(started.wait());
+        end(started.join());
     }
 }
 
@@ -136,11 +136,11 @@ unsafe extern "C" fn wait_before_fork() {
 /// Run by the dynamic linker when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_LOADING: extern "C" fn() = at_loading;
+static INIT_ENTRY: extern "C" fn() = at_loading;
 
 extern "C" fn at_loading() {
-    let _ = guarded(|| {
-        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::is_privileged()) else { return };
+    let _ = catch_panic(|| {
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::is_secure_execution()) else { return };
         let value = value.to_string_lossy();
         let mask = value.split(',').fold(0, |mask, word| {
             mask | match word.trim() {
@@ -152,7 +152,7 @@ extern "C" fn at_loading() {
                 _ => 0,
             }
         });
-        if mask != 0 && cudnn_loader::is_needed() {
+        if mask != 0 && cudnn_loader::process_needs_shim() {
             // SAFETY: no devices are named.
             let what = unsafe { wanted(mask, std::ptr::null(), 0) };
             // The thread waits for the linker to be done with this library.

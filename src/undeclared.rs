@@ -127,7 +127,7 @@ undeclared! {
 
 /// The function's address; where it cannot be had, that of a function which returns the status for it.
 fn find(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const c_void {
-    match cudnn_loader::undeclared(library, name) {
+    match cudnn_loader::resolve_private_symbol(library, name) {
         Ok(address) => {
             slot.store(address.cast_mut(), Ordering::Release);
             address

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cudnn_loader::Version;
 use cudnn_sys::*;
-use support::{Folder, release};
+use support::{TempDir, release};
 
 /// A name that is no function, with what Rust makes of it.
 enum Item {
@@ -164,7 +164,7 @@ fn check(include: &Path, version: Version) {
         let _ = writeln!(text, "{} (*check_{name})({arguments}) = {name};", in_c(returns));
     }
     assert!(counted[0] > 800 && counted[1] >= 25 && counted[2] > 200, "{counted:?}");
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let file = folder.path().join("abi.c");
     std::fs::write(&file, text).unwrap();
     let output = Command::new("cc")
@@ -244,7 +244,7 @@ mod full_releases {
 #[test]
 fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
     let Some(wheel) = release("cuda-runtime-cu12") else { return };
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let file = folder.path().join("cuda.c");
     std::fs::write(
         &file,

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
-use support::{Child, Ended, Folder, StandIn, Version, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in};
+use support::{
+    Child, ChildOutput, FakeLibrary, TempDir, Version, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in,
+};
 
 const VERSION: &str = "91900";
 
@@ -13,10 +15,10 @@ fn cudnn() -> Option<PathBuf> {
 }
 
 /// Runs a client; gives what it printed of cuDNN's functions, and the shims that it had mapped.
-fn run(client: &Folder, variables: &[(&str, &Path)], words: &[&str]) -> (String, Vec<String>) {
+fn run(client: &TempDir, variables: &[(&str, &Path)], words: &[&str]) -> (String, Vec<String>) {
     let child = Child::bare(client.path().join("client"));
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
-    let ended: Ended = child.run(&[words, &["maps"]].concat());
+    let ended: ChildOutput = child.run(&[words, &["maps"]].concat());
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let (maps, said): (Vec<&str>, Vec<&str>) = ended.stdout.lines().partition(|line| line.starts_with("mapped "));
     let is_shim = |line: &&str| line.ends_with("/libcudnn.so.9");
@@ -49,7 +51,7 @@ fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
     assert_eq!(without_ops(&said), without_ops(&theirs));
     assert_eq!(shims, [ours.display().to_string()], "first on the library path");
 
-    let replaced = Folder::links_to(&cudnn);
+    let replaced = TempDir::links_to(&cudnn);
     put_drop_in(replaced.path());
     let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", replaced.path())], &words);
     assert_eq!(without_ops(&said), without_ops(&theirs));
@@ -85,7 +87,7 @@ fn what_nvidias_shim_would_have_been_found_by_finds_cudnn_for_the_drop_in() {
 #[test]
 fn its_own_folder_comes_before_all_but_what_is_named() {
     let (Some(cudnn), Some(other)) = (cudnn(), lib_dir("jit-cu13-9.27.0")) else { return };
-    let beside = Folder::links_to(&cudnn);
+    let beside = TempDir::links_to(&cudnn);
     put_drop_in(beside.path());
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let paths = std::env::join_paths([beside.path(), &other]).unwrap();
@@ -247,13 +249,13 @@ fn a_variable_has_it_load_ahead() {
 fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
     const ARGUMENTS: &str = "long a, long b, long c, long d, long e, long f, double s, double t, double u, double v, \
                              double w, double x, double y, double z, long g, double h";
-    let folder = Folder::new();
+    let folder = TempDir::new();
     put_drop_in(folder.path());
     let code = format!(
         "long cudnnSetBackdoorEx({ARGUMENTS}) {{ return a + 2*b + 3*c + 4*d + 5*e + 6*f + (long)(7*s + 8*t + 9*u + 10*v \
          + 11*w + 12*x + 13*y + 14*z) + 15*g + (long)(16*h); }}\n"
     );
-    StandIn::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).build(&folder.file(Library::Graph));
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).build(&folder.file(Library::Graph));
     let program = folder.path().join("program");
     let code = format!(
         "#include <stdio.h>\nlong cudnnSetBackdoorEx({ARGUMENTS});\nint cudnnGetRNNDropoutLocationsInternal(void);\n\
@@ -272,7 +274,7 @@ fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
 #[test]
 fn cmake_finds_it() {
     let Some(cmake) = support::release("cmake").map(|folder| folder.join("cmake/data/bin/cmake")) else { return };
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write(
         "CMakeLists.txt",
@@ -305,7 +307,7 @@ fn pkg_config_leads_to_it() {
     let Ok(output) = output else { return not_run("pkg_config_leads_to_it", "pkg-config is not here") };
     assert!(output.status.success(), "{output:?}");
     let flags = String::from_utf8_lossy(&output.stdout).into_owned();
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let program = folder.path().join("program");
     let source = folder.path().join("program.c");
     let code =

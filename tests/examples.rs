@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Child, Ended, lib_dir};
+use support::{Child, ChildOutput, lib_dir};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Builds the examples, and runs one with the cuDNN in this folder.
-fn run(example: &str, cudnn: &Path) -> Ended {
+fn run(example: &str, cudnn: &Path) -> ChildOutput {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
         .args(["build", "--quiet", "--package", "cudnn-loader", "--example", example])

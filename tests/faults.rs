@@ -4,17 +4,17 @@
 
 use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{self, Fault};
-use support::{Child, Ended, Folder, StandIn, Subject, client, drop_in_alone, lib_dir, put_drop_in};
+use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 const VERSION: Version = Version::new(9, 19, 0);
 
 /// A real graph library of 9.19.0, which comes alone, with stand-ins for the others.
-fn good_installation() -> Option<Folder> {
+fn good_installation() -> Option<TempDir> {
     let real = lib_dir("jit-cu12-9.19.0")?;
-    let folder = Folder::copy_of(&real);
+    let folder = TempDir::copy_of(&real);
     for library in [SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext] {
-        StandIn::new(library.library(), VERSION).build(&folder.file(library.library()));
+        FakeLibrary::new(library.library(), VERSION).build(&folder.file(library.library()));
     }
     Some(folder)
 }
@@ -64,18 +64,18 @@ fn every_fault_gives_the_same_to_a_c_program_through_the_drop_in_library() {
     });
 }
 
-fn check(provoke: &dyn Fn(&Folder, SubLibrary) -> Ended) {
+fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
     let Some(good) = good_installation() else { return };
     for library in SubLibrary::ALL.iter().copied() {
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
-            let folder = Folder::links_to(good.path());
+            let folder = TempDir::links_to(good.path());
             fault.inject(&folder, library, VERSION, 12);
             let ended = provoke(&folder, library);
             let case = format!("{library}: {}: {ended:#?}", fault.words());
             assert_eq!(ended.code, Some(0), "{case}");
             let function = matrix::a_function(library);
             let returned = ended.returned(function).unwrap_or_default();
-            let story = ended.story(function);
+            let story = ended.last_error(function);
             if fault == Fault::None {
                 assert!(!story.contains("cannot be called"), "{case}");
             } else {

@@ -8,14 +8,14 @@
 )]
 
 use cudnn_probe::{
-    Candidate, GpuCode, Library, Origin, Requirements, System, Version, examine, gpu_code, identify, identify_any,
+    Candidate, GpuCode, Library, Origin, Os, Requirements, Version, check_dir, gpu_code, identify, identify_any,
 };
-use support::{Folder, StandIn, lib_dir};
+use support::{FakeLibrary, TempDir, lib_dir};
 
 /// Every library of a release, away from the wheel's record, so that only the file itself can tell.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
-    let folder = Folder::copy_of(&lib_dir);
+    let folder = TempDir::copy_of(&lib_dir);
     let mut told = 0;
     for library in Library::ALL.iter().copied().filter(|library| folder.file(*library).exists()) {
         let identity = identify(&folder.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
@@ -30,7 +30,7 @@ fn check(id: &str, version: Version, cuda: u32) {
     assert!(told > 0, "{id}");
 }
 
-fn has_gpu_code(folder: &Folder, library: Library) -> bool {
+fn has_gpu_code(folder: &TempDir, library: Library) -> bool {
     let output =
         std::process::Command::new("readelf").arg("-SW").arg(folder.file(library)).output().expect("readelf starts");
     String::from_utf8_lossy(&output.stdout).contains(" .nv_fatbin ")
@@ -52,15 +52,15 @@ fn each_library_of_the_full_releases_says_its_version_and_its_cuda_major() {
 }
 
 /// A good library to damage, as bytes.
-fn good(folder: &Folder) -> Vec<u8> {
+fn good(folder: &TempDir) -> Vec<u8> {
     let file = folder.file(Library::Graph);
-    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
     std::fs::read(file).unwrap()
 }
 
 #[test]
 fn section_headers_are_not_needed() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let mut bytes = good(&folder);
     // e_shoff, then e_shentsize, e_shnum and e_shstrndx: none.
     bytes[40..48].fill(0);
@@ -72,7 +72,7 @@ fn section_headers_are_not_needed() {
 
 #[test]
 fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let bytes = good(&folder);
     let file = folder.path().join("damaged");
     let mut state = 1u64;
@@ -104,7 +104,7 @@ fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
 
 #[test]
 fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let file = folder.file(Library::Graph);
     let mut bytes = good(&folder);
     // A count of 0 says that the first section header has the count: four thousand million.
@@ -130,7 +130,7 @@ fn peak_memory() -> u64 {
 
 #[test]
 fn what_is_no_library_is_called_what_it_is() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let file = folder.file(Library::Graph);
     let refused = |words: &str| {
         let said = identify(&file, Library::Graph).unwrap_err().to_string();
@@ -151,14 +151,14 @@ fn what_is_no_library_is_called_what_it_is() {
     // Under its full name alone, it is found and the missing link named.
     good(&folder);
     std::fs::rename(&file, folder.path().join("libcudnn_graph.so.9.19.0")).unwrap();
-    let candidate = Candidate { folder: folder.path().to_owned(), origin: Origin::Explicit };
-    let refusal = examine(&candidate, &Requirements::default()).unwrap_err();
+    let candidate = Candidate { dir: folder.path().to_owned(), origin: Origin::Explicit };
+    let refusal = check_dir(&candidate, &Requirements::default()).unwrap_err();
     assert!(refusal.to_string().contains("holds libcudnn_graph.so.9.19.0, but no link to it"), "{refusal}");
-    assert!(refusal.cure().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
+    assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
 }
 
 /// Every library of a release for another system or processor.
-fn check_foreign(id: &str, version: Version, cuda: u32, system: System, processor: &str) {
+fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &str) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let mut read = 0;
     for library in Library::ALL.iter().copied() {
@@ -167,7 +167,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: System, processo
             continue;
         }
         let identity = identify_any(&file, library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
-        assert_eq!((identity.system, identity.architecture.to_string().as_str()), (system, processor), "{library}");
+        assert_eq!((identity.os, identity.architecture.to_string().as_str()), (system, processor), "{library}");
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         assert_eq!(identity.cuda_major, Some(cuda), "{library} of {id}");
         let needs_graph = identity.needed.iter().any(|name| name == Library::Graph.name_on(system));
@@ -178,10 +178,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: System, processo
         );
         // It is not for this program.
         let refusal = identify(&file, library).unwrap_err().to_string();
-        assert!(
-            refusal.contains(if system == System::Windows { "is built for Windows" } else { processor }),
-            "{refusal}"
-        );
+        assert!(refusal.contains(if system == Os::Windows { "is built for Windows" } else { processor }), "{refusal}");
         read += 1;
     }
     assert!(read >= 3, "{id}");
@@ -189,13 +186,13 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: System, processo
 
 #[test]
 fn a_release_for_another_processor_is_read() {
-    check_foreign("aarch64-jit-cu12-9.19.0", Version::new(9, 19, 0), 12, System::Linux, "aarch64");
+    check_foreign("aarch64-jit-cu12-9.19.0", Version::new(9, 19, 0), 12, Os::Linux, "aarch64");
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
 fn a_release_for_windows_is_read() {
-    check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, System::Windows, "x86-64");
+    check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, Os::Windows, "x86-64");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
-use support::{Folder, StandIn, lib_dir};
+use support::{FakeLibrary, TempDir, lib_dir};
 
 const FEATURES: [(&str, Library); 6] = [
     ("link-cudnn", Library::Shim),
@@ -65,10 +65,10 @@ fn needed(program: &Path) -> Vec<String> {
 #[test]
 fn each_feature_links_its_own_library_and_no_other() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let folder = Folder::links_to(&real);
+    let folder = TempDir::links_to(&real);
     for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
-        let mut stand_in = StandIn::new(library, Version::new(9, 19, 0));
-        for needed in library.needs() {
+        let mut stand_in = FakeLibrary::new(library, Version::new(9, 19, 0));
+        for needed in library.dependencies() {
             stand_in = stand_in.needing(needed.file_name());
         }
         stand_in.build(&folder.file(library));
@@ -94,7 +94,7 @@ fn each_feature_links_its_own_library_and_no_other() {
     both.sort();
     assert_eq!(both, ["libcudnn_cnn.so.9", "libcudnn_graph.so.9"]);
     // Told nothing, the build script finds the active environment's.
-    let venv = Folder::new();
+    let venv = TempDir::new();
     let wheel = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
     std::fs::create_dir_all(wheel.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(folder.path(), &wheel).unwrap();
@@ -102,7 +102,7 @@ fn each_feature_links_its_own_library_and_no_other() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(needed(&program), ["libcudnn_graph.so.9"]);
     // A library for another processor is passed over, and named.
-    let foreign = Folder::new();
+    let foreign = TempDir::new();
     let mut bytes = std::fs::read(folder.file(Library::Graph)).unwrap();
     bytes[18] = 183;
     std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
@@ -110,7 +110,7 @@ fn each_feature_links_its_own_library_and_no_other() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("is built for aarch64") && said.contains("given by CUDNN_SYS_LIB_DIR"), "{said}");
     // With no library to be found, the build fails and says where it looked.
-    let empty = Folder::new();
+    let empty = TempDir::new();
     let (_, output) = build("link-graph", Given::Folder(empty.path()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());

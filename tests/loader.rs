@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cudnn_loader::{DIR_VARIABLE, Function, SubLibrary, Version};
 use cudnn_probe::Library;
-use support::{Child, Ended, Folder, StandIn, Subject, lib_dir};
+use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, lib_dir};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 const JIT: Version = Version::new(9, 19, 0);
@@ -18,28 +18,28 @@ fn child(folder: &Path) -> Child {
 }
 
 /// Runs a child that must end by itself.
-fn run(child: Child, words: &[&str]) -> Ended {
+fn run(child: Child, words: &[&str]) -> ChildOutput {
     let ended = child.run(words);
     assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
     ended
 }
 
 /// The files of cuDNN's that were mapped whenever the child was asked, one after the other.
-fn mapped(ended: &Ended) -> Vec<PathBuf> {
+fn mapped(ended: &ChildOutput) -> Vec<PathBuf> {
     ended.stdout.lines().filter_map(|line| line.strip_prefix("mapped ")).map(PathBuf::from).collect()
 }
 
 /// The real graph library of a JIT wheel, with stand-ins for the libraries that such a wheel has not.
-fn completed(jit: &Path) -> Folder {
-    let folder = Folder::links_to(jit);
+fn completed(jit: &Path) -> TempDir {
+    let folder = TempDir::links_to(jit);
     for library in [Library::Ops, Library::Cnn, Library::Adv] {
-        StandIn::new(library, JIT).build(&folder.file(library));
+        FakeLibrary::new(library, JIT).build(&folder.file(library));
     }
     folder
 }
 
 /// A library to preload that writes down every library that is opened.
-fn dlopen_witness(folder: &Folder) -> PathBuf {
+fn dlopen_witness(folder: &TempDir) -> PathBuf {
     let file = folder.path().join("libwitness.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         void *dlopen(const char *file, int flags) {
@@ -145,9 +145,9 @@ fn threads_that_race_open_each_library_once_and_lose_no_error() {
 }
 
 /// A good graph library, in C, of which the given code is a part.
-fn graph_with(code: &str) -> Folder {
-    let folder = Folder::new();
-    StandIn::new(Library::Graph, JIT).with_code(code).build(&folder.file(Library::Graph));
+fn graph_with(code: &str) -> TempDir {
+    let folder = TempDir::new();
+    FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&folder.file(Library::Graph));
     folder
 }
 
@@ -222,10 +222,10 @@ fn a_cudnn_that_the_process_holds_is_known_by_the_name_that_it_gives_itself() {
 #[test]
 fn a_cudnn_that_was_replaced_under_the_running_process_is_still_the_one_in_memory() {
     let held = graph_with("");
-    StandIn::new(Library::Ops, JIT).build(&held.file(Library::Ops));
-    let update = Folder::new();
+    FakeLibrary::new(Library::Ops, JIT).build(&held.file(Library::Ops));
+    let update = TempDir::new();
     for library in [Library::Graph, Library::Ops] {
-        StandIn::new(library, Version::new(9, 28, 0)).build(&update.file(library));
+        FakeLibrary::new(library, Version::new(9, 28, 0)).build(&update.file(library));
     }
     // Opened by another spelling of its path, as a framework does.
     let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", held.path().display(), held.name());
@@ -240,37 +240,37 @@ fn a_cudnn_that_was_replaced_under_the_running_process_is_still_the_one_in_memor
     assert_eq!(ended.returned("cudnnGetVersion"), Some("91900"), "{ended:#?}");
     let mismatch = ended.returned("@cudnnDestroyTensorDescriptor");
     assert_eq!(mismatch, Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)"), "{ended:#?}");
-    assert!(ended.story("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{ended:#?}");
+    assert!(ended.last_error("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{ended:#?}");
 }
 
 #[test]
 fn a_cudnn_that_somebody_loads_later_is_no_silent_second() {
     // The pinned one's graph cannot be opened; then another comes into the process.
-    let bad = Folder::new();
-    StandIn::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
+    let bad = TempDir::new();
+    FakeLibrary::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
     let good = graph_with("");
     let open = format!("open:{}", good.file(Library::Graph).display());
     let ended = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
-    assert!(ended.story("load").contains("which the process has loaded already"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("which the process has loaded already"), "{ended:#?}");
     // The same with ops alone: the installation's own is not put beside it.
     let folder = completed_stand_ins();
     let foreign = completed_stand_ins();
     let open = format!("open:{}", foreign.file(Library::Ops).display());
     let ended = run(child(folder.path()), &["~cudnnGetVersion", &open, "@cudnnDestroyTensorDescriptor", "maps"]);
-    assert!(ended.story("@cudnnDestroyTensorDescriptor").contains("already"), "{ended:#?}");
+    assert!(ended.last_error("@cudnnDestroyTensorDescriptor").contains("already"), "{ended:#?}");
 }
 
 /// Stand-ins for graph and ops.
-fn completed_stand_ins() -> Folder {
+fn completed_stand_ins() -> TempDir {
     let folder = graph_with("");
-    StandIn::new(Library::Ops, JIT).build(&folder.file(Library::Ops));
+    FakeLibrary::new(Library::Ops, JIT).build(&folder.file(Library::Ops));
     folder
 }
 
 #[test]
 fn a_shim_without_libraries_beside_it_does_not_end_the_search() {
-    let alone = Folder::new();
-    StandIn::new(Library::Shim, JIT).build(&alone.file(Library::Shim));
+    let alone = TempDir::new();
+    FakeLibrary::new(Library::Shim, JIT).build(&alone.file(Library::Shim));
     let good = graph_with("");
     let open = format!("open:{}", alone.file(Library::Shim).display());
     let ended = run(Child::bare(CALL).env("LD_LIBRARY_PATH", good.path()), &[&open, "load:"]);
@@ -279,12 +279,12 @@ fn a_shim_without_libraries_beside_it_does_not_end_the_search() {
 
 #[test]
 fn a_cudnn_that_cannot_be_opened_does_not_stay_the_chosen_one() {
-    let bad = Folder::new();
-    StandIn::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
+    let bad = TempDir::new();
+    FakeLibrary::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
     let good = graph_with("");
     let there = || Child::bare(CALL).env("LD_LIBRARY_PATH", bad.path());
     let ended = run(there(), &["load:", &format!("load:path={}", good.path().display())]);
-    assert!(ended.story("load").contains("needs libnowhere.so.1, which was not found"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("needs libnowhere.so.1, which was not found"), "{ended:#?}");
     assert!(ended.stdout.contains("\nload = 9.19.0 "), "{ended:#?}");
 }
 
@@ -292,7 +292,7 @@ fn a_cudnn_that_cannot_be_opened_does_not_stay_the_chosen_one() {
 fn a_cudnn_that_the_process_holds_is_adopted() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let other = graph_with("");
-    let venv = Folder::new();
+    let venv = TempDir::new();
     let wheel = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
     std::fs::create_dir_all(&wheel).unwrap();
     std::fs::copy(other.file(Library::Graph), wheel.join("libcudnn_graph.so.9")).unwrap();
@@ -322,12 +322,12 @@ fn a_cudnn_that_the_process_holds_and_that_does_not_serve_is_refused_and_no_seco
     let by_variable = Child::bare(CALL).env(DIR_VARIABLE, other.path());
     for ended in [run(by_variable, &[&open, "load:", "maps"]), run(Child::bare(CALL), &[&open, &asked, "maps"])] {
         assert_eq!(ended.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{ended:#?}");
-        assert!(ended.story("load").contains(&loaded), "{ended:#?}");
+        assert!(ended.last_error("load").contains(&loaded), "{ended:#?}");
         assert!(mapped(&ended).iter().all(|file| !file.starts_with(other.path())), "{ended:#?}");
     }
     let too_old = Child::bare(CALL).env("LD_LIBRARY_PATH", other.path());
     let ended = run(too_old, &[&open, "load:min=9.99.0"]);
-    assert!(ended.story("load").contains("is cuDNN 9.19.0, and at least 9.99.0 is asked for"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("is cuDNN 9.19.0, and at least 9.99.0 is asked for"), "{ended:#?}");
 }
 
 #[test]
@@ -351,20 +351,20 @@ fn wishes_are_held_against_what_is_found_and_against_what_is_in_use() {
     ] {
         let ended = run(there(), &[wishes]);
         assert_eq!(ended.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{ended:#?}");
-        assert!(ended.story("load").contains(words), "{wishes}: {ended:#?}");
+        assert!(ended.last_error("load").contains(words), "{wishes}: {ended:#?}");
     }
     // The first use decides; later wishes do not change it, and one that it does not meet is an error.
     let ended = run(there(), &["~cudnnGetVersion", "load:min=9.20.0"]);
     assert!(ended.stdout.contains("cudnnGetVersion = 91900"), "{ended:#?}");
-    assert!(ended.story("load").contains("the cuDNN in use, in "), "{ended:#?}");
+    assert!(ended.last_error("load").contains("the cuDNN in use, in "), "{ended:#?}");
     // All wishes are, also those that only the loaded library can tell of.
     for wishes in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
         let ended = run(child(&cu12), &["~cudnnGetVersion", wishes]);
-        assert!(ended.story("load").contains("the cuDNN in use, in "), "{wishes}: {ended:#?}");
+        assert!(ended.last_error("load").contains("the cuDNN in use, in "), "{wishes}: {ended:#?}");
     }
     let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let ended = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
-    assert!(ended.story("load").contains("is built for CUDA 12, and CUDA 13 is asked for"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("is built for CUDA 12, and CUDA 13 is asked for"), "{ended:#?}");
     // A failure is not for good: asking again searches again.
     let ended = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(ended.stdout.contains("load = 9.27.0"), "{ended:#?}");
@@ -376,9 +376,9 @@ fn a_damaged_library_fails_a_strict_load_and_otherwise_only_its_own_functions() 
     let folder = completed(&jit);
     std::fs::write(folder.cleared(Library::Adv), "no library").unwrap();
     let ended = run(child(folder.path()), &["load:strict"]);
-    assert!(ended.story("load").contains("is not an ELF file"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("is not an ELF file"), "{ended:#?}");
     let ended = run(child(folder.path()), &["~cudnnGetVersion", "load:strict"]);
-    assert!(ended.story("load").contains("is not an ELF file"), "{ended:#?}");
+    assert!(ended.last_error("load").contains("is not an ELF file"), "{ended:#?}");
     let ended = run(child(folder.path()), &["load:", "@cudnnDestroyTensorDescriptor", "@cudnnDestroyRNNDescriptor"]);
     assert_eq!(ended.returned("@cudnnDestroyTensorDescriptor"), Some("resolved"), "{ended:#?}");
     assert_eq!(
@@ -395,7 +395,7 @@ fn a_function_newer_than_the_installation_says_since_when_it_is() {
     assert!(!newer.is_empty());
     for function in newer {
         let ended = run(child(&folder), &[function.name()]);
-        let story = ended.story(function.name());
+        let story = ended.last_error(function.name());
         assert_eq!(ended.returned(function.name()), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{ended:#?}");
         for words in
             [&format!("{function} (in"), "is 9.19.0, and too old for it", &format!("cuDNN {}", function.since())]
@@ -422,11 +422,11 @@ fn engines_come_from_the_pinned_folder_also_where_the_library_path_names_another
             return 0;
         }",
     );
-    let elsewhere = Folder::new();
+    let elsewhere = TempDir::new();
     for place in [&folder, &elsewhere] {
-        StandIn::new(Library::Heuristic, JIT).with_code("int mark;").build(&place.file(Library::Heuristic));
+        FakeLibrary::new(Library::Heuristic, JIT).with_code("int mark;").build(&place.file(Library::Heuristic));
     }
-    let full_name = Folder::new();
+    let full_name = TempDir::new();
     let copy = full_name.path().join("libcudnn_heuristic.so.9.19.0");
     std::fs::copy(elsewhere.file(Library::Heuristic), copy).unwrap();
     let said = format!("engine from {}", folder.file(Library::Heuristic).display());
@@ -441,14 +441,14 @@ fn engines_come_from_the_pinned_folder_also_where_the_library_path_names_another
 fn an_engine_of_another_cuda_major_is_refused_also_when_it_comes_from_elsewhere() {
     // 12.9, as the graph library says of itself; the engine's GPU code is of CUDA 13.
     let folder = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
-    let elsewhere = Folder::new();
-    StandIn::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
+    let elsewhere = TempDir::new();
+    FakeLibrary::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
     let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
     assert_eq!(ended.returned("cudnnDestroy"), mismatch, "{ended:#?}");
-    assert!(ended.story("cudnnDestroy").contains("is built for CUDA 13 beside"), "{ended:#?}");
+    assert!(ended.last_error("cudnnDestroy").contains("is built for CUDA 13 beside"), "{ended:#?}");
     // One of another minor release could not be loaded: it is no reason to refuse what works.
-    StandIn::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
+    FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
     let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     assert_eq!(ended.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
 }
@@ -457,7 +457,7 @@ fn an_engine_of_another_cuda_major_is_refused_also_when_it_comes_from_elsewhere(
 #[test]
 fn the_real_graph_library_gets_the_pinned_engines() {
     let (Some(real), Some(other)) = (lib_dir("cu12-9.10.2"), lib_dir("cu12-9.0.0")) else { return };
-    let shadow = Folder::new();
+    let shadow = TempDir::new();
     for library in Library::OPENED_BY_GRAPH {
         let engine = other.join(library.file_name());
         if engine.exists() {
@@ -491,12 +491,12 @@ fn a_setuid_program_ignores_the_variables() {
     let plain = run(variables(Child::bare(CALL)), &["load:"]);
     assert!(plain.returned("load").unwrap().starts_with("9.19.0"), "{plain:#?}");
     // In a folder of its own, so that what lies beside the program is not found either.
-    let apart = Folder::new();
+    let apart = TempDir::new();
     let moved = apart.path().join("call");
     std::fs::rename(&program, &moved).unwrap();
     let ended = run(variables(Child::bare(&moved)).without_privileges(), &["load:"]);
     assert_eq!(ended.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{ended:#?}");
-    assert!(!ended.story("load").contains(&folder.path().display().to_string()), "{ended:#?}");
+    assert!(!ended.last_error("load").contains(&folder.path().display().to_string()), "{ended:#?}");
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn a_hostile_variable_is_an_error_that_names_it_and_nothing_else_is_loaded() {
     ] {
         let hostile = Child::bare(CALL).env(DIR_VARIABLE, value).env("LD_LIBRARY_PATH", good.path());
         let ended = run(hostile, &["load:", "maps"]);
-        assert!(ended.story("load").contains(words), "{value:?}: {ended:#?}");
+        assert!(ended.last_error("load").contains(words), "{value:?}: {ended:#?}");
         assert!(mapped(&ended).is_empty(), "{value:?}: {ended:#?}");
     }
     let long = format!("/{}", "x".repeat(60_000));
@@ -520,7 +520,7 @@ fn a_hostile_variable_is_an_error_that_names_it_and_nothing_else_is_loaded() {
 }
 
 /// The steps of a preload that the child printed, with what came of each.
-fn steps(ended: &Ended) -> Vec<(String, String)> {
+fn steps(ended: &ChildOutput) -> Vec<(String, String)> {
     let step = |line: &str| {
         let (step, outcome) = line.strip_prefix("step ")?.split_once(" = ")?;
         Some((step.to_owned(), outcome.to_owned()))
@@ -558,7 +558,7 @@ fn a_preload_that_fails_says_where_and_leaves_the_rest_as_usable_as_before() {
     let word = ended.returned("preload").unwrap_or_default();
     assert!(word.starts_with("failed at load libcudnn_cnn.so.9"), "{ended:#?}");
     assert_eq!(ended.returned("cudnnDestroyTensorDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
-    assert!(ended.story("cudnnDestroyConvolutionDescriptor").contains("is not an ELF file"), "{ended:#?}");
+    assert!(ended.last_error("cudnnDestroyConvolutionDescriptor").contains("is not an ELF file"), "{ended:#?}");
 
     if !Path::new("/proc/driver/nvidia/version").exists() {
         let ended = run(child(&real), &["preload:context,engines", "cudnnGetVersion"]);

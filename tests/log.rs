@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::log::{Entry, Severity, entries};
+use cudnn_loader::log::{Entry, Severity, parse};
 use cudnn_probe::Library;
-use support::{Child, Ended, Folder, Subject, drop_in_alone, lib_dir};
+use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
-fn run(child: Child, words: &[&str]) -> Ended {
+fn run(child: Child, words: &[&str]) -> ChildOutput {
     let ended = child.run(words);
     assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
     ended
@@ -31,7 +31,7 @@ fn only_file(folder: &Path) -> PathBuf {
 
 fn read(folder: &Path) -> Vec<Entry> {
     let log = std::fs::read_to_string(only_file(folder)).unwrap();
-    let entries = entries(&log);
+    let entries = parse(&log);
     // Nothing is lost or written over: every line is an entry's.
     let lines = log.lines().filter(|line| !line.is_empty());
     let strange: Vec<&str> = lines.filter(|line| line.get(1..3).is_none_or(|mark| mark != "! ")).collect();
@@ -46,7 +46,7 @@ fn read(folder: &Path) -> Vec<Entry> {
 fn the_loaders_entries_stand_among_cudnns_in_one_file() {
     for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
         let Some(real) = lib_dir(id) else { return };
-        let logs = Folder::new();
+        let logs = TempDir::new();
         let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
         let child = child.env(DESTINATION, logs.path().join("cudnn_%Y%m%d_%i.log"));
         run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
@@ -83,7 +83,7 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
 #[test]
 fn a_file_that_cudnn_opened_before_is_joined() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let child = Child::bare(CALL).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%Y_%i.log");
     // Whoever loads it first: the loader takes it, and its file.
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
@@ -99,7 +99,7 @@ fn a_file_that_cudnn_opened_before_is_joined() {
 #[test]
 fn threads_that_race_write_whole_entries() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
     run(child.env(DESTINATION, logs.path().join("race.log")), &["race"]);
     let entries = read(logs.path());
@@ -114,8 +114,8 @@ fn threads_that_race_write_whole_entries() {
 }
 
 /// What a child without any cuDNN has written: by severity.
-fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<String>>, Ended) {
-    let (nothing, logs) = (Folder::new(), Folder::new());
+fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
+    let (nothing, logs) = (TempDir::new(), TempDir::new());
     let mut child = Child::bare(CALL).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
     for (name, value) in set {
         child = child.env(name, value);
@@ -124,7 +124,7 @@ fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<Stri
     let mut by_severity: BTreeMap<Severity, Vec<String>> = BTreeMap::new();
     let files: Vec<PathBuf> = std::fs::read_dir(logs.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    for entry in entries(&text).into_iter().chain(entries(&ended.stdout)).chain(entries(&ended.stderr)) {
+    for entry in parse(&text).into_iter().chain(parse(&ended.stdout)).chain(parse(&ended.stderr)) {
         by_severity.entry(entry.severity).or_default().push(entry.function.unwrap());
     }
     (by_severity, ended)
@@ -181,7 +181,7 @@ fn the_variables_mean_what_they_mean_to_cudnn_also_without_it() {
 
 #[test]
 fn what_was_there_and_could_not_be_taken_is_a_warning() {
-    let (damaged, logs) = (Folder::new(), Folder::new());
+    let (damaged, logs) = (TempDir::new(), TempDir::new());
     std::fs::write(damaged.file(Library::Graph), b"\x7fELF").unwrap();
     let child = Child::bare(CALL).env("LD_LIBRARY_PATH", damaged.path()).env(LEVEL, "2");
     run(child.env(DESTINATION, logs.path().join("log")), &["cudnnCreate"]);
@@ -196,13 +196,13 @@ fn what_was_there_and_could_not_be_taken_is_a_warning() {
 
 #[test]
 fn a_hostile_path_makes_no_entry_of_its_own() {
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let folder = logs.path().join("a\nE! CuDNN (v90000) function cudnnForged() called:\n\u{1b}[31m");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join(Library::Graph.file_name()), b"\x7fELF").unwrap();
     let child = Child::new(CALL, Subject::Loader, &folder).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["~cudnnCreate"]);
-    let entries = entries(&ended.stdout);
+    let entries = parse(&ended.stdout);
     assert!(!functions(&entries).contains(&"cudnnForged") && !ended.stdout.contains('\u{1b}'), "{ended:#?}");
     let is_told = |entry: &&Entry| entry.traceback.iter().any(|reason| reason.reason.contains("Forged"));
     assert!(entries.iter().filter(is_told).count() == 3, "{entries:#?}");
@@ -211,8 +211,8 @@ fn a_hostile_path_makes_no_entry_of_its_own() {
 #[test]
 fn a_callback_gets_the_loaders_entries_too() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let nothing = Folder::new();
-    let errors = |ended: &Ended| -> Vec<String> {
+    let nothing = TempDir::new();
+    let errors = |ended: &ChildOutput| -> Vec<String> {
         ended.stdout.lines().filter(|line| line.starts_with("callback 1")).map(str::to_owned).collect()
     };
     for subject in [Subject::Loader, Subject::Shim] {
@@ -254,7 +254,7 @@ fn a_closure_is_set_before_the_first_use_loads_nothing_and_hears_all() {
     for told in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
         assert!(after.contains(told), "{told}: {ended:#?}");
     }
-    let nothing = Folder::new();
+    let nothing = TempDir::new();
     let ended = run(Child::new(CALL, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
     assert!(ended.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
     assert_eq!(ended.returned("cudnnGetVersion"), Some("0"), "{ended:#?}");
@@ -275,19 +275,19 @@ fn constant(entry: &Entry) -> String {
 fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let words = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
-    let by_variables = Folder::new();
+    let by_variables = TempDir::new();
     let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
     run(child.env(DESTINATION, by_variables.path().join("log")), &words);
-    let by_code = Folder::new();
+    let by_code = TempDir::new();
     let write = format!("write:3,{}", by_code.path().join("log_%i").display());
     let all: Vec<&str> = [write.as_str()].into_iter().chain(words).collect();
     run(Child::new(CALL, Subject::Loader, &real), &all);
-    let shape = |folder: &Folder| read(folder.path()).iter().map(constant).collect::<Vec<String>>();
+    let shape = |folder: &TempDir| read(folder.path()).iter().map(constant).collect::<Vec<String>>();
     let (code, variables) = (shape(&by_code), shape(&by_variables));
     // cuDNN asks itself a few things while it is loaded, before it can be told where to.
     let missing: Vec<&String> = variables.iter().filter(|entry| !code.contains(entry)).collect();
     assert!(missing.iter().all(|entry| entry.contains("cudnnGetCudartVersion")), "{missing:#?}\n{code:#?}");
-    let raw = |folder: &Folder| std::fs::read_to_string(only_file(folder.path())).unwrap();
+    let raw = |folder: &TempDir| std::fs::read_to_string(only_file(folder.path())).unwrap();
     let error = |log: &str| {
         let start = log.find("\nE! CuDNN (v91900 56) function cudnnBackendFinalize()").unwrap();
         let entry = log.get(start..).unwrap().split("\n\n").next().unwrap().to_owned();
@@ -297,7 +297,7 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     // In place of what the environment says.
     let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
-    assert_eq!(functions(&entries(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
+    assert_eq!(functions(&parse(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
     assert!(!ended.stdout.contains("cudnnBackendFinalize()"), "{ended:#?}");
 }
 
@@ -310,7 +310,7 @@ fn logging(real: &Path, folder: &Path, name: &str) -> Child {
 fn other_files_are_left_alone_also_those_whose_names_would_fit() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     for level in ["0", "3"] {
-        let logs = Folder::new();
+        let logs = TempDir::new();
         let other = logs.path().join("cudnn_profile.log");
         let hold = format!("hold:{}", other.display());
         // Whoever loads cuDNN.
@@ -330,13 +330,13 @@ fn other_files_are_left_alone_also_those_whose_names_would_fit() {
 #[test]
 fn a_child_process_writes_into_its_own_file() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let child = logging(&real, logs.path(), "cudnn_%i.log");
     let ended = run(child, &["~cudnnGetVersion", "spawn:~cudnnGetVersion+~cudnnCreateTensorDescriptor"]);
     assert_eq!(ended.returned("spawned"), Some("Some(0)"), "{ended:#?}");
     let mut sizes = Vec::new();
     for file in std::fs::read_dir(logs.path()).unwrap() {
-        let log = entries(&std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let log = parse(&std::fs::read_to_string(file.unwrap().path()).unwrap());
         assert_eq!(functions(&log).iter().filter(|name| **name == "cudnn_loader::search").count(), 1);
         let process = log.first().unwrap().process;
         assert!(log.iter().all(|entry| entry.process == process));
@@ -348,12 +348,12 @@ fn a_child_process_writes_into_its_own_file() {
 #[test]
 fn a_link_is_followed_and_its_file_joined() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let file = logs.path().join("file");
     std::os::unix::fs::symlink(&file, logs.path().join("link")).unwrap();
     run(logging(&real, logs.path(), "link"), &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
     let log = std::fs::read_to_string(&file).unwrap();
-    let told = entries(&log);
+    let told = parse(&log);
     assert_eq!(functions(&told).first(), Some(&"cudnn_loader::search"));
     assert_eq!(functions(&told).last(), Some(&"cudnnGetVersion"));
     assert!(log.lines().filter(|line| !line.is_empty()).all(|line| line.get(1..3) == Some("! ")), "{log}");
@@ -362,7 +362,7 @@ fn a_link_is_followed_and_its_file_joined() {
 #[test]
 fn what_cannot_be_written_to_costs_nothing_but_the_log() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let (logs, nothing) = (Folder::new(), Folder::new());
+    let (logs, nothing) = (TempDir::new(), TempDir::new());
     let pipe = std::ffi::CString::new(logs.path().join("pipe").to_str().unwrap()).unwrap();
     // SAFETY: the name ends in NUL.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
@@ -377,7 +377,7 @@ fn what_cannot_be_written_to_costs_nothing_but_the_log() {
 #[test]
 fn a_program_that_closes_everything_gets_nothing_written_into_its_files() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let (logs, nothing) = (Folder::new(), Folder::new());
+    let (logs, nothing) = (TempDir::new(), TempDir::new());
     let victim = logs.path().join("victim");
     let hold = format!("hold:{}", victim.display());
     for cudnn in [nothing.path(), &*real] {
@@ -392,7 +392,7 @@ fn a_program_that_closes_everything_gets_nothing_written_into_its_files() {
 #[test]
 fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let file = logs.path().join("log");
     std::fs::write(&file, "stale").unwrap();
     let (hold, write) =
@@ -403,7 +403,7 @@ fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
     );
     assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
     let log = std::fs::read_to_string(&file).unwrap();
-    let told = entries(&log);
+    let told = parse(&log);
     // Emptied again by the second.
     assert!(!log.contains("stale") && !functions(&told).contains(&"cudnnGetVersion"), "{log}");
     assert!(functions(&told).contains(&"cudnnCreateTensorDescriptor"), "{log}");
@@ -412,7 +412,7 @@ fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
 #[test]
 fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let write = format!("write:3,{}", logs.path().join("log").display());
     for word in [write.as_str(), "log"] {
         let ended = run(Child::new(CALL, Subject::Loader, &real), &[word, "~cudnnGetVersion", "cancel"]);
@@ -422,7 +422,7 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
 
 #[test]
 fn a_reader_that_has_gone_does_not_end_the_process() {
-    let nothing = Folder::new();
+    let nothing = TempDir::new();
     let command = format!("{CALL} sigpipe ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
     for _ in 0..3 {
         let output = std::process::Command::new("bash")
@@ -438,7 +438,7 @@ fn a_reader_that_has_gone_does_not_end_the_process() {
 
 #[test]
 fn a_name_of_a_file_makes_no_lines_of_its_own() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     std::fs::write(folder.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
     let child = Child::new(CALL, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["~cudnnCreate"]);
@@ -453,7 +453,7 @@ fn a_name_of_a_file_makes_no_lines_of_its_own() {
 #[test]
 fn a_process_that_inherits_a_log_of_the_same_name_has_its_own_cudnn_append() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let logs = Folder::new();
+    let logs = TempDir::new();
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
     let spawn = format!("spawn:{open}+~cudnnGetVersion+~cudnnCreateTensorDescriptor+~cudnnGetVersion");
     run(logging(&real, logs.path(), "log"), &[&open, &spawn]);

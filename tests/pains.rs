@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Child, Ended, Folder, StandIn, Version, lib_dir, not_run};
+use support::{Child, ChildOutput, FakeLibrary, TempDir, Version, lib_dir, not_run};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 const OLDER: Version = Version::new(9, 19, 0);
@@ -24,7 +24,7 @@ const WHEEL: &str = "lib/python3.12/site-packages/nvidia/cudnn/lib";
 
 /// A situation's files, and the variables that everything in it runs with.
 struct World {
-    root: Folder,
+    root: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
@@ -39,7 +39,7 @@ struct Said {
 
 impl World {
     fn new() -> World {
-        World { root: Folder::new(), variables: Vec::new() }
+        World { root: TempDir::new(), variables: Vec::new() }
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -68,8 +68,9 @@ impl World {
     /// A whole set of stand-ins.
     fn stand_ins(&self, below: &str, version: Version, ptx: u16) -> PathBuf {
         let folder = self.folder(below);
-        for library in Library::ALL.iter().filter(|library| cudnn_probe::support::has(version, **library)) {
-            StandIn::new(*library, version).with_ptx(ptx).build(&folder.join(library.file_name()));
+        for library in Library::ALL.iter().filter(|library| cudnn_probe::release_facts::has_library(version, **library))
+        {
+            FakeLibrary::new(*library, version).with_ptx(ptx).build(&folder.join(library.file_name()));
         }
         folder
     }
@@ -110,18 +111,18 @@ impl World {
         all
     }
 
-    fn run(&self, child: Child, words: &[&str]) -> Ended {
+    fn run(&self, child: Child, words: &[&str]) -> ChildOutput {
         self.variables.iter().fold(child, |child, (name, value)| child.env(name, value)).run(words)
     }
 
     /// What the loader makes of it.
-    fn loader(&self, words: &[&str]) -> Ended {
+    fn loader(&self, words: &[&str]) -> ChildOutput {
         let ended = self.run(Child::bare(CALL), words);
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended
     }
 
-    fn shim(&self, shim: &Path, words: &[&str]) -> Ended {
+    fn shim(&self, shim: &Path, words: &[&str]) -> ChildOutput {
         let shim = shim.to_str().unwrap();
         self.run(Child::bare(CALL), &[&["--shim", shim], words].concat())
     }
@@ -143,7 +144,7 @@ impl Doctor {
 }
 
 /// How a process ended, in a few words: the signal, what calls returned, what was said.
-fn told(ended: &Ended) -> String {
+fn told(ended: &ChildOutput) -> String {
     let mut lines: Vec<String> = ended.stdout.lines().map(|line| line.trim_start_matches("  | ").to_owned()).collect();
     lines.extend(ended.stderr.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
     if let Some(signal) = ended.signal {
@@ -483,7 +484,7 @@ fn row_12() -> Option<(World, Said)> {
     let (_, newer) = jit()?;
     let shim = here.join("libcudnn.so.9");
     std::fs::copy(newer.join("libcudnn.so.9"), &shim).unwrap();
-    StandIn::new(Library::Ops, OLDER).with_ptx(8).needing("libnowhere.so.1").build(&here.join("libcudnn_ops.so.9"));
+    FakeLibrary::new(Library::Ops, OLDER).with_ptx(8).needing("libnowhere.so.1").build(&here.join("libcudnn_ops.so.9"));
     let world = world.with("LD_LIBRARY_PATH", here);
     let shim = world.shim(&shim, &["cudnnDestroyTensorDescriptor"]);
     let doctor =
@@ -526,7 +527,7 @@ fn row_13() -> Option<(World, Said)> {
 fn row_14() -> Option<(World, Said)> {
     let world = World::new();
     let here = world.stand_ins("here", OLDER, 8);
-    StandIn::new(Library::Ops, OLDER).with_ptx(9).build(&here.join("libcudnn_ops.so.9"));
+    FakeLibrary::new(Library::Ops, OLDER).with_ptx(9).build(&here.join("libcudnn_ops.so.9"));
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_probe::{Environment, Outcome, Prediction};
-use support::{Child, Folder, Subject, compile, lib_dir};
+use cudnn_probe::{Host, Resolution, Simulation};
+use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// What is where, a line each, `{}` being the world's root; then variables. A line is a file's path and then, each
 /// optional, `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname NAME`; or `text`, `aarch64`,
@@ -165,7 +165,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
         ]);
     }
     // A library of that name to be linked with; which one is loaded is what the case is about.
-    let stubs = Folder::new();
+    let stubs = TempDir::new();
     for needed in after("needs").into_iter().flat_map(|names| names.split(',')) {
         let stub = stubs.path().join(needed);
         compile("", &["-shared", "-nostdlib", &format!("-Wl,-soname,{needed}")], &stub);
@@ -211,18 +211,18 @@ fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Opti
 fn the_prediction_is_what_the_real_linker_does() {
     assert!(CASES.len() >= 30);
     for (about, case) in CASES {
-        let world = Folder::new();
+        let world = TempDir::new();
         let variables = build(world.path(), case);
         let program = world.path().join("prog");
-        let mut environment = Environment::fake("/");
+        let mut environment = Host::sandbox("/");
         for (name, value) in &variables {
-            environment = environment.with(name, value);
+            environment = environment.env(name, value);
         }
-        let prediction = Prediction::of(&program, &environment).unwrap();
+        let prediction = Simulation::new(&program, &environment).unwrap();
         let mut predicted = BTreeMap::new();
         for step in prediction.steps().iter().filter(|step| !step.name.contains("ld-linux")) {
             let file = match &step.outcome {
-                Outcome::Found { path, .. } => Some(path.clone()),
+                Resolution::Found { path, .. } => Some(path.clone()),
                 _ => None,
             };
             // The linker tells each name once.
@@ -230,7 +230,7 @@ fn the_prediction_is_what_the_real_linker_does() {
         }
         let real = real(&program, &variables);
         if let Some(file) = prediction.steps().iter().find_map(|step| match &step.outcome {
-            Outcome::Unusable { path, .. } => Some(path),
+            Resolution::Unusable { path, .. } => Some(path),
             _ => None,
         }) {
             let output = Command::new(&program).env_clear().envs(variables).output().unwrap();
@@ -254,8 +254,8 @@ fn the_prediction_is_what_the_real_linker_does() {
 fn nvidias_shim_takes_the_graph_library_that_is_predicted() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
     for (shim, path, taken) in [(&older, &newer, &newer), (&newer, &older, &newer)] {
-        let environment = Environment::fake("/").with("LD_LIBRARY_PATH", path);
-        let mut prediction = Prediction::of(&shim.join("libcudnn.so.9"), &environment).unwrap();
+        let environment = Host::sandbox("/").env("LD_LIBRARY_PATH", path);
+        let mut prediction = Simulation::new(&shim.join("libcudnn.so.9"), &environment).unwrap();
         assert!(prediction.open("libcudnn_graph.so.9", 0), "{:#?}", prediction.steps());
         let graph = prediction.loaded("libcudnn_graph.so.9").unwrap();
         assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.steps());

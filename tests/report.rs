@@ -3,20 +3,20 @@
 
 use std::path::Path;
 
-use cudnn_probe::{Environment, Flavour, Library, Manager, Report, Search, Version, survey};
-use support::{Folder, StandIn, lib_dir};
+use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, inventory};
+use support::{FakeLibrary, TempDir, lib_dir};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-fn report(folder: &Path) -> Report {
-    Report::of(folder, &Environment::fake("/nowhere")).expect("there is a cuDNN")
+fn report(folder: &Path) -> InstallationReport {
+    InstallationReport::read(folder, &Host::sandbox("/nowhere")).expect("there is a cuDNN")
 }
 
 /// Stand-ins for these libraries in a folder.
 fn stand_ins(folder: &Path, libraries: &[Library]) {
     std::fs::create_dir_all(folder).unwrap();
     for library in libraries {
-        StandIn::new(*library, VERSION).build(&folder.join(library.file_name()));
+        FakeLibrary::new(*library, VERSION).build(&folder.join(library.file_name()));
     }
 }
 
@@ -37,13 +37,16 @@ fn a_real_jit_wheel_is_told_in_full() {
     let report = report(&folder);
     assert_eq!((report.major, report.version), (9, Some(VERSION)));
     assert_eq!(report.cuda().as_deref(), Some("12.9"));
-    assert_eq!(report.flavour, Flavour::JitOnly);
+    assert_eq!(report.variant, Variant::JitOnly);
     assert_eq!(report.missing, []);
     assert_eq!(report.conflicts().len(), 0);
     let package = report.package.as_ref().unwrap();
-    assert_eq!((package.manager, package.to_string().as_str()), (Manager::Pip, "pip nvidia-cudnn-jit-cu12 9.19.0.56"));
+    assert_eq!(
+        (package.installer, package.to_string().as_str()),
+        (Installer::Pip, "pip nvidia-cudnn-jit-cu12 9.19.0.56")
+    );
     let says: Vec<String> =
-        report.witnesses.iter().map(|witness| format!("{}: {}", witness.says, witness.source)).collect();
+        report.evidence.iter().map(|witness| format!("{}: {}", witness.value, witness.source)).collect();
     for witness in ["cuDNN 9.19.0: cudnn_graph_version in", "CUDA 12.9: GPU code in", "include/cudnn_version.h"] {
         assert!(says.iter().any(|said| said.contains(witness)), "{witness}: {says:#?}");
     }
@@ -57,7 +60,7 @@ fn real_full_releases_have_all_that_their_release_has() {
     {
         let Some(folder) = lib_dir(id) else { return };
         let report = report(&folder);
-        assert_eq!((report.flavour, report.missing.as_slice()), (Flavour::Full, &[][..]), "{id}");
+        assert_eq!((report.variant, report.missing.as_slice()), (Variant::Full, &[][..]), "{id}");
         assert_eq!(report.cuda().as_deref(), Some(cuda), "{id}");
         assert_eq!(report.conflicts().len(), 0, "{id}");
     }
@@ -65,10 +68,10 @@ fn real_full_releases_have_all_that_their_release_has() {
 
 #[test]
 fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     stand_ins(folder.path(), &[Library::Shim, Library::Graph, Library::Ops]);
     let report = report(folder.path());
-    assert_eq!(report.flavour, Flavour::Partial);
+    assert_eq!(report.variant, Variant::Partial);
     let missing: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
     assert_eq!(
         missing,
@@ -84,13 +87,13 @@ fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
 
 #[test]
 fn libraries_of_two_releases_or_cuda_majors_contradict_each_other() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     stand_ins(folder.path(), &all());
-    StandIn::new(Library::Ops, Version::new(9, 10, 2)).build(&folder.file(Library::Ops));
-    StandIn::new(Library::Cnn, VERSION).with_ptx(8).build(&folder.file(Library::Cnn));
-    StandIn::new(Library::Adv, VERSION).with_ptx(9).build(&folder.file(Library::Adv));
+    FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).build(&folder.file(Library::Ops));
+    FakeLibrary::new(Library::Cnn, VERSION).with_ptx(8).build(&folder.file(Library::Cnn));
+    FakeLibrary::new(Library::Adv, VERSION).with_ptx(9).build(&folder.file(Library::Adv));
     let report = report(folder.path());
-    assert_eq!(report.flavour, Flavour::Full);
+    assert_eq!(report.variant, Variant::Full);
     let said: Vec<String> =
         report.conflicts().iter().map(|(part, refusal)| format!("{} {refusal}", part.library)).collect();
     assert_eq!(
@@ -104,10 +107,12 @@ fn libraries_of_two_releases_or_cuda_majors_contradict_each_other() {
 
 #[test]
 fn each_package_managers_record_is_read() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
-    let environment = Environment::fake(root);
-    let package = |folder: &Path| Report::of(folder, &environment).unwrap().package.map(|package| package.to_string());
+    let environment = Host::sandbox(root);
+    let package = |folder: &Path| {
+        InstallationReport::read(folder, &environment).unwrap().package.map(|package| package.to_string())
+    };
     let libraries = [Library::Graph];
 
     let conda = root.join("conda");
@@ -157,12 +162,13 @@ fn each_package_managers_record_is_read() {
 
 #[test]
 fn rpms_database_is_read_whatever_its_form() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
-    let environment = Environment::fake(root);
+    let environment = Host::sandbox(root);
     let folder = root.join("usr/lib64");
     stand_ins(&folder, &[Library::Graph]);
-    let package = || Report::of(&folder, &environment).unwrap().package.map(|package| package.to_string());
+    let package =
+        || InstallationReport::read(&folder, &environment).unwrap().package.map(|package| package.to_string());
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
     // A header's texts begin so; other places name the package too.
@@ -179,7 +185,7 @@ fn rpms_database_is_read_whatever_its_form() {
 #[test]
 fn strange_folders_and_files_are_survived() {
     use std::os::unix::ffi::OsStringExt;
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
     let named = |name: &[u8]| root.join("named").join(std::ffi::OsString::from_vec(name.to_vec()));
     let good = [named(b"new\nline"), named(b"no \xff\xfe utf-8"), named(b"\x1b[31mred"), named(b"a:b;c $ORIGIN")];
@@ -203,50 +209,50 @@ fn strange_folders_and_files_are_survived() {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
 
-    let environment = Environment::fake(root.join("world"));
+    let environment = Host::sandbox(root.join("world"));
     let mut roots = good.to_vec();
     roots.extend([pipe, huge, around, closed.clone(), root.join("nowhere")]);
-    let found = survey(&Search::new(environment.clone()), &environment, &roots);
+    let found = inventory(&Search::new(environment.clone()), &environment, &roots);
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o755)).unwrap();
     let usable: Vec<&Path> = found
         .iter()
         .filter(|one| one.report.version == Some(Version::new(9, 19, 0)))
-        .map(|one| one.report.folder.as_path())
+        .map(|one| one.report.dir.as_path())
         .collect();
     for folder in &good {
         assert!(usable.contains(&folder.as_path()), "{folder:?}: {found:#?}");
     }
     for one in &found {
-        let broken = |name: &str| one.report.folder.ends_with(name);
+        let broken = |name: &str| one.report.dir.ends_with(name);
         if broken("pipe") || broken("huge") || broken("around") {
-            assert!(one.report.libraries.iter().all(|part| part.state.is_err()), "{one:#?}");
+            assert!(one.report.libraries.iter().all(|part| part.identity.is_err()), "{one:#?}");
         }
     }
 }
 
 #[test]
 fn an_older_cudnn_is_known_and_called_by_its_number() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     std::fs::write(folder.path().join("libcudnn.so.8.9.7"), "").unwrap();
     std::os::unix::fs::symlink("libcudnn.so.8.9.7", folder.path().join("libcudnn.so.8")).unwrap();
     let report = report(folder.path());
     assert_eq!((report.major, report.version), (8, Some(Version::new(8, 9, 7))));
-    assert!(Report::of(Path::new("/etc"), &Environment::fake("/nowhere")).is_none());
+    assert!(InstallationReport::read(Path::new("/etc"), &Host::sandbox("/nowhere")).is_none());
 }
 
 #[test]
 fn an_installation_is_told_once_with_every_way_to_it() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
     stand_ins(&root.join("real"), &[Library::Graph]);
     std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
     std::fs::create_dir(root.join("tree")).unwrap();
     std::os::unix::fs::symlink(root.join("real"), root.join("tree/lib")).unwrap();
     let path = format!("{0}/real:{0}/link:{0}/real/../real", root.display());
-    let environment = Environment::fake(root.join("world")).with("LD_LIBRARY_PATH", path);
-    let found = survey(&Search::new(environment.clone()), &environment, &[root.join("tree")]);
+    let environment = Host::sandbox(root.join("world")).env("LD_LIBRARY_PATH", path);
+    let found = inventory(&Search::new(environment.clone()), &environment, &[root.join("tree")]);
     let [one] = found.as_slice() else { panic!("{found:#?}") };
     let ways: Vec<String> =
-        one.ways.iter().map(|way| way.folder.strip_prefix(root).unwrap().display().to_string()).collect();
+        one.found_via.iter().map(|way| way.dir.strip_prefix(root).unwrap().display().to_string()).collect();
     assert_eq!(ways, ["real", "link", "real/../real", "tree/lib"]);
 }

@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Candidate, Environment, Origin, Refusal, Requirements, Search, find};
-use support::Folder;
+use cudnn_probe::{Candidate, Host, Origin, ProbeError, Requirements, Search, select};
+use support::TempDir;
 
 /// The folders that a search names, below the root of its world, each with its origin.
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
     search
         .candidates()
-        .map(|Candidate { folder, origin }| {
+        .map(|Candidate { dir: folder, origin }| {
             (folder.strip_prefix(root).unwrap_or(&folder).display().to_string(), origin)
         })
         .collect()
@@ -25,34 +25,34 @@ fn folder(root: &Path, below: &str) -> PathBuf {
 }
 
 /// A world in which every stage of the search has something.
-fn full_world(root: &Path) -> Environment {
+fn full_world(root: &Path) -> Host {
     folder(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
     folder(root, "conda/lib/python3.11/site-packages/nvidia/cudnn/lib");
     folder(root, "py/lib/python3.10/dist-packages/nvidia/cudnn/lib");
     std::fs::write(folder(root, "py/bin").join("python3"), "").unwrap();
-    Environment::fake(root)
+    Host::sandbox(root)
         .executable(root.join("app/bin/program"))
-        .with("VIRTUAL_ENV", root.join("venv"))
-        .with("CONDA_PREFIX", root.join("conda"))
-        .with("PATH", root.join("py/bin"))
-        .with("LD_LIBRARY_PATH", root.join("first").into_os_string())
-        .with("CUDA_HOME", root.join("cuda"))
+        .env("VIRTUAL_ENV", root.join("venv"))
+        .env("CONDA_PREFIX", root.join("conda"))
+        .env("PATH", root.join("py/bin"))
+        .env("LD_LIBRARY_PATH", root.join("first").into_os_string())
+        .env("CUDA_HOME", root.join("cuda"))
 }
 
 #[test]
 fn folders_are_looked_at_in_the_documented_order() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
-    let search = Search::new(full_world(root)).beside(root.join("shim"));
+    let search = Search::new(full_world(root)).add_adjacent(root.join("shim"));
     let venv = || Origin::VirtualEnvironment(root.join("venv"));
     let conda = || Origin::Conda(root.join("conda"));
     let expected = [
-        ("shim", Origin::BesideProgram),
-        ("app/bin", Origin::BesideProgram),
-        ("app/bin/lib", Origin::BesideProgram),
-        ("app/lib", Origin::BesideProgram),
+        ("shim", Origin::Adjacent),
+        ("app/bin", Origin::Adjacent),
+        ("app/bin/lib", Origin::Adjacent),
+        ("app/lib", Origin::Adjacent),
         ("venv/lib/python3.12/site-packages/nvidia/cudnn/lib", venv()),
         ("venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib", venv()),
         ("venv/lib/python3.9/site-packages/nvidia/cudnn/lib", venv()),
@@ -67,17 +67,17 @@ fn folders_are_looked_at_in_the_documented_order() {
     }
     let origins: Vec<&Origin> = found.iter().map(|(_, origin)| origin).collect();
     let place = |wanted: &Origin| origins.iter().position(|origin| *origin == wanted);
-    assert!(place(&Origin::LibraryPath) < place(&Origin::LinkerDefault), "{found:#?}");
-    assert!(place(&Origin::LinkerDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
-    assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::Usual), "{found:#?}");
+    assert!(place(&Origin::LibraryPath) < place(&Origin::LdDefault), "{found:#?}");
+    assert!(place(&Origin::LdDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
+    assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::WellKnown), "{found:#?}");
 }
 
 #[test]
 fn a_folder_that_was_named_stands_alone() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
-    let environment = full_world(root).with("CUDNN_LOADER_DIR", root.join("named"));
-    let by_variable = Search::new(environment.clone()).loaded(root.join("loaded"));
+    let environment = full_world(root).env("CUDNN_LOADER_DIR", root.join("named"));
+    let by_variable = Search::new(environment.clone()).add_loaded(root.join("loaded"));
     assert_eq!(candidates(&by_variable, root), [("named".into(), Origin::Variable("CUDNN_LOADER_DIR"))]);
     let in_code = Search::new(environment).explicit(root.join("explicit"));
     assert_eq!(candidates(&in_code, root), [("explicit".into(), Origin::Explicit)]);
@@ -85,21 +85,21 @@ fn a_folder_that_was_named_stands_alone() {
 
 #[test]
 fn the_folder_of_a_library_that_the_process_holds_comes_first() {
-    let world = Folder::new();
-    let search = Search::new(full_world(world.path())).loaded(world.path().join("loaded"));
+    let world = TempDir::new();
+    let search = Search::new(full_world(world.path())).add_loaded(world.path().join("loaded"));
     let found = candidates(&search, world.path());
-    assert_eq!(found.first(), Some(&("loaded".into(), Origin::Process)));
+    assert_eq!(found.first(), Some(&("loaded".into(), Origin::Loaded)));
     assert!(found.len() > 1);
 }
 
 #[test]
 fn without_a_virtual_environment_pips_other_places_are_searched() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
     folder(root, "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib");
     folder(root, "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib");
     std::fs::write(folder(root, "usr/bin").join("python3"), "").unwrap();
-    let environment = Environment::fake(root).with("PATH", root.join("usr/bin")).with("HOME", root.join("home"));
+    let environment = Host::sandbox(root).env("PATH", root.join("usr/bin")).env("HOME", root.join("home"));
     let found = candidates(&Search::new(environment.clone()), root);
     let folders: Vec<&str> = found.iter().map(|(folder, _)| folder.as_str()).take(2).collect();
     assert_eq!(
@@ -109,56 +109,56 @@ fn without_a_virtual_environment_pips_other_places_are_searched() {
             "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib"
         ]
     );
-    let in_venv = candidates(&Search::new(environment.with("VIRTUAL_ENV", root.join("venv"))), root);
+    let in_venv = candidates(&Search::new(environment.env("VIRTUAL_ENV", root.join("venv"))), root);
     assert!(in_venv.iter().all(|(_, origin)| !matches!(origin, Origin::Python(_))), "{in_venv:#?}");
 }
 
 #[test]
 fn a_path_that_names_a_file_stands_for_its_folder() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let file = folder(world.path(), "lib").join("libcudnn_graph.so.9");
     std::fs::write(&file, "").unwrap();
-    let search = Search::new(Environment::fake(world.path())).explicit(&file);
+    let search = Search::new(Host::sandbox(world.path())).explicit(&file);
     assert_eq!(candidates(&search, world.path()), [("lib".into(), Origin::Explicit)]);
 }
 
 #[test]
 fn a_privileged_program_believes_no_variable_and_does_not_look_beside_itself() {
-    let world = Folder::new();
+    let world = TempDir::new();
     let root = world.path();
-    let environment = full_world(root).with("CUDNN_LOADER_DIR", root.join("named")).privileged(true);
+    let environment = full_world(root).env("CUDNN_LOADER_DIR", root.join("named")).secure_execution(true);
     let found = candidates(&Search::new(environment), root);
     for (folder, origin) in &found {
-        assert!(matches!(origin, Origin::LinkerCache | Origin::LinkerDefault | Origin::Usual), "{folder} ({origin})");
+        assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{folder} ({origin})");
     }
     assert!(!found.is_empty());
 }
 
 #[test]
 fn the_working_directory_is_never_searched() {
-    let world = Folder::new();
-    let mut environment = Environment::fake(world.path());
+    let world = TempDir::new();
+    let mut environment = Host::sandbox(world.path());
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "CUDA_HOME", "CUDA_PATH", "CUDNN_PATH"] {
-        environment = environment.with(variable, ".");
+        environment = environment.env(variable, ".");
     }
     // An empty part of the path is the working directory to the dynamic linker.
-    let search = Search::new(environment.with("LD_LIBRARY_PATH", ":.;relative::lib"));
-    for Candidate { folder, origin } in search.candidates() {
+    let search = Search::new(environment.env("LD_LIBRARY_PATH", ":.;relative::lib"));
+    for Candidate { dir: folder, origin } in search.candidates() {
         assert!(folder.is_absolute(), "{folder:?} ({origin})");
     }
     // Named, it is refused, and not looked for elsewhere.
-    let named = Search::new(Environment::fake(world.path()).with("CUDNN_LOADER_DIR", "."));
-    let found = find(&named, &Requirements::default());
+    let named = Search::new(Host::sandbox(world.path()).env("CUDNN_LOADER_DIR", "."));
+    let found = select(&named, &Requirements::default());
     assert!(found.installation.is_none());
-    assert!(matches!(found.considered.as_slice(), [one] if matches!(one.refusal, Refusal::NotAbsolute)), "{found:?}");
+    assert!(matches!(found.rejected.as_slice(), [one] if matches!(one.error, ProbeError::NotAbsolute)), "{found:?}");
 }
 
 #[test]
 fn strange_names_are_taken_as_they_are() {
-    let world = Folder::new();
+    let world = TempDir::new();
     for name in [b"with\nnewline".to_vec(), b"not utf-8 \xff\xfe".to_vec(), b"with space; and %s $ORIGIN".to_vec()] {
         let strange = world.path().join(OsString::from_vec(name));
-        let search = Search::new(Environment::fake(world.path()).with("CUDNN_LOADER_DIR", &strange));
-        assert_eq!(search.candidates().map(|candidate| candidate.folder).collect::<Vec<_>>(), [strange]);
+        let search = Search::new(Host::sandbox(world.path()).env("CUDNN_LOADER_DIR", &strange));
+        assert_eq!(search.candidates().map(|candidate| candidate.dir).collect::<Vec<_>>(), [strange]);
     }
 }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{Fault, a_function};
-use support::{Child, Ended, Folder, Subject, lib_dir};
+use support::{Child, ChildOutput, Subject, TempDir, lib_dir};
 
 const CALL: &str = env!("CARGO_BIN_EXE_call");
 
 /// A whole real release, and where to take libraries that do not belong to it.
 struct Release {
     version: Version,
-    whole: Folder,
+    whole: TempDir,
     of_another_release: PathBuf,
     of_another_cuda: Option<PathBuf>,
 }
@@ -25,7 +25,7 @@ impl Release {
     fn new(id: &str, version: Version, other: &str, other_cuda: Option<&str>) -> Option<Self> {
         Some(Release {
             version,
-            whole: Folder::copy_of(&lib_dir(id)?),
+            whole: TempDir::copy_of(&lib_dir(id)?),
             of_another_release: lib_dir(other)?,
             of_another_cuda: match other_cuda {
                 Some(id) => Some(lib_dir(id)?),
@@ -35,12 +35,12 @@ impl Release {
     }
 
     /// The release with the fault in one of its libraries; `None` where the release cannot have it.
-    fn with(&self, fault: Fault, library: SubLibrary) -> Option<Folder> {
+    fn with(&self, fault: Fault, library: SubLibrary) -> Option<TempDir> {
         let file = library.library();
         if !self.whole.file(file).exists() {
             return None;
         }
-        let folder = Folder::links_to(self.whole.path());
+        let folder = TempDir::links_to(self.whole.path());
         let donor = match fault {
             Fault::OtherVersion => Some(&self.of_another_release),
             Fault::OtherCuda => self.of_another_cuda.as_ref(),
@@ -58,12 +58,12 @@ impl Release {
     }
 }
 
-fn call(subject: Subject, folder: &Folder, function: &str) -> Ended {
+fn call(subject: Subject, folder: &TempDir, function: &str) -> ChildOutput {
     Child::new(CALL, subject, folder.path()).without_privileges().run(&[function])
 }
 
 /// What came of a call, in a table's cell: how it ended, and the first line of what was said about it.
-fn cell(ended: &Ended, function: &str, folder: &Path) -> String {
+fn cell(ended: &ChildOutput, function: &str, folder: &Path) -> String {
     let outcome = match (ended.signal, ended.returned(function)) {
         (Some(6), _) => "**aborts**".into(),
         // Which signal it is (SIGBUS, SIGSEGV) depends on how the linker lays out the stand-in.
@@ -71,7 +71,7 @@ fn cell(ended: &Ended, function: &str, folder: &Path) -> String {
         (None, Some(returned)) => returned.trim_start_matches("CUDNN_STATUS_").to_owned(),
         (None, None) => format!("**exits with {:?}**", ended.code),
     };
-    let story = ended.story(function);
+    let story = ended.last_error(function);
     let (where_, said) = match story.lines().next() {
         Some(line) => ("", line),
         None => ("on stderr: ", ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()),
@@ -164,11 +164,11 @@ fn who_aborts_and_who_says_what_is_as_the_docs_have_it() {
 }
 
 /// Whatever the fault, the loader returns a failure and tells of the function and of the library.
-fn check_loader(ended: &Ended, fault: Fault, library: SubLibrary, function: &str) {
+fn check_loader(ended: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
     let case = format!("{library}: {}: {ended:#?}", fault.words());
     assert_eq!(ended.code, Some(0), "{case}");
     let returned = ended.returned(function).unwrap_or_default();
-    let story = ended.story(function);
+    let story = ended.last_error(function);
     // A graph library of another release is a whole installation as long as nothing else is used.
     let is_fault = fault != Fault::None && (fault, library) != (Fault::OtherVersion, SubLibrary::Graph);
     match function {

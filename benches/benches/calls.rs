@@ -3,21 +3,23 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use cudnn_benches::{CALLS, Cudarc, Linked, Loader, Pointer, Shim, Way, convolutions, set_tensors, tensor, versions};
+use cudnn_benches::{
+    CALLS, CallPath, Cudarc, Linked, Loader, Pointer, Shim, convolutions, set_tensors, tensor, versions,
+};
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-fn version<W: Way>(group: &mut Group<'_>) {
+fn version<W: CallPath>(group: &mut Group<'_>) {
     let way = W::ready();
     group.bench_function(W::NAME, |bencher| bencher.iter(|| versions(&way)));
 }
 
-fn set_tensor<W: Way>(group: &mut Group<'_>) {
+fn set_tensor<W: CallPath>(group: &mut Group<'_>) {
     let (way, tensor) = (W::ready(), tensor());
     group.bench_function(W::NAME, |bencher| bencher.iter(|| set_tensors(&way, tensor)));
 }
 
-fn convolution<W: Way>(group: &mut Group<'_>) {
+fn convolution<W: CallPath>(group: &mut Group<'_>) {
     let way = W::ready();
     group.bench_function(W::NAME, |bencher| bencher.iter(|| convolutions(&way)));
 }

@@ -8,29 +8,29 @@
 
 use std::process::Command;
 
-use cudnn_benches::FOLDER;
+use cudnn_benches::CUDNN_DIR;
 
 const ROUNDS: usize = 200;
 
 /// A way, and the variable that tells its process where cuDNN is.
-struct Way {
+struct CallPath {
     name: &'static str,
     words: &'static [&'static str],
     variable: Option<&'static str>,
 }
 
-const WAYS: [Way; 6] = [
-    Way { name: "NVIDIA's shim, opened before", words: &["shim", FOLDER], variable: None },
-    Way { name: "NVIDIA's shim, opened by the call", words: &["open-shim", FOLDER], variable: None },
-    Way { name: "cudarc, LD_LIBRARY_PATH", words: &["cudarc"], variable: Some("LD_LIBRARY_PATH") },
-    Way { name: "this loader, folder given", words: &["loader"], variable: Some("CUDNN_LOADER_DIR") },
-    Way { name: "this loader, LD_LIBRARY_PATH", words: &["loader"], variable: Some("LD_LIBRARY_PATH") },
-    Way { name: "this loader, in a C++ program", words: &["loader-in-cpp"], variable: Some("CUDNN_LOADER_DIR") },
+const CALL_PATHS: [CallPath; 6] = [
+    CallPath { name: "NVIDIA's shim, opened before", words: &["shim", CUDNN_DIR], variable: None },
+    CallPath { name: "NVIDIA's shim, opened by the call", words: &["open-shim", CUDNN_DIR], variable: None },
+    CallPath { name: "cudarc, LD_LIBRARY_PATH", words: &["cudarc"], variable: Some("LD_LIBRARY_PATH") },
+    CallPath { name: "this loader, folder given", words: &["loader"], variable: Some("CUDNN_LOADER_DIR") },
+    CallPath { name: "this loader, LD_LIBRARY_PATH", words: &["loader"], variable: Some("LD_LIBRARY_PATH") },
+    CallPath { name: "this loader, in a C++ program", words: &["loader-in-cpp"], variable: Some("CUDNN_LOADER_DIR") },
 ];
 
-fn measure(way: &Way) -> f64 {
+fn measure(way: &CallPath) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_first-call"));
-    let output = command.args(way.words).env_clear().envs(way.variable.map(|name| (name, FOLDER))).output();
+    let output = command.args(way.words).env_clear().envs(way.variable.map(|name| (name, CUDNN_DIR))).output();
     let output = output.expect("the program starts");
     assert!(output.status.success(), "{}: {output:?}", way.name);
     let nanoseconds: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
@@ -38,9 +38,9 @@ fn measure(way: &Way) -> f64 {
 }
 
 fn main() {
-    let mut times = WAYS.map(|_| Vec::new());
+    let mut times = CALL_PATHS.map(|_| Vec::new());
     for _ in 0..ROUNDS {
-        for (way, times) in WAYS.iter().zip(&mut times) {
+        for (way, times) in CALL_PATHS.iter().zip(&mut times) {
             times.push(measure(way));
         }
     }
@@ -53,7 +53,7 @@ fn main() {
         "First call of cudnnGetVersion, medians of {ROUNDS} processes each; ratios to NVIDIA's shim, opened before"
     );
     println!("and opened by the call.");
-    for (way, median) in WAYS.iter().zip(medians) {
+    for (way, median) in CALL_PATHS.iter().zip(medians) {
         println!("{:<36}{median:8.3} ms{:8.2}{:8.2}", way.name, median / before, median / by_the_call);
     }
 }

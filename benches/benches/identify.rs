@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use support::{Folder, doctor, lib_dir};
+use support::{TempDir, doctor, lib_dir};
 
 const ROUNDS: usize = 50;
 
@@ -31,7 +31,7 @@ fn main() {
     let (mut identified, mut loaded, mut listed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut read, mut opened) = (0.0, 0.0);
     let folder = lib_dir("cu12-9.28.0").expect("the release");
-    let ten: Vec<Folder> = (0..10).map(|_| Folder::links_to(&folder)).collect();
+    let ten: Vec<TempDir> = (0..10).map(|_| TempDir::links_to(&folder)).collect();
     let doctor = doctor();
     for _ in 0..ROUNDS {
         let one = numbers("identify", &folder);
@@ -43,7 +43,7 @@ fn main() {
         let start = Instant::now();
         let status = Command::new(&doctor)
             .arg("list")
-            .args(ten.iter().map(Folder::path))
+            .args(ten.iter().map(TempDir::path))
             .env_clear()
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,7 +1,9 @@
 //! Instructions of a thousand calls, in each way, counted under valgrind.
 #![allow(missing_docs, reason = "gungraun's macros make public items")]
 
-use cudnn_benches::{Cudarc, Linked, Loader, Pointer, Shim, Tensor, Way, convolutions, set_tensors, tensor, versions};
+use cudnn_benches::{
+    CallPath, Cudarc, Linked, Loader, Pointer, Shim, Tensor, convolutions, set_tensors, tensor, versions,
+};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
 #[library_benchmark]
@@ -10,7 +12,7 @@ use gungraun::{library_benchmark, library_benchmark_group, main};
 #[bench::loader(Loader::ready())]
 #[bench::shim(Shim::ready())]
 #[bench::cudarc(Cudarc::ready())]
-fn version<W: Way>(way: W) {
+fn version<W: CallPath>(way: W) {
     versions(&way);
 }
 
@@ -20,7 +22,7 @@ fn version<W: Way>(way: W) {
 #[bench::loader(Loader::ready(), tensor())]
 #[bench::shim(Shim::ready(), tensor())]
 #[bench::cudarc(Cudarc::ready(), tensor())]
-fn set_tensor<W: Way>(way: W, tensor: Tensor) {
+fn set_tensor<W: CallPath>(way: W, tensor: Tensor) {
     set_tensors(&way, tensor);
 }
 
@@ -30,7 +32,7 @@ fn set_tensor<W: Way>(way: W, tensor: Tensor) {
 #[bench::loader(Loader::ready())]
 #[bench::shim(Shim::ready())]
 #[bench::cudarc(Cudarc::ready())]
-fn convolution<W: Way>(way: W) {
+fn convolution<W: CallPath>(way: W) {
     convolutions(&way);
 }
 

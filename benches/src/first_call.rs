@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use cudnn_probe::{Environment, Flavour, Library as Library9, Report};
+use cudnn_probe::{Host, InstallationReport, Library as Library9, Variant};
 use libloading::os::unix::{Library, Symbol};
 
 type Version = unsafe extern "C" fn() -> usize;
@@ -40,12 +40,12 @@ fn load_all(folder: &Path) {
 }
 
 fn identify(folder: &Path) {
-    let environment = Environment::current();
+    let environment = Host::current();
     let before = bytes_read();
     let start = Instant::now();
-    let report = Report::of(folder, &environment).expect("an installation");
+    let report = InstallationReport::read(folder, &environment).expect("an installation");
     let took = start.elapsed();
-    assert_eq!(report.flavour, Flavour::Full);
+    assert_eq!(report.variant, Variant::Full);
     println!("{} {}", took.as_nanos(), bytes_read() - before);
 }
 

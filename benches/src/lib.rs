@@ -17,13 +17,13 @@ use cudnn_sys::{
 use libloading::os::unix::Library;
 
 /// The folder of the cuDNN that is called.
-pub const FOLDER: &str = env!("CUDNN_FOLDER");
+pub const CUDNN_DIR: &str = env!("CUDNN_FOLDER");
 
 /// Calls in one measurement.
 pub const CALLS: u32 = 1000;
 
 /// A way to call.
-pub trait Way {
+pub trait CallPath {
     /// Its name in the results.
     const NAME: &'static str;
 
@@ -55,7 +55,7 @@ pub fn tensor() -> Tensor {
 
 /// Many calls of `cudnnGetVersion`.
 #[inline(never)]
-pub fn versions<W: Way>(way: &W) {
+pub fn versions<W: CallPath>(way: &W) {
     for _ in 0..CALLS {
         black_box(way.version());
     }
@@ -63,7 +63,7 @@ pub fn versions<W: Way>(way: &W) {
 
 /// Many calls of `cudnnSetTensor4dDescriptor`.
 #[inline(never)]
-pub fn set_tensors<W: Way>(way: &W, tensor: Tensor) {
+pub fn set_tensors<W: CallPath>(way: &W, tensor: Tensor) {
     for _ in 0..CALLS {
         black_box(way.set_tensor(tensor));
     }
@@ -71,14 +71,14 @@ pub fn set_tensors<W: Way>(way: &W, tensor: Tensor) {
 
 /// Many calls of `cudnnConvolutionForward`.
 #[inline(never)]
-pub fn convolutions<W: Way>(way: &W) {
+pub fn convolutions<W: CallPath>(way: &W) {
     for _ in 0..CALLS {
         black_box(way.convolve());
     }
 }
 
 /// Has called every function once, so that only warm calls are measured.
-fn warmed<W: Way>(way: W) -> W {
+fn warmed<W: CallPath>(way: W) -> W {
     assert_eq!(way.version(), 92800, "{}", W::NAME);
     assert_eq!((way.set_tensor(tensor()), way.convolve()), (0, 0), "{}", W::NAME);
     way
@@ -184,7 +184,7 @@ impl Pointers {
 
 fn symbol<F: Copy>(file: &str, name: &str) -> F {
     // SAFETY: cuDNN's libraries are meant to be loaded.
-    let library = unsafe { Library::new(Path::new(FOLDER).join(file)) }.expect("the library is there");
+    let library = unsafe { Library::new(Path::new(CUDNN_DIR).join(file)) }.expect("the library is there");
     let name = CString::new(name).expect("a name");
     // SAFETY: `F` is the function's type.
     let symbol = unsafe { library.get::<F>(name.as_bytes_with_nul()) };
@@ -244,7 +244,7 @@ pointers!(Shim, "NVIDIA's shim", ["libcudnn.so.9"; 3]);
 #[derive(Debug)]
 pub struct Cudarc;
 
-impl Way for Cudarc {
+impl CallPath for Cudarc {
     const NAME: &'static str = "cudarc, dynamic loading";
 
     fn ready() -> Self {

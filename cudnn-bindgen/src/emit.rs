@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::facts::{Facts, Version};
+use crate::facts::{ItemMeta, Version};
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
 use crate::{Error, Module, Source};
 
@@ -106,7 +106,7 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
 
 /// Every name that is no function, for the tests that hold the bindings against the C compiler.
 pub(crate) fn names(text: &mut String, parsed: &Parsed) {
-    let since = |facts: Facts| {
+    let since = |facts: ItemMeta| {
         let (major, minor, patch) = facts.since.unwrap_or_default();
         format!("since({major}, {minor}, {patch})")
     };
@@ -135,7 +135,7 @@ pub(crate) fn names(text: &mut String, parsed: &Parsed) {
 
 /// What is known of every name, a line each.
 pub(crate) fn facts(text: &mut String, parsed: &Parsed) {
-    let mut line = |name: &str, facts: &Facts| {
+    let mut line = |name: &str, facts: &ItemMeta| {
         let _ = writeln!(text, "{name} {facts}");
     };
     for item in &parsed.enums {
@@ -161,7 +161,7 @@ fn first_line(source: &Source) -> String {
 }
 
 /// What an item's documentation says: sub-library, since when, deprecated since when, and where to read more.
-fn doc(module: Module, name: &str, facts: Facts) -> String {
+fn doc(module: Module, name: &str, facts: ItemMeta) -> String {
     let dotted = |(major, minor, patch): Version| format!("{major}.{minor}.{patch}");
     let mut text = match module {
         Module::Cuda => return "A type of CUDA's, as cuDNN's headers name it.".into(),

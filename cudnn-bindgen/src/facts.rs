@@ -13,18 +13,18 @@ pub(crate) type Version = (u32, u32, u32);
 
 /// What is known of one item beside its declaration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct ItemMeta {
     pub(crate) since: Option<Version>,
     pub(crate) deprecated: bool,
     /// Not every deprecation states its release.
     pub(crate) deprecated_since: Option<Version>,
 }
 
-impl Facts {
+impl ItemMeta {
     /// Reads them out of a header's comment.
-    pub(crate) fn from_comment(comment: &str) -> Facts {
+    pub(crate) fn from_comment(comment: &str) -> ItemMeta {
         let after = |marker: &str| comment.split(marker).nth(1).and_then(version);
-        Facts {
+        ItemMeta {
             since: after("@since cuDNN "),
             deprecated: comment.contains("@deprecated"),
             deprecated_since: after("@deprecated Since cuDNN "),
@@ -32,9 +32,9 @@ impl Facts {
     }
 
     /// Reads them back from the form that `Display` writes.
-    pub(crate) fn from_marker(text: &str) -> Facts {
+    pub(crate) fn from_marker(text: &str) -> ItemMeta {
         let after = |marker: &str| text.split(marker).nth(1).and_then(version);
-        Facts {
+        ItemMeta {
             since: after("new-in="),
             deprecated: text.contains("deprecated;"),
             deprecated_since: after("deprecated-in="),
@@ -43,34 +43,34 @@ impl Facts {
 }
 
 /// What is known of items apart from their comments.
-pub(crate) struct Knowledge {
+pub(crate) struct Annotations {
     /// Every name that the headers mark as deprecated.
     marked: BTreeSet<String>,
     /// What the newest headers state, by name.
-    newest: BTreeMap<&'static str, Facts>,
+    newest: BTreeMap<&'static str, ItemMeta>,
 }
 
-impl Knowledge {
+impl Annotations {
     /// Reads the headers in this folder.
-    pub(crate) fn of(include: &Path) -> std::io::Result<Self> {
+    pub(crate) fn from_headers(include: &Path) -> std::io::Result<Self> {
         let mut marked = BTreeSet::new();
         for entry in std::fs::read_dir(include)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with("cudnn") && name.ends_with(".h") {
-                mark(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut marked);
+                collect_deprecated(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut marked);
             }
         }
         let newest = include_str!("generated/facts.txt").lines().filter_map(|line| line.split_once(' '));
-        Ok(Knowledge { marked, newest: newest.map(|(name, facts)| (name, Facts::from_marker(facts))).collect() })
+        Ok(Annotations { marked, newest: newest.map(|(name, facts)| (name, ItemMeta::from_marker(facts))).collect() })
     }
 
     /// Adds what the comment of this item left out, and corrects what it got wrong.
-    pub(crate) fn complete(&self, stated: Facts, name: &str) -> Facts {
-        let measured = MEASURED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
+    pub(crate) fn complete(&self, stated: ItemMeta, name: &str) -> ItemMeta {
+        let measured = SINCE_OVERRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
         let newest = self.newest.get(name).copied().unwrap_or_default();
         let deprecated = stated.deprecated || self.marked.contains(name);
-        Facts {
+        ItemMeta {
             since: measured.or(stated.since).or(newest.since).or(Some((9, 0, 0))),
             deprecated,
             deprecated_since: stated.deprecated_since.or(newest.deprecated_since).filter(|_| deprecated),
@@ -80,7 +80,7 @@ impl Knowledge {
 
 /// Notes the names that a header marks: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`, and
 /// `CUDNN_DEPRECATED type CALL name(`.
-fn mark(header: &str, marked: &mut BTreeSet<String>) {
+fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     let mut code = String::new();
     // Comments and the macro's own definition mark nothing.
     for (index, part) in header.split("/*").enumerate() {
@@ -102,7 +102,7 @@ fn mark(header: &str, marked: &mut BTreeSet<String>) {
 }
 
 /// The form in which facts travel through bindgen, which hands comments on as text.
-impl fmt::Display for Facts {
+impl fmt::Display for ItemMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((major, minor, patch)) = self.since {
             write!(f, "new-in={major}.{minor}.{patch};")?;
@@ -120,7 +120,7 @@ impl fmt::Display for Facts {
 /// Names, by prefix, for which the headers of 9.28.0 state no release or another than the first that declares them.
 /// Found by comparing the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on; whatever is undated
 /// and not listed was there in 9.0.0. A test compares the outcome with every pinned release.
-const MEASURED: [(&str, Version); 21] = [
+const SINCE_OVERRIDES: [(&str, Version); 21] = [
     ("CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT", (9, 27, 0)),
     ("CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT", (9, 27, 0)),
     ("CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC", (9, 24, 0)),
@@ -160,15 +160,15 @@ mod tests {
 
     #[test]
     fn facts_survive_the_way_through_bindgen() {
-        let facts = Facts::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
-        assert_eq!(facts, Facts { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
-        assert_eq!(Facts::from_marker(&facts.to_string()), facts);
+        let facts = ItemMeta::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
+        assert_eq!(facts, ItemMeta { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
+        assert_eq!(ItemMeta::from_marker(&facts.to_string()), facts);
     }
 
     #[test]
     fn each_form_of_the_headers_mark_names_what_it_marks() {
         let mut marked = BTreeSet::new();
-        mark(
+        collect_deprecated(
             "#define CUDNN_DEPRECATED\n/* not_this CUDNN_DEPRECATED */\n\
              typedef struct a *alias_t CUDNN_DEPRECATED;\n} enum_t CUDNN_DEPRECATED;\n\
              ONE CUDNN_DEPRECATED_ENUM = 1,\nCUDNN_DEPRECATED status_t CALL\nfunction(int x);\nstatus_t other(int);",
@@ -179,6 +179,6 @@ mod tests {
 
     #[test]
     fn a_comment_without_a_release_states_none() {
-        assert_eq!(Facts::from_comment("@since cuDNN UNPUBLISHED"), Facts::default());
+        assert_eq!(ItemMeta::from_comment("@since cuDNN UNPUBLISHED"), ItemMeta::default());
     }
 }

@@ -113,7 +113,7 @@ pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
             source.cudnn_include.display()
         )));
     }
-    let knowledge = facts::Knowledge::of(&source.cudnn_include).map_err(|error| {
+    let knowledge = facts::Annotations::from_headers(&source.cudnn_include).map_err(|error| {
         Error::new(format!("the headers in {} cannot be read: {error}", source.cudnn_include.display()))
     })?;
     headers::write(scratch).map_err(|error| {

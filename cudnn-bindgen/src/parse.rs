@@ -6,15 +6,15 @@ use std::process::Command;
 use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 use quote::ToTokens;
 
-use crate::facts::{Facts, Knowledge};
+use crate::facts::{Annotations, ItemMeta};
 use crate::{Error, Module, Source};
 
 /// A C enum: its Rust name, its integer type, and its enumerators in the header's order.
 pub(crate) struct Enum {
     pub(crate) name: String,
     pub(crate) repr: String,
-    pub(crate) facts: Facts,
-    pub(crate) enumerators: Vec<(String, String, Facts)>,
+    pub(crate) facts: ItemMeta,
+    pub(crate) enumerators: Vec<(String, String, ItemMeta)>,
 }
 
 /// A function of the public API.
@@ -22,14 +22,14 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) arguments: Vec<(String, syn::Type)>,
     pub(crate) returns: Option<syn::Type>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ItemMeta,
 }
 
 /// A struct, type alias or constant, as bindgen wrote it but without its comment.
 pub(crate) struct Other {
     pub(crate) item: syn::Item,
     pub(crate) name: String,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ItemMeta,
 }
 
 /// Everything that one sub-library's headers declare.
@@ -40,7 +40,7 @@ pub(crate) struct Parsed {
     pub(crate) others: Vec<Other>,
 }
 
-pub(crate) fn parse(module: Module, source: &Source, knowledge: &Knowledge, scratch: &Path) -> Result<Parsed, Error> {
+pub(crate) fn parse(module: Module, source: &Source, knowledge: &Annotations, scratch: &Path) -> Result<Parsed, Error> {
     let text = run_bindgen(module, source, scratch)?;
     let file =
         syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
@@ -103,7 +103,7 @@ struct KeepFactsOnly;
 
 impl ParseCallbacks for KeepFactsOnly {
     fn process_comment(&self, comment: &str) -> Option<String> {
-        Some(Facts::from_comment(comment).to_string())
+        Some(ItemMeta::from_comment(comment).to_string())
     }
 
     /// A struct of one module has fields of another's types, which are left out here; those are plain data too.
@@ -112,7 +112,7 @@ impl ParseCallbacks for KeepFactsOnly {
     }
 }
 
-fn sort(item: syn::Item, knowledge: &Knowledge, parsed: &mut Parsed) -> Result<(), Error> {
+fn sort(item: syn::Item, knowledge: &Annotations, parsed: &mut Parsed) -> Result<(), Error> {
     match item {
         syn::Item::ForeignMod(block) => {
             for item in block.items {
@@ -181,7 +181,7 @@ fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
 fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, Error> {
     if parsed.enums.iter().all(|item| item.name != name) {
         let (name, repr) = (name.to_owned(), String::new());
-        parsed.enums.push(Enum { name, repr, facts: Facts::default(), enumerators: Vec::new() });
+        parsed.enums.push(Enum { name, repr, facts: ItemMeta::default(), enumerators: Vec::new() });
     }
     let found = parsed.enums.iter_mut().find(|item| item.name == name);
     found.ok_or_else(|| Error::new(format!("{name} was lost")))
@@ -198,7 +198,7 @@ fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, Error> {
     }
 }
 
-fn function_of(function: syn::ForeignItemFn, knowledge: &Knowledge) -> Result<Function, Error> {
+fn function_of(function: syn::ForeignItemFn, knowledge: &Annotations) -> Result<Function, Error> {
     let name = function.sig.ident.to_string();
     if function.sig.variadic.is_some() {
         return Err(Error::new(format!("{name} is variadic: the table has no form for it")));
@@ -218,7 +218,7 @@ fn function_of(function: syn::ForeignItemFn, knowledge: &Knowledge) -> Result<Fu
     Ok(Function { name, arguments, returns, facts })
 }
 
-fn take_facts(attributes: &[syn::Attribute]) -> Facts {
+fn take_facts(attributes: &[syn::Attribute]) -> ItemMeta {
     let mut text = String::new();
     for attribute in attributes {
         if let syn::Meta::NameValue(meta) = &attribute.meta
@@ -227,7 +227,7 @@ fn take_facts(attributes: &[syn::Attribute]) -> Facts {
             text.push_str(&meta.value.to_token_stream().to_string());
         }
     }
-    Facts::from_marker(&text)
+    ItemMeta::from_marker(&text)
 }
 
 /// A type as one would write it: `*mut cudnnHandle_t`, `core::ffi::c_int`.

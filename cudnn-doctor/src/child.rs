@@ -5,10 +5,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The most that is kept of what it says, in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_OUTPUT_LEN: u64 = 1 << 20;
 
 /// How it ended.
-pub(crate) struct Ended {
+pub(crate) struct ChildOutput {
     /// Nothing where it had to be ended, having taken too long.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) stdout: String,
@@ -16,7 +16,11 @@ pub(crate) struct Ended {
 }
 
 /// Starts the doctor with these words, and waits for it, but not for longer than that.
-pub(crate) fn run(words: &[&str], variables: &[(&str, &std::ffi::OsStr)], longest: Duration) -> std::io::Result<Ended> {
+pub(crate) fn run(
+    words: &[&str],
+    variables: &[(&str, &std::ffi::OsStr)],
+    longest: Duration,
+) -> std::io::Result<ChildOutput> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(words)
         .envs(variables.iter().copied())
@@ -34,7 +38,7 @@ pub(crate) fn run(words: &[&str], variables: &[(&str, &std::ffi::OsStr)], longes
         let bytes = collecting.and_then(|thread| thread.join().ok()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    Ok(Ended { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(ChildOutput { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
 fn wait(child: &mut Child, longest: Duration) -> std::io::Result<Option<ExitStatus>> {
@@ -56,7 +60,7 @@ fn wait(child: &mut Child, longest: Duration) -> std::io::Result<Option<ExitStat
 fn collect(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
-        let _ = pipe.by_ref().take(MOST).read_to_end(&mut kept);
+        let _ = pipe.by_ref().take(MAX_OUTPUT_LEN).read_to_end(&mut kept);
         let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         kept
     })

@@ -1,27 +1,27 @@
 //! `facts`: what is known of releases and machines, and the kinds of findings; the data that the other commands go by.
 
-use cudnn_probe::support;
+use cudnn_probe::release_facts;
 use serde_json::json;
 
-use crate::check::{KINDS, Kind};
-use crate::output::{Format, Outcome, document, say};
+use crate::check::{FINDINGS, FindingKind};
+use crate::output::{Format, Outcome, document, outln};
 
 pub(crate) fn run(format: Format) -> Outcome {
     let tenths = |processor: u32| format!("{}.{}", processor / 10, processor % 10);
     match format {
         Format::Json => document(&json!({
             "schema": 1,
-            "drivers": support::DRIVERS.map(|(cuda, driver)| json!({ "cuda_major": cuda, "oldest_driver": driver })),
-            "compute_capability": support::PROCESSORS
+            "drivers": release_facts::MIN_DRIVER.map(|(cuda, driver)| json!({ "cuda_major": cuda, "oldest_driver": driver })),
+            "compute_capability": release_facts::MIN_COMPUTE_CAPABILITY
                 .map(|(since, oldest)| json!({ "since": since.to_string(), "oldest": tenths(oldest) })),
-            "later_libraries": support::LATER_LIBRARIES
+            "later_libraries": release_facts::LIBRARY_SINCE
                 .map(|(library, since)| json!({ "library": library.file_name(), "since": since.to_string() })),
-            "known_faults": support::KNOWN_FAULTS.map(|fault| json!({
+            "known_faults": release_facts::KNOWN_ISSUES.map(|fault| json!({
                 "from": fault.from.to_string(),
-                "until": fault.until.to_string(),
+                "until": fault.fixed_in.to_string(),
                 "what": fault.what,
             })),
-            "findings": KINDS.iter().map(|kind| json!({
+            "findings": FINDINGS.iter().map(|kind| json!({
                 "code": kind.code,
                 "severity": kind.severity.word(),
                 "title": kind.title,
@@ -29,25 +29,25 @@ pub(crate) fn run(format: Format) -> Outcome {
             })).collect::<Vec<_>>(),
         })),
         Format::Text => {
-            say!("Oldest Linux driver, by CUDA major (NVIDIA's table of CUDA compatibility):");
-            for (cuda, driver) in support::DRIVERS {
-                say!("  CUDA {cuda}: {driver}");
+            outln!("Oldest Linux driver, by CUDA major (NVIDIA's table of CUDA compatibility):");
+            for (cuda, driver) in release_facts::MIN_DRIVER {
+                outln!("  CUDA {cuda}: {driver}");
             }
-            say!("\nOldest GPU, by cuDNN release (NVIDIA's support matrix):");
-            for (since, oldest) in support::PROCESSORS {
-                say!("  from {since} on: compute capability {}", tenths(oldest));
+            outln!("\nOldest GPU, by cuDNN release (NVIDIA's support matrix):");
+            for (since, oldest) in release_facts::MIN_COMPUTE_CAPABILITY {
+                outln!("  from {since} on: compute capability {}", tenths(oldest));
             }
-            say!("\nLibraries that came later (the wheels of every minor release):");
-            for (library, since) in support::LATER_LIBRARIES {
-                say!("  {library}: from {since} on");
+            outln!("\nLibraries that came later (the wheels of every minor release):");
+            for (library, since) in release_facts::LIBRARY_SINCE {
+                outln!("  {library}: from {since} on");
             }
-            say!("\nKnown faults (NVIDIA's release notes):");
-            for fault in support::KNOWN_FAULTS {
-                say!("  from {} up to, and not with, {}: {}", fault.from, fault.until, fault.what);
+            outln!("\nKnown faults (NVIDIA's release notes):");
+            for fault in release_facts::KNOWN_ISSUES {
+                outln!("  from {} up to, and not with, {}: {}", fault.from, fault.fixed_in, fault.what);
             }
-            say!("\nWhat `check` may find:");
-            for Kind { code, severity, title, cause } in KINDS {
-                say!("  {code} {:<8} {title}\n       {cause}", severity.word());
+            outln!("\nWhat `check` may find:");
+            for FindingKind { code, severity, title, cause } in FINDINGS {
+                outln!("  {code} {:<8} {title}\n       {cause}", severity.word());
             }
         }
     }

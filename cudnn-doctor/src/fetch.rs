@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cudnn_fetch::{Network, RELEASES, Release};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, Shown, document, fail, say};
+use crate::output::{Format, Outcome, Printable, document, fail, outln};
 use crate::shell::quoted;
 
 /// The options of `fetch`.
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let fetched = cudnn_fetch::release(id).and_then(|release| {
         if format == Format::Text {
-            say!("{} {} ({} MB), unless it is there already", release.package, release.version, release.megabytes);
+            outln!("{} {} ({} MB), unless it is there already", release.package, release.version, release.megabytes);
         }
         Ok((
             release,
@@ -48,8 +48,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
                     document(&json!({ "schema": 1, "id": release.id, "folder": libraries.to_string_lossy() }))
                 }
                 Format::Text => {
-                    say!("{}", libraries.shown());
-                    say!("To use it: eval \"$(cudnn-doctor env {})\"", quoted(&libraries.to_string_lossy()));
+                    outln!("{}", libraries.printable());
+                    outln!("To use it: eval \"$(cudnn-doctor env {})\"", quoted(&libraries.to_string_lossy()));
                 }
             }
             Outcome::Fine
@@ -77,7 +77,7 @@ fn list(format: Format) {
         Format::Text => {
             for Release { id, package, version, platform, megabytes, .. } in of_cudnn() {
                 let platform = platform.unwrap_or("this machine");
-                say!("{id:<26} {package} {version}, {megabytes} MB, for {platform}");
+                outln!("{id:<26} {package} {version}, {megabytes} MB, for {platform}");
             }
         }
     }

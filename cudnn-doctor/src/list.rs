@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{
-    Candidate, Environment, Installation, Installed, Part, Refusal, Requirements, Search, find, gpu_code, survey,
+    Candidate, Host, Installation, Installed, LibraryReport, ProbeError, Requirements, Search, gpu_code, inventory,
+    select,
 };
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, Shown, coloured, document, remark, say};
+use crate::output::{Format, Outcome, Printable, coloured, document, outln, remark};
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -30,15 +31,15 @@ struct Row {
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let environment = Environment::current().without_executable();
+    let environment = Host::current().without_executable();
     let search = Search::new(environment.clone());
-    let chosen = find(&search, &Requirements::default()).installation;
-    let is_chosen = |installed: &Installed| chosen.as_ref().is_some_and(|one| one.folder == installed.report.folder);
-    let rows: Vec<Row> = survey(&search, &environment, &arguments.roots)
+    let chosen = select(&search, &Requirements::default()).installation;
+    let is_chosen = |installed: &Installed| chosen.as_ref().is_some_and(|one| one.dir == installed.report.dir);
+    let rows: Vec<Row> = inventory(&search, &environment, &arguments.roots)
         .into_iter()
         .map(|installed| Row {
             is_used: is_chosen(&installed),
-            processors: processors(&installed, arguments),
+            processors: gpu_targets(&installed, arguments),
             installed,
         })
         .collect();
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
     let missing: Vec<&PathBuf> = arguments.roots.iter().filter(|root| !root.exists()).collect();
     if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|root| root.shown()).collect();
+        let names: Vec<String> = missing.iter().map(|root| root.printable()).collect();
         remark(format_args!("There is no {}.", names.join(", no ")));
         return Outcome::Failed;
     }
@@ -63,14 +64,15 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     }
 }
 
-fn processors(installed: &Installed, arguments: &Arguments) -> Option<Vec<Vec<String>>> {
-    let of_one = |part: &Part| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
+fn gpu_targets(installed: &Installed, arguments: &Arguments) -> Option<Vec<Vec<String>>> {
+    let of_one =
+        |part: &LibraryReport| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
     arguments.deep.then(|| installed.report.libraries.iter().map(of_one).collect())
 }
 
 fn text(rows: &[Row], chosen: Option<&Installation>) {
     if rows.is_empty() {
-        say!("No cuDNN is installed here, and none below the roots that were named.");
+        outln!("No cuDNN is installed here, and none below the roots that were named.");
         return;
     }
     let mut table = Table::new();
@@ -83,39 +85,39 @@ fn text(rows: &[Row], chosen: Option<&Installation>) {
             report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
             report.cuda().unwrap_or("?".into()),
             report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.system)),
-            if report.major == 9 { report.flavour.to_string() } else { "not 9".into() },
+            if report.major == 9 { report.variant.to_string() } else { "not 9".into() },
             report.package.as_ref().map_or("-".into(), ToString::to_string),
-            report.folder.shown().to_string(),
+            report.dir.printable().to_string(),
         ]);
     }
-    say!("{table}");
+    outln!("{table}");
     for Row { installed, processors, .. } in rows {
         let report = &installed.report;
-        say!("\n{}", report.folder.shown());
-        for Candidate { folder, origin } in &installed.ways {
-            match *folder == report.folder {
-                true => say!("  found: {origin}"),
-                false => say!("  found: {origin}, as {}", folder.shown()),
+        outln!("\n{}", report.dir.printable());
+        for Candidate { dir: folder, origin } in &installed.found_via {
+            match *folder == report.dir {
+                true => outln!("  found: {origin}"),
+                false => outln!("  found: {origin}, as {}", folder.printable()),
             }
         }
         for Problem { library, what, cure } in problems(installed) {
-            say!("  {}: {library} {what}", coloured("wrong", AnsiColor::Red));
+            outln!("  {}: {library} {what}", coloured("wrong", AnsiColor::Red));
             if let Some(cure) = cure {
-                say!("         {cure}");
+                outln!("         {cure}");
             }
         }
         if !report.missing.is_empty() {
             let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.system)).collect();
-            say!("  missing: {}", names.join(", "));
+            outln!("  missing: {}", names.join(", "));
         }
         let processors = processors.iter().flatten();
         for (part, processors) in report.libraries.iter().zip(processors).filter(|(_, found)| !found.is_empty()) {
-            say!("  kernels in {}: {}", part.library.name_on(report.system), processors.join(" "));
+            outln!("  kernels in {}: {}", part.library.name_on(report.system), processors.join(" "));
         }
     }
     match chosen {
-        Some(chosen) => say!("\nThe marked one would be used: {} comes first in the search.", chosen.origin),
-        None => say!("\nNone of them would be used: `cudnn-doctor check` says why."),
+        Some(chosen) => outln!("\nThe marked one would be used: {} comes first in the search.", chosen.origin),
+        None => outln!("\nNone of them would be used: `cudnn-doctor check` says why."),
     }
 }
 
@@ -128,21 +130,21 @@ struct Problem {
 
 fn problems(installed: &Installed) -> Vec<Problem> {
     let report = &installed.report;
-    let problem = |part: &Part, refusal: &Refusal| Problem {
+    let problem = |part: &LibraryReport, refusal: &ProbeError| Problem {
         library: part.library.name_on(report.system),
         what: refusal.to_string(),
-        cure: refusal.cure(),
+        cure: refusal.help(),
     };
-    let broken = report.libraries.iter().filter_map(|part| Some(problem(part, part.state.as_ref().err()?)));
+    let broken = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
     let conflicts = report.conflicts();
     broken.chain(conflicts.iter().map(|(part, refusal)| problem(part, refusal))).collect()
 }
 
 fn value(row: &Row) -> Value {
     let report = &row.installed.report;
-    let ways = |way: &Candidate| json!({ "folder": way.folder.to_string_lossy(), "origin": way.origin.to_string() });
+    let ways = |way: &Candidate| json!({ "folder": way.dir.to_string_lossy(), "origin": way.origin.to_string() });
     let libraries = report.libraries.iter().enumerate().map(|(index, part)| {
-        let identity = part.state.as_ref().ok();
+        let identity = part.identity.as_ref().ok();
         json!({
             "name": part.library.name_on(report.system),
             "version": identity.and_then(|identity| identity.version).map(|version| version.to_string()),
@@ -151,21 +153,21 @@ fn value(row: &Row) -> Value {
         })
     });
     json!({
-        "folder": report.folder.to_string_lossy(),
+        "folder": report.dir.to_string_lossy(),
         "used": row.is_used,
         "major": report.major,
         "version": report.version.map(|version| version.to_string()),
         "cuda": report.cuda(),
         "system": report.system.to_string(),
         "architecture": report.architecture.map(|architecture| architecture.to_string()),
-        "flavour": report.flavour.to_string(),
+        "flavour": report.variant.to_string(),
         "package": report.package.as_ref().map(|package| json!({
-            "manager": package.manager.to_string(),
+            "manager": package.installer.to_string(),
             "name": package.name,
             "version": package.version,
             "root": package.root.to_string_lossy(),
         })),
-        "ways": row.installed.ways.iter().map(ways).collect::<Vec<_>>(),
+        "ways": row.installed.found_via.iter().map(ways).collect::<Vec<_>>(),
         "libraries": libraries.collect::<Vec<_>>(),
         "missing": report.missing.iter().map(|library| library.name_on(report.system)).collect::<Vec<_>>(),
         "problems": problems(&row.installed).iter().map(|problem| json!({
@@ -173,8 +175,8 @@ fn value(row: &Row) -> Value {
             "what": problem.what,
             "cure": problem.cure,
         })).collect::<Vec<_>>(),
-        "witnesses": report.witnesses.iter().map(|witness| json!({
-            "says": witness.says,
+        "witnesses": report.evidence.iter().map(|witness| json!({
+            "says": witness.value,
             "source": witness.source,
         })).collect::<Vec<_>>(),
     })

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use cudnn_loader::log::{Entry, Severity, entries};
+use cudnn_loader::log::{Entry, Severity, parse};
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, Shown, document, fail, say};
+use crate::output::{Format, Outcome, Printable, document, fail, outln};
 
 /// The most that is read of a log, in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_LOG_LEN: u64 = 1 << 30;
 
 /// The options of `log`.
 #[derive(clap::Args)]
@@ -26,12 +26,12 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
             return Err(std::io::Error::other("it is no file"));
         }
         let mut bytes = Vec::new();
-        std::fs::File::open(&arguments.file)?.take(MOST).read_to_end(&mut bytes)?;
+        std::fs::File::open(&arguments.file)?.take(MAX_LOG_LEN).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let entries = match read() {
-        Ok(log) => entries(&log),
-        Err(error) => return fail(format, format!("{} cannot be read: {error}", arguments.file.shown())),
+        Ok(log) => parse(&log),
+        Err(error) => return fail(format, format!("{} cannot be read: {error}", arguments.file.printable())),
     };
     let summary = Summary::of(&entries);
     match format {
@@ -85,7 +85,7 @@ impl<'a> Summary<'a> {
 
     fn text(&self) {
         if self.processes == 0 {
-            say!(
+            outln!(
                 "No entry of cuDNN's is in this file. CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=FILE has cuDNN write one."
             );
             return;
@@ -95,9 +95,9 @@ impl<'a> Summary<'a> {
             [] => "no cuDNN".to_owned(),
             versions => format!("cuDNN {}", versions.join(" and ")),
         };
-        say!("{versions}, {} process(es)", self.processes);
+        outln!("{versions}, {} process(es)", self.processes);
         let count: usize = self.calls.values().sum();
-        say!(
+        outln!(
             "{count} calls of {} functions, {} warnings, {} errors",
             self.calls.len(),
             self.warnings,
@@ -106,27 +106,27 @@ impl<'a> Summary<'a> {
         let mut most: Vec<(&&str, &usize)> = self.calls.iter().collect();
         most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         for (function, count) in most.into_iter().take(10) {
-            say!("{count:8}  {}", function.shown());
+            outln!("{count:8}  {}", function.printable());
         }
         let Some(first) = self.errors.first() else { return };
-        say!("\nThe first error: {}", first.to_string().shown());
+        outln!("\nThe first error: {}", first.to_string().printable());
         if let (Some(time), Some(thread)) = (&first.time, first.thread) {
-            say!("  at {}, in thread {thread}", time.shown());
+            outln!("  at {}, in thread {thread}", time.printable());
         }
         if let Some(call) = self.call {
             for argument in &call.arguments {
-                let of = argument.of.as_ref().map_or(String::new(), |of| format!(" ({})", of.shown()));
+                let of = argument.ty.as_ref().map_or(String::new(), |of| format!(" ({})", of.printable()));
                 let indent = "  ".repeat(argument.depth + 1);
-                say!("{indent}{}{of}: {}", argument.name.shown(), argument.value.shown());
+                outln!("{indent}{}{of}: {}", argument.name.printable(), argument.value.printable());
             }
         }
         // What the loader has to say beyond the reason, and what to do.
         for more in first.arguments.iter().filter(|argument| argument.name == "Info") {
-            say!("  {}", more.value.shown());
+            outln!("  {}", more.value.printable());
         }
         for reason in &first.traceback {
             if let Some(meaning) = meaning(&reason.status) {
-                say!("  {}: {meaning}", reason.status.shown());
+                outln!("  {}: {meaning}", reason.status.printable());
             }
         }
     }
@@ -154,7 +154,7 @@ impl<'a> Summary<'a> {
 
 /// An entry of a call of cuDNN's, and not of what came of it, or of the loader's own doings.
 fn is_call(entry: &Entry) -> bool {
-    let is_result = entry.arguments.iter().any(|argument| argument.of.as_deref() == Some("cudnnStatus_t"));
+    let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
     let is_cudnns = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
     entry.severity == Severity::Info && is_cudnns && !is_result
 }

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Library, Outcome, Prediction, Rule, Step, Version};
+use cudnn_probe::{Library, Lookup, Resolution, Rule, Simulation, Version};
 
 use crate::file::{identity, library, version_of};
-use crate::output::Shown;
+use crate::output::Printable;
 
 /// A name that is asked for, and what comes of it.
 pub(crate) struct Line {
@@ -21,10 +21,10 @@ pub(crate) struct Line {
 }
 
 /// Everything of cuDNN's and CUDA's, and whatever is wrong: what is needed from the start, then what is opened.
-pub(crate) fn lines(mut prediction: Prediction) -> Vec<Line> {
+pub(crate) fn lines(mut prediction: Simulation) -> Vec<Line> {
     let mut lines: Vec<Line> = itself(&prediction).into_iter().collect();
     lines.extend(prediction.steps().iter().filter(|step| is_of_interest(step)).map(|step| line(None, step)));
-    open_the_rest(&mut prediction, &mut lines);
+    simulate_dlopens(&mut prediction, &mut lines);
     // Each name once: that it is loaded already when others need it says nothing new.
     let mut told = Vec::new();
     lines.retain(|line| {
@@ -35,26 +35,26 @@ pub(crate) fn lines(mut prediction: Prediction) -> Vec<Line> {
     lines
 }
 
-fn is_of_interest(step: &Step) -> bool {
+fn is_of_interest(step: &Lookup) -> bool {
     const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
-    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.outcome, Outcome::Found { .. })
+    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.outcome, Resolution::Found { .. })
 }
 
-fn line(opened_by: Option<Library>, step: &Step) -> Line {
-    let by = Path::new(step.wanted_by.file_name().unwrap_or_default()).shown();
+fn line(opened_by: Option<Library>, step: &Lookup) -> Line {
+    let by = Path::new(step.wanted_by.file_name().unwrap_or_default()).printable();
     let (file, rule, wrong) = match &step.outcome {
-        Outcome::Found { path, rule } => (Some(in_real_folder(path)), words(rule), None),
-        Outcome::Unusable { path, rule, refusal } => {
-            (Some(in_real_folder(path)), words(rule), Some(refusal.to_string()))
+        Resolution::Found { path, rule } => (Some(with_canonical_dir(path)), rule_text(rule), None),
+        Resolution::Unusable { path, rule, error: refusal } => {
+            (Some(with_canonical_dir(path)), rule_text(rule), Some(refusal.to_string()))
         }
         _ => (None, "not found".into(), Some(format!("is not found; {by} needs it"))),
     };
     let version = file.as_deref().and_then(version_of);
-    Line { opened_by, name: step.name.shown(), file, rule, version, wrong }
+    Line { opened_by, name: step.name.printable(), file, rule, version, wrong }
 }
 
 /// The file itself, if it is one of cuDNN's.
-fn itself(prediction: &Prediction) -> Option<Line> {
+fn itself(prediction: &Simulation) -> Option<Line> {
     let path = &prediction.objects().first()?.path;
     let name = path.file_name()?.to_str()?.to_owned();
     library(&name)?;
@@ -63,23 +63,23 @@ fn itself(prediction: &Prediction) -> Option<Line> {
 }
 
 /// The file, with its folder as it is called without detours: `lib/../../nvidia` is hard to read.
-fn in_real_folder(file: &Path) -> PathBuf {
+fn with_canonical_dir(file: &Path) -> PathBuf {
     let real = file.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
     real.zip(file.file_name()).map_or(file.to_owned(), |(folder, name)| folder.join(name))
 }
 
 /// The rule in words; the file whose rule it is stands above, in full.
-fn words(rule: &Rule) -> String {
-    let name = |of: &Path| Path::new(of.file_name().unwrap_or_default()).shown();
+fn rule_text(rule: &Rule) -> String {
+    let name = |of: &Path| Path::new(of.file_name().unwrap_or_default()).printable();
     match rule {
-        Rule::RunPathBefore(of) => format!("RPATH of {}", name(of)),
-        Rule::RunPathAfter(of) => format!("RUNPATH of {}", name(of)),
+        Rule::Rpath(of) => format!("RPATH of {}", name(of)),
+        Rule::Runpath(of) => format!("RUNPATH of {}", name(of)),
         other => other.to_string(),
     }
 }
 
 /// What NVIDIA's shim opens when its functions are first called, then what graph opens when it first plans something.
-fn open_the_rest(prediction: &mut Prediction, lines: &mut Vec<Line>) {
+fn simulate_dlopens(prediction: &mut Simulation, lines: &mut Vec<Line>) {
     const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
     for (asking, wanted) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = prediction.loaded(asking.file_name()) else { continue };
@@ -88,16 +88,16 @@ fn open_the_rest(prediction: &mut Prediction, lines: &mut Vec<Line>) {
         let version = version.unwrap_or(Version::new(9, 0, 0));
         for library in wanted {
             let mut tried = Vec::new();
-            for name in library.asked_for_as(version) {
+            for name in library.dlopen_names(version) {
                 let before = prediction.steps().len();
                 let can = prediction.open(&name, from);
                 tried = prediction.steps().get(before..).unwrap_or_default().iter().collect();
                 // One that is there and cannot be loaded is the story; those that are not there are how it is meant to be.
-                if can || !matches!(tried.first().map(|step| &step.outcome), Some(Outcome::Missing)) {
+                if can || !matches!(tried.first().map(|step| &step.outcome), Some(Resolution::Missing)) {
                     break;
                 }
             }
-            let is_absent = matches!(tried.first().map(|step| &step.outcome), Some(Outcome::Missing));
+            let is_absent = matches!(tried.first().map(|step| &step.outcome), Some(Resolution::Missing));
             match tried.first().filter(|_| is_absent) {
                 // A JIT-only set has none of most, and older releases have not all.
                 Some(step) => lines.push(Line {
@@ -137,15 +137,15 @@ pub(crate) fn mix(lines: &[Line]) -> Option<String> {
         let Some(there) = file.parent().filter(|there| *there != folder) else { continue };
         match (release(line, file), graph.version) {
             (Some(one), Some(other)) if one != other => {
-                let (here, there) = (folder.shown(), there.shown());
+                let (here, there) = (folder.printable(), there.printable());
                 return Some(format!("two releases would be mixed: {other} of {here} and {one} of {there}; {cure}"));
             }
             (None, Some(other)) => {
                 let name = &line.name;
                 return Some(format!(
                     "{name} would be taken from {}, which says nothing of its release, beside {other} of {}; {cure}",
-                    there.shown(),
-                    folder.shown()
+                    there.printable(),
+                    folder.printable()
                 ));
             }
             _ => {}
@@ -153,7 +153,7 @@ pub(crate) fn mix(lines: &[Line]) -> Option<String> {
         if let (Some(one), Some(other)) = (identity(file).and_then(|identity| identity.cuda_major), cuda)
             && one != other
         {
-            let (here, there) = (folder.shown(), there.shown());
+            let (here, there) = (folder.printable(), there.printable());
             return Some(format!(
                 "libraries for two CUDA majors would be mixed: CUDA {other} of {here} and CUDA {one} of {there}; {cure}"
             ));

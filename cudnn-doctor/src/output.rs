@@ -43,10 +43,10 @@ impl From<Outcome> for ExitCode {
 }
 
 /// Prints a line.
-macro_rules! say {
+macro_rules! outln {
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
 }
-pub(crate) use say;
+pub(crate) use outln;
 
 /// Prints a JSON document.
 pub(crate) fn document(value: &Value) {
@@ -75,20 +75,20 @@ pub(crate) fn coloured(word: &str, colour: AnsiColor) -> impl Display {
 }
 
 /// A path in a line of text: one that would break the line, or paint the terminal, is shown with its escapes.
-pub(crate) trait Shown {
+pub(crate) trait Printable {
     /// As it is, unless it has control characters.
-    fn shown(&self) -> String;
+    fn printable(&self) -> String;
 }
 
-impl Shown for Path {
-    fn shown(&self) -> String {
+impl Printable for Path {
+    fn printable(&self) -> String {
         let text = self.to_string_lossy();
         if text.chars().any(char::is_control) { format!("{self:?}") } else { text.into_owned() }
     }
 }
 
-impl Shown for str {
-    fn shown(&self) -> String {
+impl Printable for str {
+    fn printable(&self) -> String {
         if self.chars().any(char::is_control) { format!("{self:?}") } else { self.to_owned() }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Mapped, identify_any, libraries_of, needed_by};
+use cudnn_probe::{MappedLibrary, identify_any, mapped_libraries, needed_by};
 use serde_json::{Value, json};
 
 use crate::file::{library, version_of};
-use crate::output::{Format, Outcome, Shown, document, fail, say};
+use crate::output::{Format, Outcome, Printable, document, fail, outln};
 
 /// The options of `pid`.
 #[derive(clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 /// A mapped file of cuDNN's or CUDA's.
 struct Row {
-    mapped: Mapped,
+    mapped: MappedLibrary,
     product: &'static str,
     /// In the file's name, or in the file.
     version: Option<String>,
@@ -30,7 +30,7 @@ struct Row {
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let mapped = match libraries_of(arguments.pid) {
+    let mapped = match mapped_libraries(arguments.pid) {
         Ok(mapped) => mapped,
         Err(error) => {
             let pid = arguments.pid;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let mut rows: Vec<Row> = mapped.iter().cloned().filter_map(|one| row(one, &mapped)).collect();
     // As they were loaded, where that can be told.
-    rows.sort_by_key(|row| row.mapped.place.unwrap_or(usize::MAX));
+    rows.sort_by_key(|row| row.mapped.load_index.unwrap_or(usize::MAX));
     let problems = problems(&rows);
     match format {
         Format::Json => document(&json!({
@@ -53,18 +53,18 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         })),
         Format::Text => {
             if rows.is_empty() {
-                say!("Process {} has mapped no library of cuDNN's or CUDA's.", arguments.pid);
+                outln!("Process {} has mapped no library of cuDNN's or CUDA's.", arguments.pid);
             }
             for Row { mapped, product, version, .. } in &rows {
-                let gone = match mapped.is_gone {
+                let gone = match mapped.deleted {
                     true if mapped.path.exists() => " (replaced on disk since)",
                     true => " (removed from disk since)",
                     false => "",
                 };
-                say!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.shown());
+                outln!("{product:<12} {:<12} {}{gone}", version.as_deref().unwrap_or("?"), mapped.path.printable());
             }
             for problem in &problems {
-                say!("\nWrong: {problem}");
+                outln!("\nWrong: {problem}");
             }
         }
     }
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 /// What the file is, if it is of interest.
-fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
+fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
     // Longer names first.
     const PRODUCTS: [(&str, &str); 7] = [
         ("libcudnn", "cuDNN"),
@@ -110,7 +110,7 @@ fn row(mapped: Mapped, all: &[Mapped]) -> Option<Row> {
 }
 
 /// The file at the path is the one that is mapped, and in this program's own world.
-fn is_as_on_disk(mapped: &Mapped) -> bool {
+fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     let same = |file: &PathBuf| {
         let inode = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
         inode(file).is_some() && inode(file) == inode(&mapped.path)
@@ -148,8 +148,8 @@ fn problems(rows: &[Row]) -> Vec<String> {
         let told: Vec<String> = majors.iter().map(|(major, product)| format!("CUDA {major} ({product})")).collect();
         found.push(format!("libraries of {} in one process", told.join(" and ")));
     }
-    for row in rows.iter().filter(|row| row.mapped.is_gone) {
-        let path = row.mapped.path.shown();
+    for row in rows.iter().filter(|row| row.mapped.deleted) {
+        let path = row.mapped.path.printable();
         let how = if row.mapped.path.exists() { "replaced on" } else { "removed from" };
         found.push(format!("{path} was {how} disk while the process runs: start the process again"));
     }
@@ -168,17 +168,17 @@ fn first_of_each(rows: &[Row], folders: BTreeSet<PathBuf>) -> Vec<&Row> {
 fn of_one(row: &Row) -> String {
     let version = row.version.as_deref().unwrap_or("of an unknown version");
     let by = match row.needed_by.first() {
-        Some(by) => format!("needed by {}", by.shown()),
+        Some(by) => format!("needed by {}", by.printable()),
         None => "opened by code".into(),
     };
-    format!("{version}, {} ({by})", row.mapped.path.shown())
+    format!("{version}, {} ({by})", row.mapped.path.printable())
 }
 
 fn value(row: &Row) -> Value {
     json!({
         "file": row.mapped.path.to_string_lossy(),
-        "replaced": row.mapped.is_gone,
-        "place": row.mapped.place,
+        "replaced": row.mapped.deleted,
+        "place": row.mapped.load_index,
         "needed_by": row.needed_by.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
         "product": row.product,
         "version": row.version,

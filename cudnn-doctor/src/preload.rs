@@ -11,7 +11,7 @@ use cudnn_loader::{
 };
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, document, fail, say};
+use crate::output::{Format, Outcome, document, fail, outln};
 
 /// The options of `preload`.
 #[derive(clap::Args)]
@@ -36,11 +36,11 @@ pub(crate) struct Arguments {
 }
 
 /// How wide the timeline is, in characters.
-const WIDTH: f64 = 40.0;
+const TIMELINE_WIDTH: f64 = 40.0;
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let devices = match (arguments.no_context, arguments.all_devices) {
-        (true, _) => Devices::These(Vec::new()),
+        (true, _) => Devices::List(Vec::new()),
         (_, true) => Devices::All,
         _ => Devices::Current,
     };
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Text => {
             text(&report);
             if let Some(FirstUse { handle, query, status }) = used {
-                say!("\nThen: the handle in {handle:.2} ms, the first workspace query in {query:.2} ms ({status:?})");
+                outln!("\nThen: the handle in {handle:.2} ms, the first workspace query in {query:.2} ms ({status:?})");
             }
         }
     }
@@ -123,38 +123,38 @@ fn milliseconds(time: Duration) -> f64 {
 
 fn text(report: &Report) {
     let mut steps: Vec<_> = report.steps.iter().collect();
-    steps.sort_by_key(|step| step.began);
-    let whole = report.took.as_secs_f64().max(1e-9);
-    let column = |time: Duration| (time.as_secs_f64() / whole * WIDTH) as usize;
+    steps.sort_by_key(|step| step.start);
+    let whole = report.duration.as_secs_f64().max(1e-9);
+    let column = |time: Duration| (time.as_secs_f64() / whole * TIMELINE_WIDTH) as usize;
     for step in steps {
-        let (start, end) = (column(step.began), column(step.began + step.took));
+        let (start, end) = (column(step.start), column(step.start + step.duration));
         let bar = format!("{}{}", " ".repeat(start), "#".repeat((end - start).max(1)));
-        let (began, took) = (milliseconds(step.began), milliseconds(step.took));
+        let (began, took) = (milliseconds(step.start), milliseconds(step.duration));
         let what = step.step.to_string();
-        say!(
+        outln!(
             "{bar:<41} {began:8.2} +{took:8.2} ms  {what}{}",
             match step.outcome {
-                cudnn_loader::preload::Outcome::Done => String::new(),
+                cudnn_loader::preload::StepOutcome::Done => String::new(),
                 ref other => format!(": {other}"),
             }
         );
     }
-    say!("\n{:.2} ms in all", milliseconds(report.took));
+    outln!("\n{:.2} ms in all", milliseconds(report.duration));
 }
 
 fn value(report: &Report, used: Option<FirstUse>) -> Value {
     let steps = report.steps.iter().map(|step| {
         json!({
             "step": step.step.to_string(),
-            "began_ms": milliseconds(step.began),
-            "took_ms": milliseconds(step.took),
+            "began_ms": milliseconds(step.start),
+            "took_ms": milliseconds(step.duration),
             "outcome": step.outcome.to_string(),
             "failed": step.outcome.is_failure(),
         })
     });
     json!({
         "schema": 1,
-        "took_ms": milliseconds(report.took),
+        "took_ms": milliseconds(report.duration),
         "steps": steps.collect::<Vec<_>>(),
         "first_use": used.map(|used| json!({
             "handle_ms": used.handle,

@@ -8,14 +8,14 @@ use std::process::Command;
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Folder, StandIn, Version};
+use support::{FakeLibrary, TempDir, Version};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
 /// A world to check: folders, and the variables that lead to them.
 struct World {
-    used: Folder,
-    other: Folder,
+    used: TempDir,
+    other: TempDir,
     variables: Vec<(&'static str, String)>,
     options: &'static [&'static str],
 }
@@ -23,7 +23,7 @@ struct World {
 impl World {
     /// A whole installation, that CUDNN_LOADER_DIR names.
     fn whole() -> World {
-        let (used, other) = (Folder::new(), Folder::new());
+        let (used, other) = (TempDir::new(), TempDir::new());
         whole_set(&used, VERSION);
         let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
         World { used, other, variables, options: &[] }
@@ -39,7 +39,7 @@ impl World {
         self
     }
 
-    fn replaced(self, stand_in: StandIn, library: Library) -> World {
+    fn replaced(self, stand_in: FakeLibrary, library: Library) -> World {
         stand_in.build(&self.used.cleared(library));
         self
     }
@@ -60,15 +60,15 @@ impl World {
 }
 
 /// Every library that the release has, for CUDA 12.
-fn whole_set(folder: &Folder, version: Version) {
+fn whole_set(folder: &TempDir, version: Version) {
     let later = [Library::Ext, Library::EnginesTensorIr];
     for library in Library::ALL.iter().copied().filter(|library| !later.contains(library)) {
-        StandIn::new(library, version).with_ptx(8).build(&folder.file(library));
+        FakeLibrary::new(library, version).with_ptx(8).build(&folder.file(library));
     }
 }
 
 /// A stand-in for NVML that tells of one GPU.
-fn nvml(folder: &Folder, driver: &str, capability: (u32, u32)) {
+fn nvml(folder: &TempDir, driver: &str, capability: (u32, u32)) {
     let (major, minor) = capability;
     let code = format!(
         "int nvmlInit_v2(void) {{ return 0; }}\nint nvmlShutdown(void) {{ return 0; }}\n\
@@ -86,7 +86,7 @@ fn nvml(folder: &Folder, driver: &str, capability: (u32, u32)) {
 /// One case for each code.
 fn provoke(code: &str) -> Option<World> {
     let world = World::whole();
-    let stand_in = |library| StandIn::new(library, VERSION).with_ptx(8);
+    let stand_in = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
     Some(match code {
         "C001" => world,
         "C002" => {
@@ -107,11 +107,11 @@ fn provoke(code: &str) -> Option<World> {
             std::fs::write(world.used.cleared(Library::Ops), "no library").unwrap();
             world
         }
-        "C014" => world.replaced(StandIn::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
-        "C015" => world.replaced(StandIn::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
+        "C014" => world.replaced(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
+        "C015" => world.replaced(FakeLibrary::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
         "C016" => {
             // Not named, so that both are found by searching.
-            StandIn::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
+            FakeLibrary::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
             let both = format!("{}:{}", world.used.path().display(), world.other.path().display());
             World { variables: vec![("LD_LIBRARY_PATH", both)], ..world }
         }
@@ -128,7 +128,7 @@ fn provoke(code: &str) -> Option<World> {
             world.with("LD_LIBRARY_PATH", &other)
         }
         "C022" => {
-            StandIn::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
+            FakeLibrary::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
             let other = world.other.path().to_owned();
             world.with("LD_LIBRARY_PATH", &other)
         }
@@ -239,7 +239,8 @@ fn hostile_and_misleading_situations_are_told_in_fitting_words() {
 
     // A cuDNN that never comes back ends by the doctor's hand; here by its own, since that takes two minutes.
     let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
-    let world = World::whole().replaced(StandIn::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
+    let world =
+        World::whole().replaced(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
     has(&said(&world, "C050"), &["ended in signal"]);
 
     // A variable that leads nowhere is the cause, and installing is no cure.
@@ -247,19 +248,20 @@ fn hostile_and_misleading_situations_are_told_in_fitting_words() {
     has(&said(&world, "C010"), &["CUDNN_LOADER_DIR", "/opt/gone", "unset CUDNN_LOADER_DIR"]);
 
     // No cure removes a folder with others' files in it.
-    let world = World::whole().replaced(StandIn::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
+    let world =
+        World::whole().replaced(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
     let text = said(&world, "C014");
     has(&text, &["libcudnn*"]);
     assert!(!text.contains("remove /"), "{text}");
 
     // A framework's own cuDNN is not updated by updating the framework.
-    let root = Folder::new();
+    let root = TempDir::new();
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let folder = site_packages.join("torch/lib");
     std::fs::create_dir_all(site_packages.join("torch-2.2.0.dist-info")).unwrap();
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(site_packages.join("torch-2.2.0.dist-info/RECORD"), "torch/lib/libcudnn_graph.so.9,x,1\n").unwrap();
-    StandIn::new(Library::Graph, VERSION).build(&folder.join("libcudnn_graph.so.9"));
+    FakeLibrary::new(Library::Graph, VERSION).build(&folder.join("libcudnn_graph.so.9"));
     let variables = vec![("CUDNN_LOADER_DIR", folder.display().to_string())];
     let world = World { variables, ..World::whole() }.asked(&["--minimum", "9.20"]);
     has(&said(&world, "C018"), &["pip torch 2.2.0", "pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
@@ -278,7 +280,7 @@ fn hostile_and_misleading_situations_are_told_in_fitting_words() {
 
 #[test]
 fn an_older_cudnn_alone_is_named_as_what_is_there_instead() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     std::fs::write(folder.path().join("libcudnn.so.8"), "").unwrap();
     let world = World { variables: vec![("LD_LIBRARY_PATH", folder.path().display().to_string())], ..World::whole() };
     let (findings, status) = world.check();

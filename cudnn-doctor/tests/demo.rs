@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 use cudnn_probe::{Library, Version};
-use support::{Folder, StandIn, lib_dir};
+use support::{FakeLibrary, TempDir, lib_dir};
 
 /// Runs it in an environment with nothing in it but these variables.
 fn demo(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -28,7 +28,7 @@ fn check((code, said): (Option<i32>, String), expected: i32, words: &[&str]) {
 
 #[test]
 fn with_nothing_installed_and_nothing_to_be_fetched_it_says_so_and_fails() {
-    let cache = Folder::new();
+    let cache = TempDir::new();
     let variables = [("CUDNN_SHIM_CACHE", cache.path().to_str().unwrap())];
     check(demo(&["--offline"], &variables), 2, &["No cuDNN is installed here.", "fetching is forbidden; allow it"]);
 }
@@ -52,9 +52,9 @@ fn on_a_real_jit_release_it_goes_as_far_as_it_can_without_a_gpu() {
 #[test]
 fn a_damaged_library_is_a_failure_with_a_cure() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let folder = Folder::links_to(&real);
+    let folder = TempDir::links_to(&real);
     let ops = folder.file(Library::Ops);
-    StandIn::new(Library::Ops, Version::new(9, 19, 0)).build(&ops);
+    FakeLibrary::new(Library::Ops, Version::new(9, 19, 0)).build(&ops);
     let bytes = std::fs::read(&ops).unwrap();
     std::fs::write(&ops, bytes.get(..bytes.len() / 2).unwrap()).unwrap();
     let variables = [("CUDNN_LOADER_DIR", folder.path().to_str().unwrap())];
@@ -64,7 +64,7 @@ fn a_damaged_library_is_a_failure_with_a_cure() {
 #[test]
 fn an_installation_that_is_passed_over_is_shown_with_the_reason() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let broken = Folder::new();
+    let broken = TempDir::new();
     std::fs::write(broken.file(Library::Graph), "not a library").unwrap();
     let path = std::env::join_paths([broken.path(), &real]).unwrap();
     let variables = [("LD_LIBRARY_PATH", path.to_str().unwrap())];

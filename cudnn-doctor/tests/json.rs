@@ -7,7 +7,7 @@ use std::process::Command;
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Folder, StandIn, Version, lib_dir};
+use support::{FakeLibrary, TempDir, Version, lib_dir};
 
 /// The names of a document, `findings[].code`; and those of which no more can be seen, being empty or null.
 #[derive(Default)]
@@ -56,8 +56,8 @@ fn document(arguments: &[&str], folder: Option<&Path>) -> Value {
 #[test]
 fn the_documents_have_the_names_that_are_documented_and_no_others() {
     let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
-    let broken = Folder::new();
-    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
+    let broken = TempDir::new();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
     std::fs::write(broken.file(Library::Ops), "no library").unwrap();
     let broken = broken.path();
     let own = std::process::id().to_string();

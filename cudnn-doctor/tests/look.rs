@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Folder, StandIn, Version, lib_dir};
+use support::{FakeLibrary, TempDir, Version, lib_dir};
 
 /// Runs the doctor with nothing in its environment but these variables.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
@@ -50,8 +50,8 @@ fn list_with_nothing_installed_says_so_and_exits_with_2() {
 
 #[test]
 fn list_names_what_is_wrong_and_what_is_missing() {
-    let folder = Folder::new();
-    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&folder.file(Library::Graph));
+    let folder = TempDir::new();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&folder.file(Library::Graph));
     std::fs::write(folder.file(Library::Ops), "not a library").unwrap();
     let (code, said) = doctor(&["list"], &[("LD_LIBRARY_PATH", folder.path())]);
     assert_eq!(code, Some(2), "{said}");
@@ -87,9 +87,9 @@ fn explain_names_each_file_with_the_rule_and_a_mix_of_releases() {
 #[test]
 fn explain_tells_what_a_library_lacks_and_engines_of_another_installation() {
     let version = Version::new(9, 19, 0);
-    let (own, other) = (Folder::new(), Folder::new());
+    let (own, other) = (TempDir::new(), TempDir::new());
     for library in [Library::Graph, Library::Ops, Library::EnginesPrecompiled] {
-        StandIn::new(library, version).with_ptx(8).build(&own.file(library));
+        FakeLibrary::new(library, version).with_ptx(8).build(&own.file(library));
     }
     // The shim's stand-in would have every function of the others, and hide what they need.
     let shim = own.file(Library::Shim);
@@ -98,13 +98,13 @@ fn explain_tells_what_a_library_lacks_and_engines_of_another_installation() {
     let (code, said) = doctor(&["explain", shim.to_str().unwrap()], &path);
     assert_eq!(code, Some(0), "{said}");
 
-    StandIn::new(Library::Ops, version).with_ptx(8).needing("libnowhere.so.1").build(&own.cleared(Library::Ops));
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).needing("libnowhere.so.1").build(&own.cleared(Library::Ops));
     let (code, said) = doctor(&["explain", shim.to_str().unwrap()], &path);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("libnowhere.so.1 is not found; libcudnn_ops.so.9 needs it"), "{said}");
 
-    StandIn::new(Library::Ops, version).with_ptx(8).build(&own.cleared(Library::Ops));
-    StandIn::new(Library::EnginesPrecompiled, version).with_ptx(9).build(&other.file(Library::EnginesPrecompiled));
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).build(&own.cleared(Library::Ops));
+    FakeLibrary::new(Library::EnginesPrecompiled, version).with_ptx(9).build(&other.file(Library::EnginesPrecompiled));
     let both = std::env::join_paths([other.path(), own.path()]).unwrap();
     let (code, said) = doctor(&["explain", shim.to_str().unwrap()], &[("LD_LIBRARY_PATH", both.as_ref())]);
     assert_eq!(code, Some(2), "{said}");
@@ -116,7 +116,7 @@ fn explain_tells_what_a_library_lacks_and_engines_of_another_installation() {
 
 #[test]
 fn explain_of_a_static_program_finds_nothing_wrong() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let program = folder.path().join("program");
     support::compile("int main(void) { return 0; }", &["-static"], &program);
     let (code, said) = doctor(&["explain", program.to_str().unwrap()], &[]);
@@ -125,7 +125,7 @@ fn explain_of_a_static_program_finds_nothing_wrong() {
 
 #[test]
 fn explain_of_a_program_that_is_linked_to_a_missing_cudnn_says_who_needs_it() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let library = folder.path().join("libneeds.so");
     let stub = folder.path().join("libcudnn.so.9");
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &stub);
@@ -169,7 +169,7 @@ fn pid_tells_what_a_process_has_loaded_and_what_does_not_belong_together() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("cuDNN        9.19.0") && said.contains(graph.to_str().unwrap()), "{said}");
 
-    let folder = Folder::links_to(&older);
+    let folder = TempDir::links_to(&older);
     std::fs::copy(&graph, folder.cleared(Library::Graph)).unwrap();
     let copy = folder.file(Library::Graph);
     let cublas = folder.path().join("libcublasLt.so.13");
@@ -187,7 +187,7 @@ fn pid_tells_what_a_process_has_loaded_and_what_does_not_belong_together() {
 #[test]
 fn pid_tells_of_the_very_files_that_are_mapped() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let graph = folder.file(Library::Graph);
     std::fs::copy(older.join("libcudnn_graph.so.9"), &graph).unwrap();
     let running = Sleeper::new(&[&graph]);
@@ -200,7 +200,7 @@ fn pid_tells_of_the_very_files_that_are_mapped() {
 
     // Two releases in one folder.
     let ops = folder.file(Library::Ops);
-    StandIn::new(Library::Ops, Version::new(9, 18, 0)).build(&ops);
+    FakeLibrary::new(Library::Ops, Version::new(9, 18, 0)).build(&ops);
     let mixed = Sleeper::new(&[&graph, &ops]);
     let (code, said) = doctor(&["pid", &mixed.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{said}");
@@ -216,17 +216,17 @@ fn pid_of_no_process_is_an_error_in_words() {
 
 #[test]
 fn env_prints_lines_that_a_shell_takes_and_that_lead_to_the_installation() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let strange = folder.path().join("it's a (folder)");
     std::fs::create_dir(&strange).unwrap();
-    StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
     // The linker would split or expand these, whatever the shell leaves of them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = folder.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
-        StandIn::new(Library::Graph, Version::new(9, 19, 0)).build(&unusable.join("libcudnn_graph.so.9"));
+        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&unusable.join("libcudnn_graph.so.9"));
         let (code, said) = doctor(&["env", unusable.to_str().unwrap()], &[]);
         assert!(code == Some(3) && said.is_empty(), "{name}: {said}");
     }
@@ -271,7 +271,7 @@ fn what_the_doctor_is_asked_and_cannot_do_is_no_finding() {
 
 #[test]
 fn colours_are_for_terminals_and_control_characters_of_names_are_not_painted() {
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let strange = folder.path().join("a\x1b[31m\nb");
     std::fs::create_dir(&strange).unwrap();
     std::fs::write(strange.join("libcudnn_graph.so.9"), "no library").unwrap();

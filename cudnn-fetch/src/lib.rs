@@ -44,7 +44,7 @@ pub enum FetchError {
         path: PathBuf,
     },
     /// pip said that all is well, and the release is not whole: a file of it is missing or has another size.
-    NotWhole {
+    Incomplete {
         /// The release.
         release: &'static Release,
         /// The file, or the list of files.
@@ -86,7 +86,7 @@ impl fmt::Display for FetchError {
             FetchError::RelativeCacheFolder { path } => {
                 write!(f, "{CACHE_VARIABLE} is the relative path {path:?}: set it to an absolute one")
             }
-            FetchError::NotWhole { release, file } => write!(
+            FetchError::Incomplete { release, file } => write!(
                 f,
                 "{}=={} did not come down whole: {} is missing or cut; see whether the disk is full, and whether pip's \
                  own settings (`pip config list`, PIP_ variables) let it install",
@@ -131,7 +131,7 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
 ///
 /// # Errors
 /// [`FetchError::NoCacheFolder`], [`FetchError::RelativeCacheFolder`].
-pub fn cache_folder() -> Result<PathBuf, FetchError> {
+pub fn cache_dir() -> Result<PathBuf, FetchError> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     match folder(CACHE_VARIABLE) {
         Some(path) if path.is_absolute() => return Ok(path),
@@ -155,7 +155,7 @@ pub fn cache_folder() -> Result<PathBuf, FetchError> {
 /// # Errors
 /// All of [`FetchError`] but `Unknown`.
 pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, FetchError> {
-    fetch_into(release, &cache_folder()?, network)
+    fetch_into(release, &cache_dir()?, network)
 }
 
 /// As [`fetch`], with another folder in place of the cache: it is made, and holds a folder for each release.
@@ -173,10 +173,10 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
     if network == Network::Forbidden {
         return Err(FetchError::Offline { release, folder });
     }
-    let unfinished = new_folder(cache, release)?;
+    let unfinished = staging_dir(cache, release)?;
     let result = install(release, &unfinished).and_then(|()| {
         if let Some(file) = missing_file(&unfinished) {
-            return Err(FetchError::NotWhole { release, file });
+            return Err(FetchError::Incomplete { release, file });
         }
         if folder.exists() && missing_file(&folder).is_some() {
             // Moved out of the way in one step, so that nobody finds half of it; then removed with the rest.
@@ -195,7 +195,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
 }
 
 /// A new folder in the cache to unpack into.
-fn new_folder(cache: &Path, release: &Release) -> Result<PathBuf, FetchError> {
+fn staging_dir(cache: &Path, release: &Release) -> Result<PathBuf, FetchError> {
     let prefix = format!(".{}-", release.folder_name());
     let failed = |path: &Path, error| FetchError::Cache { path: path.to_owned(), error };
     std::fs::create_dir_all(cache).map_err(|error| failed(cache, error))?;

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use crate::elected::Elected;
+use crate::elected::RaceOnce;
 use crate::slot::Slot;
 use crate::sync::{AtomicPtr, AtomicU64};
 
@@ -14,10 +14,10 @@ impl Slot {
     }
 }
 
-impl<T> Elected<T> {
+impl<T> RaceOnce<T> {
     /// Nothing made yet, and nobody making it.
     pub(crate) const fn new() -> Self {
-        Elected { value: AtomicPtr::new(ptr::null_mut()), maker: AtomicU64::new(0) }
+        RaceOnce { value: AtomicPtr::new(ptr::null_mut()), owner: AtomicU64::new(0) }
     }
 }
 
@@ -27,16 +27,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sync::{Patience, identity};
+    use crate::sync::{Backoff, thread_token};
 
     #[test]
     fn sixty_four_threads_make_it_once() {
-        static VALUE: Elected<usize> = Elected::new();
+        static VALUE: RaceOnce<usize> = RaceOnce::new();
         static MADE: AtomicUsize = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..64 {
                 scope.spawn(|| {
-                    let value = VALUE.get_or_make(|| {
+                    let value = VALUE.get_or_init(|| {
                         std::thread::sleep(Duration::from_millis(20));
                         MADE.fetch_add(1, Ordering::Relaxed)
                     });
@@ -49,36 +49,36 @@ mod tests {
 
     #[test]
     fn a_thread_that_needs_the_value_to_make_the_value_does_not_wait_for_itself() {
-        static VALUE: Elected<u32> = Elected::new();
+        static VALUE: RaceOnce<u32> = RaceOnce::new();
         let start = std::time::Instant::now();
-        let value = VALUE.get_or_make(|| VALUE.get_or_make(|| 1) + 1);
+        let value = VALUE.get_or_init(|| VALUE.get_or_init(|| 1) + 1);
         assert_eq!(*value, 1);
-        assert!(start.elapsed() < Patience::LIMIT);
+        assert!(start.elapsed() < Backoff::TIMEOUT);
     }
 
     #[test]
     fn a_maker_that_never_comes_back_is_replaced() {
-        static VALUE: Elected<u32> = Elected::new();
-        VALUE.maker.store(identity() ^ 1, Ordering::Relaxed);
-        assert_eq!(*VALUE.get_or_make(|| 3), 3);
+        static VALUE: RaceOnce<u32> = RaceOnce::new();
+        VALUE.owner.store(thread_token() ^ 1, Ordering::Relaxed);
+        assert_eq!(*VALUE.get_or_init(|| 3), 3);
     }
 
     #[test]
     fn a_maker_of_the_parent_process_is_not_waited_for() {
-        static VALUE: Elected<u32> = Elected::new();
-        VALUE.maker.store(identity() ^ (1 << 32), Ordering::Relaxed);
+        static VALUE: RaceOnce<u32> = RaceOnce::new();
+        VALUE.owner.store(thread_token() ^ (1 << 32), Ordering::Relaxed);
         let start = std::time::Instant::now();
-        assert_eq!(*VALUE.get_or_make(|| 3), 3);
-        assert!(start.elapsed() < Patience::LIMIT);
+        assert_eq!(*VALUE.get_or_init(|| 3), 3);
+        assert!(start.elapsed() < Backoff::TIMEOUT);
     }
 
     #[test]
     fn a_maker_that_unwinds_gives_up_its_place() {
-        static VALUE: Elected<u32> = Elected::new();
-        let unwound = std::panic::catch_unwind(|| VALUE.get_or_make(|| std::panic::resume_unwind(Box::new(()))));
+        static VALUE: RaceOnce<u32> = RaceOnce::new();
+        let unwound = std::panic::catch_unwind(|| VALUE.get_or_init(|| std::panic::resume_unwind(Box::new(()))));
         assert!(unwound.is_err());
         let start = std::time::Instant::now();
-        assert_eq!(*VALUE.get_or_make(|| 3), 3);
-        assert!(start.elapsed() < Patience::LIMIT);
+        assert_eq!(*VALUE.get_or_init(|| 3), 3);
+        assert!(start.elapsed() < Backoff::TIMEOUT);
     }
 }

@@ -8,17 +8,17 @@
 
 use std::ptr;
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, Patience, identity};
+use crate::sync::{AtomicPtr, AtomicU64, Backoff, Ordering, thread_token};
 
 /// A value made on first use, and kept until the process ends.
-pub(crate) struct Elected<T: 'static> {
+pub(crate) struct RaceOnce<T: 'static> {
     /// Null, or a leaked box: it is never freed, so that references to it may be handed out for ever.
     pub(crate) value: AtomicPtr<T>,
     /// Who makes the value just now; 0 for nobody.
-    pub(crate) maker: AtomicU64,
+    pub(crate) owner: AtomicU64,
 }
 
-impl<T: Send + Sync> Elected<T> {
+impl<T: Send + Sync> RaceOnce<T> {
     /// The value, if it has been made.
     pub(crate) fn get(&self) -> Option<&'static T> {
         let value = self.value.load(Ordering::Acquire);
@@ -28,32 +28,32 @@ impl<T: Send + Sync> Elected<T> {
     }
 
     /// The value, made by this thread or by another.
-    pub(crate) fn get_or_make(&self, make: impl Fn() -> T) -> &'static T {
+    pub(crate) fn get_or_init(&self, make: impl Fn() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;
         }
-        let me = identity();
-        if self.elect(me) {
+        let me = thread_token();
+        if self.try_claim(me) {
             // Given up also when `make` unwinds, so that nobody waits for a thread that will not come back.
-            let _term = Term { maker: &self.maker, me };
+            let _term = ClaimGuard { maker: &self.owner, me };
             return self.get().unwrap_or_else(|| self.publish(make()));
         }
         self.wait(me).unwrap_or_else(|| self.publish(make()))
     }
 
     /// Forgets the value, so that the next use makes it anew. What was handed out stays valid: the value is leaked.
-    pub(crate) fn forget(&self, value: &'static T) {
+    pub(crate) fn reset(&self, value: &'static T) {
         let value = ptr::from_ref(value).cast_mut();
         // Only this very value: another thread may have made a new one in the meantime, which is not to be lost.
         let _ = self.value.compare_exchange(value, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    fn elect(&self, me: u64) -> bool {
-        match self.maker.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+    fn try_claim(&self, me: u64) -> bool {
+        match self.owner.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             // A thread of the parent process was at it when this process was forked: it will never finish here.
-            Err(other) if process_of(other) != process_of(me) => {
-                self.maker.compare_exchange(other, me, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            Err(other) if pid_of(other) != pid_of(me) => {
+                self.owner.compare_exchange(other, me, Ordering::AcqRel, Ordering::Acquire).is_ok()
             }
             Err(_) => false,
         }
@@ -62,9 +62,9 @@ impl<T: Send + Sync> Elected<T> {
     /// Waits for the value. None when it is not to be waited for: this very thread is making it (a constructor of the
     /// library that it opens called back), nobody is making it any more, or patience has run out.
     fn wait(&self, me: u64) -> Option<&'static T> {
-        let mut patience = Patience::new();
+        let mut patience = Backoff::new();
         while self.get().is_none() {
-            let maker = self.maker.load(Ordering::Acquire);
+            let maker = self.owner.load(Ordering::Acquire);
             if maker == me || maker == 0 || !patience.wait() {
                 break;
             }
@@ -89,17 +89,17 @@ impl<T: Send + Sync> Elected<T> {
 }
 
 /// A thread's time as the maker.
-struct Term<'a> {
+struct ClaimGuard<'a> {
     maker: &'a AtomicU64,
     me: u64,
 }
 
-impl Drop for Term<'_> {
+impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
         let _ = self.maker.compare_exchange(self.me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-fn process_of(identity: u64) -> u64 {
+fn pid_of(identity: u64) -> u64 {
     identity >> 32
 }

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 
-use crate::guarded::guarded;
+use crate::guarded::ffi_guard;
 use crate::slot::Slot;
 use crate::{LoadError, SubLibrary, Version, cudnnStatus_t, last_error, loading, log, set_callback};
 
@@ -36,8 +36,8 @@ macro_rules! functions {
             pub const ALL: &'static [Function] = &[$($(Function::$variant,)*)*];
 
             /// What the table says of each, in order.
-            const FACTS: &'static [Facts] =
-                &[$($( Facts { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
+            const INFO: &'static [FunctionInfo] =
+                &[$($( FunctionInfo { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
 
             /// Their names, in order, each with a NUL at its end: in one piece, since pointers to each would be a good part
             /// of the drop-in library.
@@ -56,7 +56,7 @@ macro_rules! functions {
         /// The functions once more, for the drop-in library's exports: an exception that a callback of the caller's throws
         /// passes. Link-time optimisation makes an export of each.
         #[doc(hidden)]
-        pub mod unwinding {
+        pub mod c_unwind {
             $($(
                 #[doc(hidden)]
                 pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
@@ -73,11 +73,11 @@ macro_rules! functions {
         /// What each slot starts at: finds the function, then makes the call. An exception that a callback of the
         /// caller's throws, through cuDNN, passes.
         mod resolvers {
-            use super::{Function, Unavailable, first_call};
+            use super::{FailureValue, Function, resolve_first_call};
             $($(
                 #[cold]
                 pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
-                    match first_call(Function::$variant) {
+                    match resolve_first_call(Function::$variant) {
                         Ok(address) => {
                             type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
                             // SAFETY: the address is that of cuDNN's function of this name, or of ours in its place,
@@ -86,7 +86,7 @@ macro_rules! functions {
                             // SAFETY: the caller's obligation, passed on unchanged.
                             unsafe { function($($argument),*) }
                         }
-                        Err(status) => Unavailable::unavailable(status),
+                        Err(status) => FailureValue::failure_value(status),
                     }
                 }
             )*)*
@@ -140,7 +140,7 @@ cudnn_sys::for_each_function!(functions);
 
 /// One row of the table.
 #[derive(Clone, Copy)]
-struct Facts {
+struct FunctionInfo {
     library: SubLibrary,
     since: [u8; 3],
     deprecated: bool,
@@ -161,29 +161,29 @@ impl Function {
     }
 
     /// What the table says of it.
-    const fn facts(self) -> Facts {
+    const fn info(self) -> FunctionInfo {
         // As many as there are variants, which are numbered from 0.
         #[allow(clippy::indexing_slicing, reason = "there is one for each variant")]
-        Function::FACTS[self as usize]
+        Function::INFO[self as usize]
     }
 
     /// The sub-library that it is in.
     #[must_use]
     pub const fn library(self) -> SubLibrary {
-        self.facts().library
+        self.info().library
     }
 
     /// The release that brought it.
     #[must_use]
     pub const fn since(self) -> Version {
-        let [major, minor, patch] = self.facts().since;
+        let [major, minor, patch] = self.info().since;
         Version::new(major as u32, minor as u32, patch as u32)
     }
 
     /// Has NVIDIA declared it deprecated, in the release that these bindings are of?
     #[must_use]
     pub const fn is_deprecated(self) -> bool {
-        self.facts().deprecated
+        self.info().deprecated
     }
 
     /// The function of this name in C.
@@ -198,12 +198,12 @@ impl Function {
     /// # Errors
     /// Why a call would fail. A failure to load is remembered: see [`SubLibrary::load`] for trying again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
-        let found = match (last_error::own(self), set_callback::own(self)) {
+        let found = match (last_error::builtin(self), set_callback::builtin(self)) {
             // They work with nothing installed.
             (Some(ours), _) => Ok(ours),
             (None, ours) => loading::address(self).map(|address| ours.unwrap_or(address)),
         };
-        log::deliver();
+        log::flush();
         let address = found?;
         self.slot().set(address);
         Ok(address.cast_const().cast())
@@ -225,11 +225,11 @@ impl fmt::Display for Function {
 /// The slow way of a call: resolves, or leaves the story behind and says which status to return.
 #[cold]
 #[inline(never)]
-fn first_call(function: Function) -> Result<*mut (), Status> {
-    let address = match last_error::own(function).or_else(|| set_callback::own(function)) {
+fn resolve_first_call(function: Function) -> Result<*mut (), Status> {
+    let address = match last_error::builtin(function).or_else(|| set_callback::builtin(function)) {
         Some(ours) => ours,
         None => {
-            let found = guarded(&|| loading::address(function), &|| function.to_string());
+            let found = ffi_guard(&|| loading::address(function), &|| function.to_string());
             found.map_err(|status| status.0 as Status)?
         }
     };
@@ -244,36 +244,36 @@ type Status = usize;
 /// As a call of a function that is in no public header, by name: its address, or the status to return. The drop-in library
 /// exports some.
 #[doc(hidden)]
-pub fn undeclared(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
+pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
     let find = || loading::symbol(library, name).map(|address| address.cast_mut().cast());
-    let found = guarded(&find, &|| name.to_string_lossy().into_owned());
+    let found = ffi_guard(&find, &|| name.to_string_lossy().into_owned());
     found.map(|address| address.cast_const().cast())
 }
 
 /// What a function returns when it cannot be reached.
-trait Unavailable {
-    fn unavailable(status: Status) -> Self;
+trait FailureValue {
+    fn failure_value(status: Status) -> Self;
 }
 
-impl Unavailable for cudnnStatus_t {
-    fn unavailable(status: Status) -> Self {
+impl FailureValue for cudnnStatus_t {
+    fn failure_value(status: Status) -> Self {
         cudnnStatus_t(status as u32)
     }
 }
 
 /// The version functions.
-impl Unavailable for usize {
-    fn unavailable(_: Status) -> Self {
+impl FailureValue for usize {
+    fn failure_value(_: Status) -> Self {
         0
     }
 }
 
-impl Unavailable for () {
-    fn unavailable(_: Status) {}
+impl FailureValue for () {
+    fn failure_value(_: Status) {}
 }
 
-impl Unavailable for *const c_char {
-    fn unavailable(_: Status) -> Self {
+impl FailureValue for *const c_char {
+    fn failure_value(_: Status) -> Self {
         c"".as_ptr()
     }
 }

@@ -3,17 +3,17 @@
 
 use std::panic::AssertUnwindSafe;
 
-use crate::uncancelled::Uncancelled;
+use crate::uncancelled::CancelDisabled;
 use crate::{LoadError, cudnnStatus_t, last_error, log, pinned};
 
 /// Resolves for a caller that is C: whatever happens, a status and a story are all that comes of it.
-pub(crate) fn guarded(
+pub(crate) fn ffi_guard(
     resolve: &dyn Fn() -> Result<*mut (), LoadError>,
     name: &dyn Fn() -> String,
 ) -> Result<*mut (), cudnnStatus_t> {
-    let _uncancelled = Uncancelled::new();
+    let _uncancelled = CancelDisabled::new();
     // Before anything is caught, for the same reason as below.
-    pinned::ask_held();
+    pinned::query_loaded_cuda_major();
     // Nothing in here panics by design; a defect must still not unwind into C.
     let found = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve().map_err(|error| {
@@ -29,12 +29,12 @@ pub(crate) fn guarded(
     // Out here, since an exception that a callback throws cannot be caught. The story first, so that it stays when one is
     // thrown, and once more, since the callback's own calls may have had another, or read this one.
     if let Err((status, story)) = &found {
-        last_error::keep(*status, story.clone());
+        last_error::set(*status, story.clone());
     }
-    log::deliver();
+    log::flush();
     found.map_err(|(status, story)| {
-        last_error::keep(status, story);
-        last_error::forget_cudnns();
+        last_error::set(status, story);
+        last_error::clear_cudnn_error();
         status
     })
 }

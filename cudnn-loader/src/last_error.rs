@@ -9,40 +9,40 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::known_name;
+use crate::error::status_name;
 use crate::{Function, cudnnStatus_t, loading};
 
 thread_local! {
-    static STORY: RefCell<Option<Story>> = const { RefCell::new(None) };
+    static LAST_ERROR: RefCell<Option<LastError>> = const { RefCell::new(None) };
 }
 
 /// What `cudnnGetErrorString` has returned that was more than a name. Kept for good, as cuDNN's own texts are: callers keep
 /// the pointer. No more than `MOST_TEXTS`, each once.
-static TEXTS: Mutex<Vec<CString>> = Mutex::new(Vec::new());
-const MOST_TEXTS: usize = 64;
+static INTERNED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+const MAX_INTERNED: usize = 64;
 
 /// Set to 1, has [`cudnnGetErrorString`](crate::cudnnGetErrorString) return the first line of the story behind the name of
 /// the status: many programs print nothing else.
 pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 
 /// A failure that this crate has returned to the thread.
-struct Story {
+struct LastError {
     status: cudnnStatus_t,
     text: String,
     /// `cudnnGetLastErrorString` has told it, and does not tell it again.
-    is_told: bool,
+    reported: bool,
     /// What cuDNN has to say is older, since it has not been fetched away yet.
-    is_newer: bool,
+    newer_than_cudnn: bool,
 }
 
 /// This thread's last failure to load, in full, also when `cudnnGetLastErrorString` has told it already.
 #[must_use]
 pub fn last_load_error() -> Option<String> {
-    STORY.try_with(|story| Some(story.try_borrow().ok()?.as_ref()?.text.clone())).ok()?
+    LAST_ERROR.try_with(|story| Some(story.try_borrow().ok()?.as_ref()?.text.clone())).ok()?
 }
 
 /// The functions that this crate answers itself.
-pub(crate) fn own(function: Function) -> Option<*mut ()> {
+pub(crate) fn builtin(function: Function) -> Option<*mut ()> {
     match function {
         Function::CudnnGetErrorString => Some(get_error_string as *const () as *mut ()),
         Function::CudnnGetLastErrorString => Some(get_last_error_string as *const () as *mut ()),
@@ -51,25 +51,27 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 }
 
 /// Makes this the thread's last error, as a failed call does. [`forget_cudnns`] belongs to it.
-pub(crate) fn keep(status: cudnnStatus_t, text: String) {
+pub(crate) fn set(status: cudnnStatus_t, text: String) {
     // A thread that is ending has no place for it any more; then the status is all.
-    let _ = STORY.try_with(|story| story.replace(Some(Story { status, text, is_told: false, is_newer: true })));
+    let _ = LAST_ERROR
+        .try_with(|story| story.replace(Some(LastError { status, text, reported: false, newer_than_cudnn: true })));
 }
 
 /// Has cuDNN forget its last message of this thread, so that what it says afterwards is newer than what was kept. cuDNN logs
 /// that it is asked: to be called where an exception passes that a callback throws.
-pub(crate) fn forget_cudnns() {
+pub(crate) fn clear_cudnn_error() {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is said.
-    unsafe { fetch_cudnns(unread.as_mut_ptr(), unread.len()) };
-    was_newer();
+    unsafe { fetch_cudnn_error(unread.as_mut_ptr(), unread.len()) };
+    take_newer_flag();
 }
 
 /// Is the thread's story newer than what cuDNN has just been asked for? From now on it is not.
-fn was_newer() -> bool {
-    let take =
-        |story: &RefCell<Option<Story>>| Some(std::mem::take(&mut story.try_borrow_mut().ok()?.as_mut()?.is_newer));
-    STORY.try_with(take).ok().flatten().unwrap_or(false)
+fn take_newer_flag() -> bool {
+    let take = |story: &RefCell<Option<LastError>>| {
+        Some(std::mem::take(&mut story.try_borrow_mut().ok()?.as_mut()?.newer_than_cudnn))
+    };
+    LAST_ERROR.try_with(take).ok().flatten().unwrap_or(false)
 }
 
 /// A status's name. From the loaded cuDNN when there is one, which knows more than this release; else from the table.
@@ -80,7 +82,7 @@ unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_
     }
     // SAFETY: cuDNN's names and the table's are static texts that end in NUL.
     let text = unsafe { CStr::from_ptr(name) };
-    with_story(status, text).unwrap_or(name)
+    verbose_string(status, text).unwrap_or(name)
 }
 
 fn is_verbose() -> bool {
@@ -88,8 +90,8 @@ fn is_verbose() -> bool {
 }
 
 /// The name and the first line of the thread's story, if the story is of that status. A static text.
-fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
-    let line = STORY
+fn verbose_string(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
+    let line = LAST_ERROR
         .try_with(|story| {
             let story = story.try_borrow().ok()?;
             let story = story.as_ref().filter(|story| story.status == status)?;
@@ -97,11 +99,11 @@ fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
         })
         .ok()??;
     let text = CString::new(format!("{}: {line}", name.to_string_lossy())).ok()?;
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = INTERNED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = texts.iter().find(|known| **known == text) {
         return Some(known.as_ptr());
     }
-    if texts.len() == MOST_TEXTS {
+    if texts.len() == MAX_INTERNED {
         return None;
     }
     texts.push(text);
@@ -110,14 +112,14 @@ fn with_story(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
 }
 
 fn name_of(status: cudnnStatus_t) -> *const c_char {
-    if let Some(strings) = loading::strings() {
+    if let Some(strings) = loading::error_string_fns() {
         type Signature = unsafe extern "C-unwind" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(strings.error) };
         // SAFETY: it takes any value.
         return unsafe { function(status) };
     }
-    known_name(status).as_ptr()
+    status_name(status).as_ptr()
 }
 
 /// Writes the thread's last message, cut to `max_size` bytes with the NUL, and forgets it.
@@ -131,12 +133,12 @@ unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size
     // SAFETY: there is room for one byte.
     unsafe { message.write(0) };
     // SAFETY: the caller's obligation, passed on.
-    unsafe { fetch_cudnns(message, max_size) };
-    if was_newer() {
+    unsafe { fetch_cudnn_error(message, max_size) };
+    if take_newer_flag() {
         // SAFETY: there is room for one byte.
         unsafe { message.write(0) };
     }
-    let story = STORY.try_with(untold).ok().flatten();
+    let story = LAST_ERROR.try_with(take_unreported).ok().flatten();
     // SAFETY: there is room for one byte, and it was written above.
     let cudnn_was_last = unsafe { message.read() } != 0;
     if let (Some(story), false) = (story, cudnn_was_last) {
@@ -161,10 +163,10 @@ pub(crate) fn take() -> String {
 }
 
 /// The thread's story, if it has not been told; from now on it has.
-fn untold(story: &RefCell<Option<Story>>) -> Option<String> {
+fn take_unreported(story: &RefCell<Option<LastError>>) -> Option<String> {
     let mut story = story.try_borrow_mut().ok()?;
-    let story = story.as_mut().filter(|story| !story.is_told)?;
-    story.is_told = true;
+    let story = story.as_mut().filter(|story| !story.reported)?;
+    story.reported = true;
     Some(story.text.clone())
 }
 
@@ -172,8 +174,8 @@ fn untold(story: &RefCell<Option<Story>>) -> Option<String> {
 ///
 /// # Safety
 /// `message` has room for `max_size` bytes.
-unsafe fn fetch_cudnns(message: *mut c_char, max_size: usize) {
-    if let Some(strings) = loading::strings() {
+unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
+    if let Some(strings) = loading::error_string_fns() {
         type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(strings.last_error) };

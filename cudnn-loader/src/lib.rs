@@ -71,7 +71,7 @@ mod sync;
 mod uncancelled;
 mod within;
 
-pub use cudnn_probe::{Considered, Installation, Origin, Refusal, Version};
+pub use cudnn_probe::{Installation, Origin, ProbeError, RejectedCandidate, Version};
 pub use cudnn_sys::types::*;
 pub use cudnn_sys::{Error, check};
 
@@ -80,17 +80,17 @@ pub use functions::{Function, adv, cnn, ext, graph, ops};
 #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
 pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
 #[doc(hidden)]
-pub use functions::{undeclared, unwinding};
+pub use functions::{c_unwind, resolve_private_symbol};
 pub use last_error::{VERBOSE_VARIABLE, last_load_error};
 #[doc(hidden)]
-pub use linker::is_privileged;
-pub use linker_fault::LinkerFault;
-pub use loading::{Opened, load};
+pub use linker::is_secure_execution;
+pub use linker_fault::DlErrorKind;
+pub use loading::{LoadedLibrary, load};
 pub use options::{DIR_VARIABLE, Options};
 #[doc(hidden)]
-pub use pinned::is_needed;
-pub use pinned::{installation, other_shim};
+pub use pinned::process_needs_shim;
+pub use pinned::{installation, nvidia_shim};
 pub use preload::{Preload, preload};
 pub use sub_library::SubLibrary;
 #[doc(hidden)]
-pub use uncancelled::Uncancelled;
+pub use uncancelled::CancelDisabled;

@@ -22,52 +22,52 @@ pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     let _english = CLocale::set();
     // SAFETY: the library's constructors run. That is what loading cuDNN means: the file has been identified, and the
     // caller of a cuDNN function wants cuDNN's code to run.
-    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(keep).map_err(|error| words(&error))
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
 }
 
 /// A library that the process holds, whoever loaded it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LoadedObject {
     pub(crate) handle: Handle,
     /// Its file, as the linker found it; absolute.
     pub(crate) path: PathBuf,
 }
 
 /// All that is loaded, as the linker listed it once, in the order in which it was.
-pub(crate) struct Listing(Vec<Loaded>);
+pub(crate) struct LoadedObjects(Vec<Entry>);
 
 /// What is loaded now.
-pub(crate) fn list() -> Listing {
-    Listing(loaded())
+pub(crate) fn list() -> LoadedObjects {
+    LoadedObjects(loaded())
 }
 
-impl Listing {
+impl LoadedObjects {
     /// The library that calls itself by this name and is loaded here, which the linker would give to whoever asks for it.
-    pub(crate) fn held(&self, soname: &str) -> Option<Held> {
+    pub(crate) fn find(&self, soname: &str) -> Option<LoadedObject> {
         // Looked up in the linker's list first: opening by a name that is not in it would search hundreds of folders.
         let listed = self.0.iter().find(|loaded| loaded.strings.soname == soname.as_bytes())?;
         // SAFETY: RTLD_NOLOAD runs no code: it only looks at what is there.
         let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;
-        Some(Held { handle: keep(library), path: absolute(listed.path.clone()) })
+        Some(LoadedObject { handle: leak(library), path: absolute(listed.path.clone()) })
     }
 
     /// Is a library that calls itself so loaded here?
-    pub(crate) fn has(&self, soname: &str) -> bool {
+    pub(crate) fn contains(&self, soname: &str) -> bool {
         self.0.iter().any(|loaded| loaded.strings.soname == soname.as_bytes())
     }
 
     /// The file of NVIDIA's shim, if the process has loaded it: a library of its name that is not this code's own.
-    pub(crate) fn other_shim(&self, soname: &str) -> Option<PathBuf> {
-        let own = own_base();
-        let is_other = |loaded: &&Loaded| {
+    pub(crate) fn nvidia_shim(&self, soname: &str) -> Option<PathBuf> {
+        let own = containing_base();
+        let is_other = |loaded: &&Entry| {
             loaded.strings.soname == soname.as_bytes() && Some(loaded.base) != own && !is_drop_in(&loaded.path)
         };
         self.0.iter().find(is_other).map(|loaded| absolute(loaded.path.clone()))
     }
 
     /// The file of the shared library that this code is in; none where it is in the program itself.
-    pub(crate) fn own_file(&self) -> Option<PathBuf> {
-        let own = own_base()?;
+    pub(crate) fn containing_library(&self) -> Option<PathBuf> {
+        let own = containing_base()?;
         let listed = self.0.iter().find(|loaded| loaded.base == own)?;
         (!listed.path.as_os_str().is_empty()).then(|| absolute(listed.path.clone()))
     }
@@ -79,9 +79,9 @@ impl Listing {
 
     /// The run paths of all that is loaded.
     pub(crate) fn run_paths(self, soname: &str) -> Vec<RunPath> {
-        let of_one = |loaded: Loaded| {
+        let of_one = |loaded: Entry| {
             let needs = loaded.needs(soname);
-            Some(RunPath { of: loaded.path, folders: loaded.strings.run_path?, needs })
+            Some(RunPath { of: loaded.path, dirs: loaded.strings.run_path?, needs })
         };
         self.0.into_iter().filter_map(of_one).collect()
     }
@@ -96,11 +96,11 @@ fn is_drop_in(path: &Path) -> bool {
 }
 
 /// Where the object that this code is in begins in memory.
-fn own_base() -> Option<usize> {
+fn containing_base() -> Option<usize> {
     // SAFETY: a structure of pointers, for which zero is a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: there is room for the answer; the address is this function's own.
-    let found = unsafe { libc::dladdr(own_base as *const c_void, &raw mut info) };
+    let found = unsafe { libc::dladdr(containing_base as *const c_void, &raw mut info) };
     (found != 0).then(|| info.dli_fbase.expose_provenance())
 }
 
@@ -110,18 +110,18 @@ pub(crate) struct RunPath {
     /// The object's file; empty for the program itself.
     pub(crate) of: PathBuf,
     /// As the object has it: folders with colons between them, `$ORIGIN` in them.
-    pub(crate) folders: Vec<u8>,
+    pub(crate) dirs: Vec<u8>,
     /// Does the object need a library of this name?
     pub(crate) needs: bool,
 }
 
 /// Never closed: handles, streams and callbacks outlive any notion of unloading.
-fn keep(library: Library) -> Handle {
+fn leak(library: Library) -> Handle {
     Handle(library.into_raw())
 }
 
 /// libloading puts the linker's words into its error's source.
-pub(crate) fn words(error: &libloading::Error) -> String {
+pub(crate) fn dlerror_text(error: &libloading::Error) -> String {
     match error {
         libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
         other => other.to_string(),
@@ -156,14 +156,14 @@ impl Drop for CLocale {
 }
 
 /// One entry of the linker's list.
-struct Loaded {
+struct Entry {
     path: PathBuf,
     /// Where it begins in memory.
     base: usize,
-    strings: Strings,
+    strings: DynamicStrings,
 }
 
-impl Loaded {
+impl Entry {
     fn needs(&self, soname: &str) -> bool {
         self.strings.needed.iter().any(|name| name == soname.as_bytes())
     }
@@ -171,7 +171,7 @@ impl Loaded {
 
 /// What an object says of itself and of others by name, in bytes.
 #[derive(Default)]
-struct Strings {
+struct DynamicStrings {
     /// The name that it gives itself; empty for what has none.
     soname: Vec<u8>,
     needed: Vec<Vec<u8>>,
@@ -180,10 +180,10 @@ struct Strings {
 }
 
 /// All that is loaded, in the order in which it was.
-fn loaded() -> Vec<Loaded> {
+fn loaded() -> Vec<Entry> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, list: *mut c_void) -> c_int {
         // SAFETY: `loaded` passes its own vector, which nobody else uses meanwhile.
-        let list = unsafe { &mut *list.cast::<Vec<Loaded>>() };
+        let list = unsafe { &mut *list.cast::<Vec<Entry>>() };
         // SAFETY: the linker passes a structure of its own, which describes a library that is loaded.
         let info = unsafe { &*info };
         if !info.dlpi_name.is_null() {
@@ -191,7 +191,7 @@ fn loaded() -> Vec<Loaded> {
             let path = path(unsafe { CStr::from_ptr(info.dlpi_name) });
             // SAFETY: `info` is the linker's.
             let strings = unsafe { strings(info) }.unwrap_or_default();
-            list.push(Loaded { path, base: info.dlpi_addr as usize, strings });
+            list.push(Entry { path, base: info.dlpi_addr as usize, strings });
         }
         0
     }
@@ -207,7 +207,7 @@ fn loaded() -> Vec<Loaded> {
 ///
 /// # Safety
 /// `info` is what `dl_iterate_phdr` gives of a loaded library.
-unsafe fn strings(info: &libc::dl_phdr_info) -> Option<Strings> {
+unsafe fn strings(info: &libc::dl_phdr_info) -> Option<DynamicStrings> {
     /// An entry of the dynamic section, as the System V ABI has it.
     #[repr(C)]
     struct Entry {
@@ -247,7 +247,7 @@ unsafe fn strings(info: &libc::dl_phdr_info) -> Option<Strings> {
         // SAFETY: the strings are mapped, and every one ends in NUL.
         unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
     };
-    Some(Strings {
+    Some(DynamicStrings {
         soname: soname.map(text).unwrap_or_default(),
         needed: needed.into_iter().map(text).collect(),
         run_path: runpath.or(rpath).map(text),
@@ -281,7 +281,7 @@ fn absolute(path: PathBuf) -> PathBuf {
 }
 
 /// Does this process run with more rights than the user who started it, so that variables are not to be believed?
-pub fn is_privileged() -> bool {
+pub fn is_secure_execution() -> bool {
     // SAFETY: the call reads the process's own auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 /// What the dynamic linker's words mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LinkerFault {
+pub enum DlErrorKind {
     /// A library that this one needs was not found.
     MissingDependency {
         /// Its name.
@@ -29,28 +29,28 @@ pub enum LinkerFault {
     Other,
 }
 
-impl LinkerFault {
+impl DlErrorKind {
     /// Reads glibc's and musl's words about the file at this path.
-    pub(crate) fn of(message: &str, path: &Path) -> LinkerFault {
+    pub(crate) fn parse(message: &str, path: &Path) -> DlErrorKind {
         let after = |marker: &str, end: &[char]| {
             let rest = message.split(marker).nth(1)?.trim_start();
             Some(rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']).to_owned())
         };
         if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
-            return LinkerFault::UndefinedSymbol { name, library: after(", version ", &[' ']) };
+            return DlErrorKind::UndefinedSymbol { name, library: after(", version ", &[' ']) };
         }
         if let Some(name) = message.strip_suffix(": symbol not found").and_then(|rest| rest.rsplit(": ").next()) {
-            return LinkerFault::UndefinedSymbol { name: name.to_owned(), library: None };
+            return DlErrorKind::UndefinedSymbol { name: name.to_owned(), library: None };
         }
         if let Some(name) = after("version `", &['\'']) {
-            return LinkerFault::MissingVersion { name };
+            return DlErrorKind::MissingVersion { name };
         }
         // Other reasons not to open a file stand in the same place: only this one says that there is none.
         let absent = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
         let absent = absent.or_else(|| after_prefix(message, "Error loading shared library "));
         match absent.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
-            Some(name) if Path::new(name) != path => LinkerFault::MissingDependency { name: name.to_owned() },
-            _ => LinkerFault::Other,
+            Some(name) if Path::new(name) != path => DlErrorKind::MissingDependency { name: name.to_owned() },
+            _ => DlErrorKind::Other,
         }
     }
 }
@@ -62,7 +62,7 @@ fn after_prefix<'a>(message: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 /// Where to get a library that cuDNN needs and that is not its own.
-pub(crate) fn missing_library_cure(name: &str) -> String {
+pub(crate) fn missing_library_help(name: &str) -> String {
     let package =
         |package: &str, major: &str| format!("Install {package}-cu{major}, or put its folder on LD_LIBRARY_PATH.");
     let major = name.split(".so.").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or("12");
@@ -92,33 +92,33 @@ mod tests {
         let cases = [
             (
                 "libcublasLt.so.12: cannot open shared object file: No such file or directory",
-                LinkerFault::MissingDependency { name: "libcublasLt.so.12".into() },
+                DlErrorKind::MissingDependency { name: "libcublasLt.so.12".into() },
             ),
             (
                 "/a/libcudnn_ops.so.9: undefined symbol: cudnnGetLibConfig, version libcudnn_graph.so.9",
-                LinkerFault::UndefinedSymbol {
+                DlErrorKind::UndefinedSymbol {
                     name: "cudnnGetLibConfig".into(),
                     library: Some("libcudnn_graph.so.9".into()),
                 },
             ),
             (
                 "/lib/libc.so.6: version `GLIBC_2.99' not found (required by /a/libcudnn_ops.so.9)",
-                LinkerFault::MissingVersion { name: "GLIBC_2.99".into() },
+                DlErrorKind::MissingVersion { name: "GLIBC_2.99".into() },
             ),
-            ("/a/libcudnn_ops.so.9: file too short", LinkerFault::Other),
-            ("/a/libcudnn_ops.so.9: cannot open shared object file: No such file or directory", LinkerFault::Other),
-            ("libz.so.1: cannot open shared object file: Too many open files", LinkerFault::Other),
+            ("/a/libcudnn_ops.so.9: file too short", DlErrorKind::Other),
+            ("/a/libcudnn_ops.so.9: cannot open shared object file: No such file or directory", DlErrorKind::Other),
+            ("libz.so.1: cannot open shared object file: Too many open files", DlErrorKind::Other),
             (
                 "Error loading shared library libz.so.1: No such file or directory (needed by /a/libcudnn_ops.so.9)",
-                LinkerFault::MissingDependency { name: "libz.so.1".into() },
+                DlErrorKind::MissingDependency { name: "libz.so.1".into() },
             ),
             (
                 "Error relocating /a/libcudnn_ops.so.9: cudnnGetLibConfig: symbol not found",
-                LinkerFault::UndefinedSymbol { name: "cudnnGetLibConfig".into(), library: None },
+                DlErrorKind::UndefinedSymbol { name: "cudnnGetLibConfig".into(), library: None },
             ),
         ];
         for (message, fault) in cases {
-            assert_eq!(LinkerFault::of(message, Path::new("/a/libcudnn_ops.so.9")), fault, "{message}");
+            assert_eq!(DlErrorKind::parse(message, Path::new("/a/libcudnn_ops.so.9")), fault, "{message}");
         }
     }
 }

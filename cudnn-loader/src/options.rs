@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cudnn_probe::{Installation, Refusal, Requirements, Version};
+use cudnn_probe::{Installation, ProbeError, Requirements, Version};
 
 pub use cudnn_probe::DIR_VARIABLE;
 
@@ -48,14 +48,14 @@ impl Options {
     }
 
     /// Does an installation that is in use already meet them?
-    pub(crate) fn accept(&self, installation: &Installation) -> Result<(), Refusal> {
+    pub(crate) fn accept(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             // An installation's folder has no links in it.
-            if std::fs::canonicalize(wanted).ok().as_ref() != Some(&installation.folder) {
-                return Err(Refusal::AnotherIsAskedFor { wanted: wanted.to_owned() });
+            if std::fs::canonicalize(wanted).ok().as_ref() != Some(&installation.dir) {
+                return Err(ProbeError::OtherRequested { wanted: wanted.to_owned() });
             }
         }
-        self.requirements.accept(installation)
+        self.requirements.check(installation)
     }
 }

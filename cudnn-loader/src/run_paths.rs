@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 
-use crate::linker::{self, Listing, RunPath};
+use crate::linker::{self, LoadedObjects, RunPath};
 
 /// Each folder that holds a cuDNN, with the object whose folder it is; those of objects that need the shim first.
-pub(crate) fn folders(loaded: Listing) -> Vec<(PathBuf, PathBuf)> {
+pub(crate) fn dirs_with_cudnn(loaded: LoadedObjects) -> Vec<(PathBuf, PathBuf)> {
     let paths = loaded.run_paths(Library::Shim.file_name());
     let (needing, others): (Vec<RunPath>, Vec<RunPath>) = paths.into_iter().partition(|path| path.needs);
     let mut seen = Vec::new();
     let mut found = Vec::new();
-    for RunPath { of, folders, .. } in needing.into_iter().chain(others) {
+    for RunPath { of, dirs: folders, .. } in needing.into_iter().chain(others) {
         let of = if of.as_os_str().is_empty() { std::env::current_exe().unwrap_or_default() } else { of };
         let Some(origin) = of.parent() else { continue };
-        for folder in folders.split(|byte| *byte == b':').filter_map(|folder| expand(folder, origin)) {
+        for folder in folders.split(|byte| *byte == b':').filter_map(|folder| expand_origin(folder, origin)) {
             if seen.contains(&folder) {
                 continue;
             }
@@ -32,14 +32,14 @@ pub(crate) fn folders(loaded: Listing) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The run path of one loaded library.
-pub(crate) fn of(file: &Path) -> Vec<PathBuf> {
+pub(crate) fn dirs_of(file: &Path) -> Vec<PathBuf> {
     let paths = linker::list().run_paths(Library::Shim.file_name());
     let Some((path, origin)) = paths.iter().find(|path| path.of == file).zip(file.parent()) else { return Vec::new() };
-    path.folders.split(|byte| *byte == b':').filter_map(|folder| expand(folder, origin)).collect()
+    path.dirs.split(|byte| *byte == b':').filter_map(|folder| expand_origin(folder, origin)).collect()
 }
 
 /// `$ORIGIN/../lib` with the object's folder in it; nothing for what is relative or has another of the linker's words.
-fn expand(folder: &[u8], origin: &Path) -> Option<PathBuf> {
+fn expand_origin(folder: &[u8], origin: &Path) -> Option<PathBuf> {
     let goes_on = |rest: &&[u8]| rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let bare = folder.strip_prefix(b"$ORIGIN").filter(|rest| !goes_on(rest));
     let path = match bare.or_else(|| folder.strip_prefix(b"${ORIGIN}")) {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_linkers_word_for_the_objects_own_folder_is_expanded() {
-        let expanded = |folder: &str| expand(folder.as_bytes(), Path::new("/app/lib"));
+        let expanded = |folder: &str| expand_origin(folder.as_bytes(), Path::new("/app/lib"));
         assert_eq!(expanded("$ORIGIN"), Some("/app/lib".into()));
         assert_eq!(expanded("${ORIGIN}/../../nvidia"), Some("/app/lib/../../nvidia".into()));
         assert_eq!(expanded("$ORIGIN//../zzz"), Some("/app/lib//../zzz".into()));

@@ -3,12 +3,12 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::guarded::guarded;
+use crate::guarded::ffi_guard;
 use crate::log::Callback;
 use crate::{Function, cudnnCallback_t, cudnnStatus_t, loading, log};
 
 /// The function that this crate answers itself.
-pub(crate) fn own(function: Function) -> Option<*mut ()> {
+pub(crate) fn builtin(function: Function) -> Option<*mut ()> {
     (function == Function::CudnnSetCallback).then_some(set_callback as *const () as *mut ())
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn own(function: Function) -> Option<*mut ()> {
 unsafe extern "C-unwind" fn set_callback(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> cudnnStatus_t {
     log::set(Callback::new(mask, data, function));
     let name = || Function::CudnnSetCallback.to_string();
-    match guarded(&|| loading::address(Function::CudnnSetCallback), &name) {
+    match ffi_guard(&|| loading::address(Function::CudnnSetCallback), &name) {
         Ok(_) => log::tell(),
         // Kept, and told why by now; cuDNN learns of it if it is ever loaded.
         Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,

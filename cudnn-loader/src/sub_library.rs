@@ -5,7 +5,7 @@ use std::fmt;
 
 use cudnn_probe::Library;
 
-use crate::{LoadError, Opened, loading, log};
+use crate::{LoadError, LoadedLibrary, loading, log};
 
 /// A sub-library of cuDNN 9 with a public API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,18 +47,18 @@ impl SubLibrary {
 
     /// What was loaded, if it has been: from where, and how long it took. Loads nothing.
     #[must_use]
-    pub fn opened(self) -> Option<&'static Opened> {
-        loading::opened(self)
+    pub fn loaded(self) -> Option<&'static LoadedLibrary> {
+        loading::loaded(self)
     }
 
     /// Loads it now, if it has not been loaded, and tries again what has failed before.
     ///
     /// # Errors
     /// Why it cannot be loaded.
-    pub fn load(self) -> Result<&'static Opened, LoadError> {
-        loading::forget_failure(self);
-        let opened = loading::open(self);
-        log::deliver();
+    pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
+        loading::clear_failure(self);
+        let opened = loading::load_sub_library(self);
+        log::flush();
         opened
     }
 
@@ -69,7 +69,7 @@ impl SubLibrary {
     /// Why the library cannot be loaded, or that it has no such name.
     pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
         let address = loading::symbol(self, name);
-        log::deliver();
+        log::flush();
         address
     }
 }

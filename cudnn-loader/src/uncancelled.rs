@@ -6,7 +6,7 @@ use std::ffi::c_int;
 /// stack, at any call that may block, and Rust code ends the process when it is unwound so.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Uncancelled {
+pub struct CancelDisabled {
     before: c_int,
 }
 
@@ -15,7 +15,7 @@ unsafe extern "C" {
     safe fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-impl Uncancelled {
+impl CancelDisabled {
     #[doc(hidden)]
     #[must_use]
     #[allow(clippy::new_without_default, reason = "of no use outside of the project")]
@@ -24,11 +24,11 @@ impl Uncancelled {
         const DISABLE: c_int = 1;
         let mut before = 0;
         pthread_setcancelstate(DISABLE, &raw mut before);
-        Uncancelled { before }
+        CancelDisabled { before }
     }
 }
 
-impl Drop for Uncancelled {
+impl Drop for CancelDisabled {
     fn drop(&mut self) {
         let mut disabled = 0;
         pthread_setcancelstate(self.before, &raw mut disabled);

@@ -4,17 +4,17 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 /// For as long as it lives, this thread is within what the flag stands for.
-pub(crate) struct Within(&'static LocalKey<Cell<bool>>);
+pub(crate) struct ReentrancyGuard(&'static LocalKey<Cell<bool>>);
 
-impl Within {
+impl ReentrancyGuard {
     /// None where the thread is within it already, or is ending.
-    pub(crate) fn begin(flag: &'static LocalKey<Cell<bool>>) -> Option<Self> {
+    pub(crate) fn enter(flag: &'static LocalKey<Cell<bool>>) -> Option<Self> {
         let is_within = flag.try_with(|is| is.replace(true)).unwrap_or(true);
-        (!is_within).then_some(Within(flag))
+        (!is_within).then_some(ReentrancyGuard(flag))
     }
 }
 
-impl Drop for Within {
+impl Drop for ReentrancyGuard {
     fn drop(&mut self) {
         let _ = self.0.try_with(|is| is.set(false));
     }

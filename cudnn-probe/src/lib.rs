@@ -14,25 +14,25 @@
 //! It knows nothing of bindings, of dlopen, or of the command line.
 #![forbid(unsafe_code)]
 
-mod file;
-mod find;
+mod error;
+mod image;
+mod inventory;
 mod library;
 mod prediction;
 mod process;
-mod refusal;
+pub mod release_facts;
 mod report;
 mod search;
-pub mod support;
-mod survey;
+mod select;
 mod version;
 
-pub use file::{GpuCode, Identity, System, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
-pub use find::{Candidate, Considered, Found, Installation, Requirements, examine, find};
+pub use error::{Architecture, ProbeError};
+pub use image::{GpuCode, Identity, Os, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
+pub use inventory::{Installed, inventory};
 pub use library::Library;
-pub use prediction::{Object, Outcome, Prediction, Rule, Step};
-pub use process::{Mapped, libraries_of, needed_by};
-pub use refusal::{Architecture, Refusal};
-pub use report::{Flavour, Manager, Package, Part, Report, Witness};
-pub use search::{DIR_VARIABLE, Environment, LinkerPlaces, Origin, Search, VARIABLES};
-pub use survey::{Installed, survey};
+pub use prediction::{Lookup, Object, Resolution, Rule, Simulation};
+pub use process::{MappedLibrary, mapped_libraries, needed_by};
+pub use report::{Evidence, InstallationReport, Installer, LibraryReport, Package, Variant};
+pub use search::{DIR_VARIABLE, Host, LdSearchPath, Origin, Search, VARIABLES};
+pub use select::{Candidate, Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
 pub use version::{Version, VersionError};

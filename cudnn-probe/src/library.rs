@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{System, Version};
+use crate::{Os, Version};
 
 /// One library of cuDNN 9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,17 +85,17 @@ impl Library {
 
     /// The file's name on a system.
     #[must_use]
-    pub const fn name_on(self, system: System) -> &'static str {
+    pub const fn name_on(self, system: Os) -> &'static str {
         match system {
-            System::Linux => self.file_name(),
-            System::Windows => self.windows_name(),
+            Os::Linux => self.file_name(),
+            Os::Windows => self.windows_name(),
         }
     }
 
     /// The names under which cuDNN asks the dynamic linker for this library, one after the other, when it opens it at run
     /// time: the full name first. The version is that of the library which asks.
     #[must_use]
-    pub fn asked_for_as(self, version: Version) -> [String; 4] {
+    pub fn dlopen_names(self, version: Version) -> [String; 4] {
         let (name, Version { minor, patch, .. }) = (self.file_name(), version);
         let without_major = name.strip_suffix(".9").unwrap_or(name).to_owned();
         [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major]
@@ -121,7 +121,7 @@ impl Library {
 
     /// The libraries of cuDNN that the dynamic linker loads along with this one, in the order in which to load them.
     #[must_use]
-    pub const fn needs(self) -> &'static [Library] {
+    pub const fn dependencies(self) -> &'static [Library] {
         match self {
             Library::Shim | Library::Graph | Library::Ext => &[],
             Library::Cnn | Library::Adv => &[Library::Graph, Library::Ops],

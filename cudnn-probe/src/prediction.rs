@@ -7,11 +7,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::file::{Links, links};
-use crate::{Environment, LinkerPlaces, Refusal};
+use crate::image::{Links, links};
+use crate::{Host, LdSearchPath, ProbeError};
 
 /// The most objects that are followed.
-const LIMIT: usize = 4096;
+const MAX_OBJECTS: usize = 4096;
 
 /// The rule by which a file was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub enum Rule {
     /// An object of this name is loaded already.
     Loaded,
     /// DT_RPATH of this object: before LD_LIBRARY_PATH.
-    RunPathBefore(PathBuf),
+    Rpath(PathBuf),
     /// LD_LIBRARY_PATH.
     LibraryPath,
     /// DT_RUNPATH of this object: after LD_LIBRARY_PATH.
-    RunPathAfter(PathBuf),
+    Runpath(PathBuf),
     /// The linker's cache.
     Cache,
     /// One of the linker's own folders.
@@ -41,9 +41,9 @@ impl fmt::Display for Rule {
             Rule::Path => f.write_str("by its path"),
             Rule::Preload => f.write_str("LD_PRELOAD"),
             Rule::Loaded => f.write_str("loaded already"),
-            Rule::RunPathBefore(of) => write!(f, "RPATH of {of:?}"),
+            Rule::Rpath(of) => write!(f, "RPATH of {of:?}"),
             Rule::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
-            Rule::RunPathAfter(of) => write!(f, "RUNPATH of {of:?}"),
+            Rule::Runpath(of) => write!(f, "RUNPATH of {of:?}"),
             Rule::Cache => f.write_str("/etc/ld.so.cache"),
             Rule::Default => f.write_str("the linker's own folders"),
         }
@@ -53,7 +53,7 @@ impl fmt::Display for Rule {
 /// What came of a name.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum Resolution {
     /// This file.
     Found {
         /// The file, as the linker would call it.
@@ -70,20 +70,20 @@ pub enum Outcome {
         /// The rule that decided.
         rule: Rule,
         /// Why it cannot be loaded.
-        refusal: Refusal,
+        error: ProbeError,
     },
 }
 
 /// A name that was asked for.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Step {
+pub struct Lookup {
     /// The name.
     pub name: String,
     /// The object that asked for it.
     pub wanted_by: PathBuf,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: Resolution,
 }
 
 /// An object that would be loaded.
@@ -101,25 +101,25 @@ pub struct Object {
 
 /// What the dynamic linker would do.
 #[derive(Debug)]
-pub struct Prediction {
-    places: LinkerPlaces,
+pub struct Simulation {
+    places: LdSearchPath,
     /// As it is: the linker takes relative folders too, and an empty one for the working directory.
     library_path: String,
     defaults: Vec<PathBuf>,
     subfolders: Vec<&'static str>,
     objects: Vec<Object>,
-    steps: Vec<Step>,
+    steps: Vec<Lookup>,
 }
 
-impl Prediction {
+impl Simulation {
     /// Starts this program, or opens this library from a program that has nothing to say.
     ///
     /// # Errors
     /// Why the file itself cannot be loaded.
-    pub fn of(file: &Path, environment: &Environment) -> Result<Self, Refusal> {
-        let mut prediction = Prediction {
+    pub fn new(file: &Path, environment: &Host) -> Result<Self, ProbeError> {
+        let mut prediction = Simulation {
             library_path: environment.variable("LD_LIBRARY_PATH").unwrap_or_default().to_string_lossy().into_owned(),
-            places: LinkerPlaces::new(environment),
+            places: LdSearchPath::new(environment),
             defaults: default_folders(environment),
             subfolders: subfolders(),
             objects: Vec::new(),
@@ -134,15 +134,15 @@ impl Prediction {
         let names = links.soname.iter().cloned().collect();
         prediction.objects.push(Object { path, loader: None, names, links });
         // The kernel has the linker believe no variable of whoever starts a program that runs with another's rights.
-        if takes_rights(file) {
+        if is_setid(file) {
             prediction.library_path.clear();
         }
-        let preload = environment.variable("LD_PRELOAD").filter(|_| !takes_rights(file)).unwrap_or_default();
+        let preload = environment.variable("LD_PRELOAD").filter(|_| !is_setid(file)).unwrap_or_default();
         let preload = preload.to_string_lossy().into_owned();
         for name in preload.split([' ', ':']).filter(|name| !name.is_empty()) {
             // One that is not there is complained of by the linker, and does without.
             if prediction.resolve(name, 0).is_some() {
-                prediction.want(name, 0, true);
+                prediction.request(name, 0, true);
             }
         }
         prediction.follow(0);
@@ -153,9 +153,9 @@ impl Prediction {
     /// it can.
     pub fn open(&mut self, name: &str, from: usize) -> bool {
         let (first, before) = (self.objects.len(), self.steps.len());
-        self.want(name, from, false);
+        self.request(name, from, false);
         self.follow(first);
-        let can = self.steps.iter().skip(before).all(|step| matches!(step.outcome, Outcome::Found { .. }));
+        let can = self.steps.iter().skip(before).all(|step| matches!(step.outcome, Resolution::Found { .. }));
         if !can {
             // What was mapped on the way is unmapped again.
             self.objects.truncate(first);
@@ -165,7 +165,7 @@ impl Prediction {
 
     /// Every name that was asked for, in order.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[Lookup] {
         &self.steps
     }
 
@@ -184,47 +184,47 @@ impl Prediction {
     /// Resolves what objects need, from this one on, breadth first, as the linker does.
     fn follow(&mut self, first: usize) {
         let mut index = first;
-        while let Some(object) = self.objects.get(index).filter(|_| index < LIMIT) {
+        while let Some(object) = self.objects.get(index).filter(|_| index < MAX_OBJECTS) {
             for name in object.links.needed.clone() {
-                self.want(&name, index, false);
+                self.request(&name, index, false);
             }
             index += 1;
         }
     }
 
-    fn want(&mut self, name: &str, by: usize, is_preload: bool) {
+    fn request(&mut self, name: &str, by: usize, is_preload: bool) {
         let wanted_by = self.objects.get(by).map(|object| object.path.clone()).unwrap_or_default();
         let outcome = match self.loaded(name) {
             Some(index) => {
                 let path = self.objects.get(index).map(|object| object.path.clone()).unwrap_or_default();
-                Outcome::Found { path, rule: Rule::Loaded }
+                Resolution::Found { path, rule: Rule::Loaded }
             }
             None => match self.resolve(name, by) {
-                None => Outcome::Missing,
+                None => Resolution::Missing,
                 Some((path, rule)) => {
                     let rule = if is_preload { Rule::Preload } else { rule };
                     self.load(name, path, rule, by)
                 }
             },
         };
-        self.steps.push(Step { name: name.to_owned(), wanted_by, outcome });
+        self.steps.push(Lookup { name: name.to_owned(), wanted_by, outcome });
     }
 
-    fn load(&mut self, name: &str, path: PathBuf, rule: Rule, by: usize) -> Outcome {
+    fn load(&mut self, name: &str, path: PathBuf, rule: Rule, by: usize) -> Resolution {
         let links = match links(&path) {
             Ok(links) => links,
-            Err(refusal) => return Outcome::Unusable { path, rule, refusal },
+            Err(refusal) => return Resolution::Unusable { path, rule, error: refusal },
         };
         let real = std::fs::canonicalize(&path).ok();
         let same = |object: &&mut Object| real.is_some() && std::fs::canonicalize(&object.path).ok() == real;
         if let Some(object) = self.objects.iter_mut().find(same) {
             object.names.push(name.to_owned());
-            return Outcome::Found { path: object.path.clone(), rule: Rule::Loaded };
+            return Resolution::Found { path: object.path.clone(), rule: Rule::Loaded };
         }
         let mut names = vec![name.to_owned()];
         names.extend(links.soname.clone());
         self.objects.push(Object { path: path.clone(), loader: Some(by), names, links });
-        Outcome::Found { path, rule }
+        Resolution::Found { path, rule }
     }
 
     /// The file for a name that is not loaded yet.
@@ -239,7 +239,9 @@ impl Prediction {
             // The RPATHs of all on whose account this one is loaded, then the program's.
             let mut chain: Vec<&Object> = Vec::new();
             let mut next = Some(by);
-            while let Some(object) = next.and_then(|index| self.objects.get(index)).filter(|_| chain.len() < LIMIT) {
+            while let Some(object) =
+                next.and_then(|index| self.objects.get(index)).filter(|_| chain.len() < MAX_OBJECTS)
+            {
                 chain.push(object);
                 next = object.loader;
             }
@@ -247,7 +249,7 @@ impl Prediction {
                 .extend(self.objects.first().filter(|first| !chain.iter().any(|object| std::ptr::eq(*object, *first))));
             for object in chain.iter().filter(|object| object.links.runpath.is_none()) {
                 if let Some(path) = self.in_run_path(object, object.links.rpath.as_deref(), name) {
-                    return Some((path, Rule::RunPathBefore(object.path.clone())));
+                    return Some((path, Rule::Rpath(object.path.clone())));
                 }
             }
         }
@@ -255,7 +257,7 @@ impl Prediction {
             return Some((path, Rule::LibraryPath));
         }
         if let Some(path) = self.in_run_path(asking, asking.links.runpath.as_deref(), name) {
-            return Some((path, Rule::RunPathAfter(asking.path.clone())));
+            return Some((path, Rule::Runpath(asking.path.clone())));
         }
         let in_defaults = |file: &PathBuf| self.defaults.iter().any(|folder| file.starts_with(folder));
         let may = |file: &PathBuf| is_ours(file) && !(asking.links.no_defaults && in_defaults(file));
@@ -298,7 +300,7 @@ impl Prediction {
 }
 
 /// Would a process of this program run with other rights than those of who starts it?
-fn takes_rights(program: &Path) -> bool {
+fn is_setid(program: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -314,8 +316,8 @@ fn takes_rights(program: &Path) -> bool {
 /// The linker passes over what is for another processor and what it may not read, and stops at what is no ELF file at all.
 fn is_ours(file: &Path) -> bool {
     let passed_over = |refusal| match refusal {
-        Refusal::WrongArchitecture { .. } | Refusal::Absent | Refusal::BrokenLink { .. } => true,
-        Refusal::Unreadable { error } => error.kind() == std::io::ErrorKind::PermissionDenied,
+        ProbeError::WrongArchitecture { .. } | ProbeError::NotFound | ProbeError::BrokenLink { .. } => true,
+        ProbeError::Unreadable { error } => error.kind() == std::io::ErrorKind::PermissionDenied,
         _ => false,
     };
     !links(file).is_err_and(passed_over)
@@ -333,7 +335,7 @@ fn expand(folder: &str, origin: &str) -> String {
 }
 
 /// The folders that a distribution's linker has built in: Debian's has those of its architecture, others lib64.
-fn default_folders(environment: &Environment) -> Vec<PathBuf> {
+fn default_folders(environment: &Host) -> Vec<PathBuf> {
     let triple = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
     let folders = match environment.system(&format!("/lib/{triple}")).is_dir() {
         true => vec![format!("/lib/{triple}"), format!("/usr/lib/{triple}"), "/lib".into(), "/usr/lib".into()],

@@ -23,7 +23,7 @@ impl Version {
 
     /// From the four bytes of a library's version symbol: patch, minor, major, 0.
     #[must_use]
-    pub const fn from_datum(bytes: [u8; 4]) -> Self {
+    pub const fn from_symbol(bytes: [u8; 4]) -> Self {
         let [patch, minor, major, _] = bytes;
         Version::new(major as u32, minor as u32, patch as u32)
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Architecture, Candidate, Environment, Library, Refusal, Search, VARIABLES, Version, identify_for};
+use cudnn_probe::{Architecture, Candidate, Host, Library, ProbeError, Search, VARIABLES, Version, identify_for};
 
 use crate::vars;
 
@@ -55,10 +55,10 @@ fn find(wanted: &[Library], architecture: Architecture) -> Result<PathBuf, Strin
     for variable in VARIABLES.into_iter().chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
-    let search = Search::new(Environment::current().without_executable()).variable(vars::LIB_DIR);
+    let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
     let mut story = String::new();
-    for Candidate { folder, origin } in search.candidates() {
-        match wanted.iter().try_for_each(|library| serves(&folder, *library, architecture)) {
+    for Candidate { dir: folder, origin } in search.candidates() {
+        match wanted.iter().try_for_each(|library| check(&folder, *library, architecture)) {
             Ok(()) => return Ok(folder),
             Err((library, refusal)) => {
                 story.push_str(&format!("\n  {:?} ({origin}): {library} {refusal}", folder));
@@ -74,9 +74,9 @@ fn find(wanted: &[Library], architecture: Architecture) -> Result<PathBuf, Strin
     ))
 }
 
-fn serves(folder: &Path, library: Library, architecture: Architecture) -> Result<(), (Library, Refusal)> {
+fn check(folder: &Path, library: Library, architecture: Architecture) -> Result<(), (Library, ProbeError)> {
     if !folder.is_absolute() {
-        return Err((library, Refusal::NotAbsolute));
+        return Err((library, ProbeError::NotAbsolute));
     }
     let file = folder.join(library.file_name());
     identify_for(&file, library, architecture).map(drop).map_err(|refusal| (library, refusal))

@@ -248,7 +248,7 @@ fn load(wishes: &str) {
     }
     match options.load() {
         Ok(installation) => {
-            println!("load = {} {:?} ({})", installation.version, installation.folder, installation.origin);
+            println!("load = {} {:?} ({})", installation.version, installation.dir, installation.origin);
         }
         Err(error) => {
             println!("load = {:?}", error.status());
@@ -258,9 +258,9 @@ fn load(wishes: &str) {
 }
 
 fn receive_log(panics: bool) {
-    use cudnn_loader::log::{Severity, receive};
+    use cudnn_loader::log::{Severity, set_hook};
     let all = [Severity::Info, Severity::Warning, Severity::Error];
-    let received = receive(&all, move |event| {
+    let received = set_hook(&all, move |event| {
         let (entry, status) = (&event.entry, event.status);
         println!("event {}: {entry}: {} {:?} {:?}", entry.severity, status.0, entry.thread, event.device);
         if panics {
@@ -271,15 +271,15 @@ fn receive_log(panics: bool) {
 }
 
 fn write_log(wish: &str) {
-    use cudnn_loader::log::{Destination, Severity, write};
+    use cudnn_loader::log::{Destination, Severity, write_to};
     let (level, destination) = wish.split_once(',').expect("a level and a destination");
     let destination = match destination {
-        "NULL" => Destination::Nothing,
+        "NULL" => Destination::None,
         "stdout" => Destination::Stdout,
         "stderr" => Destination::Stderr,
         file => Destination::File(file.into()),
     };
-    println!("write = {:?}", write(Severity::up_to(level.parse().expect("a number")), destination));
+    println!("write = {:?}", write_to(Severity::up_to(level.parse().expect("a number")), destination));
 }
 
 fn set_callback(mask: u32, shim: Option<&Shim>) {
@@ -313,9 +313,9 @@ fn preload(wishes: &str) {
     let has = |wish| wishes.contains(&wish);
     let devices: Vec<i32> =
         wishes.iter().filter_map(|wish| wish.strip_prefix("device=")).map(|number| number.parse().unwrap()).collect();
-    let devices = if has("context") { Devices::Current } else { Devices::These(devices) };
+    let devices = if has("context") { Devices::Current } else { Devices::List(devices) };
     let what = Preload::new().engines(has("engines")).devices(devices);
-    let once = || if has("background") { what.clone().start().wait() } else { cudnn_loader::preload(&what) };
+    let once = || if has("background") { what.clone().start().join() } else { cudnn_loader::preload(&what) };
     let outcomes = match has("twice") {
         // At the same time.
         true => std::thread::scope(|scope| [scope.spawn(once), scope.spawn(once)].map(|thread| thread.join().unwrap())),

@@ -23,7 +23,7 @@ pub struct Child {
 
 /// How a child ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ChildOutput {
     /// The signal that ended it, or its exit code; an abort is 6 (SIGABRT).
     pub signal: Option<i32>,
     /// Its exit code, where it ended by itself.
@@ -89,9 +89,9 @@ impl Child {
     ///
     /// # Panics
     /// When it cannot be started.
-    pub fn run(mut self, words: &[&str]) -> Ended {
+    pub fn run(mut self, words: &[&str]) -> ChildOutput {
         let output = self.command.args(self.arguments).args(words).output().expect("the child starts");
-        Ended {
+        ChildOutput {
             signal: output.status.signal(),
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -100,7 +100,7 @@ impl Child {
     }
 }
 
-impl Ended {
+impl ChildOutput {
     /// The result that the child printed for a function: what it returned.
     #[must_use]
     pub fn returned(&self, function: &str) -> Option<&str> {
@@ -109,7 +109,7 @@ impl Ended {
 
     /// The text that the child printed after the result of a function, all lines of it.
     #[must_use]
-    pub fn story(&self, function: &str) -> String {
+    pub fn last_error(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));
         lines.next();
         let story: Vec<&str> = lines.map_while(|line| line.strip_prefix("  | ")).collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::{Folder, lib_dir};
+use crate::{TempDir, lib_dir};
 
 /// The folder that `cargo xtask dist` makes: `lib/libcudnn.so.9` and what belongs to it.
 ///
@@ -35,8 +35,8 @@ pub fn drop_in() -> PathBuf {
 /// # Panics
 /// When it cannot be copied.
 #[must_use]
-pub fn drop_in_alone() -> Folder {
-    let folder = Folder::new();
+pub fn drop_in_alone() -> TempDir {
+    let folder = TempDir::new();
     put_drop_in(folder.path());
     folder
 }
@@ -57,12 +57,12 @@ pub fn put_drop_in(folder: &Path) {
 /// # Panics
 /// When the compiler fails.
 #[must_use]
-pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<Folder> {
+pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir> {
     // Of these bindings' release, or near it: with the libraries' extensions.
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");
     // The few CUDA types that these need.
     let cuda = concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda");
-    let folder = Folder::new();
+    let folder = TempDir::new();
     let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
     let output = Command::new(compiler)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(source))

@@ -7,9 +7,9 @@ use cudnn_probe::Library;
 
 /// A temporary folder.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub struct TempDir(PathBuf);
 
-impl Folder {
+impl TempDir {
     /// A new, empty one that every user can enter.
     ///
     /// # Panics
@@ -20,7 +20,7 @@ impl Folder {
         let name = format!("cudnn-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        TempDir(path)
     }
 
     /// A new one with a link to each library of an installation.
@@ -29,7 +29,7 @@ impl Folder {
     /// When it cannot be made.
     #[must_use]
     pub fn links_to(lib_dir: &Path) -> Self {
-        Folder::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
+        TempDir::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
     }
 
     /// A new one with each library of an installation, for children that may not enter the user's own folders, as
@@ -39,14 +39,14 @@ impl Folder {
     /// When it cannot be made.
     #[must_use]
     pub fn copy_of(lib_dir: &Path) -> Self {
-        Folder::filled(lib_dir, |file, copy| {
+        TempDir::filled(lib_dir, |file, copy| {
             let file = std::fs::canonicalize(file)?;
             std::fs::hard_link(&file, copy).or_else(|_| std::fs::copy(&file, copy).map(|_| ()))
         })
     }
 
     fn filled(lib_dir: &Path, put: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Self {
-        let folder = Folder::new();
+        let folder = TempDir::new();
         for library in Library::ALL.iter().copied() {
             let file = lib_dir.join(library.file_name());
             if file.exists() {
@@ -83,13 +83,13 @@ impl Folder {
     }
 }
 
-impl Default for Folder {
+impl Default for TempDir {
     fn default() -> Self {
-        Folder::new()
+        TempDir::new()
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

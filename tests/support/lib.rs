@@ -15,11 +15,11 @@ pub mod matrix;
 mod release;
 mod stand_in;
 
-pub use child::{Child, Ended, Subject};
+pub use child::{Child, ChildOutput, Subject};
 /// What descriptions of stand-ins are made of.
 pub use cudnn_probe::{Library, Version};
 pub use doctor::doctor;
 pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
-pub use folder::Folder;
+pub use folder::TempDir;
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
-pub use stand_in::{StandIn, compile};
+pub use stand_in::{FakeLibrary, compile};

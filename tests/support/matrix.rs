@@ -7,7 +7,7 @@ use std::path::Path;
 use cudnn_loader::{SubLibrary, Version};
 use cudnn_probe::Library;
 
-use crate::{Child, Ended, Folder, StandIn, Subject};
+use crate::{Child, ChildOutput, FakeLibrary, Subject, TempDir};
 
 /// Something that can be wrong with a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +97,10 @@ impl Fault {
     ///
     /// # Panics
     /// When files cannot be written.
-    pub fn inject(self, folder: &Folder, library: SubLibrary, version: Version, cuda: u16) {
+    pub fn inject(self, folder: &TempDir, library: SubLibrary, version: Version, cuda: u16) {
         let function = a_function(library);
         let library = library.library();
-        let good = StandIn::new(library, version);
+        let good = FakeLibrary::new(library, version);
         if self == Fault::None {
             return;
         }
@@ -127,7 +127,7 @@ impl Fault {
             Fault::UndefinedSymbol => good.with_undefined("a_symbol_that_is_nowhere").build(&file),
             Fault::OtherVersion => {
                 let other = if library == Library::Graph { Version::new(8, 9, 7) } else { Version::new(9, 1, 1) };
-                StandIn::new(library, other).build(&file);
+                FakeLibrary::new(library, other).build(&file);
             }
             Fault::OtherCuda => good.with_ptx(if cuda == 12 { 9 } else { 8 }).build(&file),
             Fault::LacksFunction => good.without(function).build(&file),
@@ -135,7 +135,7 @@ impl Fault {
     }
 }
 
-fn damage(good: &StandIn, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
+fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
     good.build(file);
     let mut bytes = std::fs::read(file).unwrap();
     damage(&mut bytes);
@@ -155,12 +155,12 @@ pub fn a_function(library: SubLibrary) -> &'static str {
 }
 
 /// Calls a function of the library with the fault in place, in a child, then a function of each other return type.
-pub fn provoke(program: &str, subject: Subject, folder: &Folder, library: SubLibrary) -> Ended {
+pub fn provoke(program: &str, subject: Subject, folder: &TempDir, library: SubLibrary) -> ChildOutput {
     provoke_with(Child::new(program, subject, folder.path()), library)
 }
 
 /// As [`provoke`], in a child that is told already where cuDNN is.
-pub fn provoke_with(child: Child, library: SubLibrary) -> Ended {
+pub fn provoke_with(child: Child, library: SubLibrary) -> ChildOutput {
     child.without_privileges().run(&[
         a_function(library),
         "cudnnGetVersion",

@@ -10,7 +10,7 @@ use cudnn_probe::Library;
 
 /// A stand-in, described.
 #[derive(Clone, Debug)]
-pub struct StandIn {
+pub struct FakeLibrary {
     library: Library,
     version: Version,
     without: Option<&'static str>,
@@ -21,11 +21,11 @@ pub struct StandIn {
     soname: String,
 }
 
-impl StandIn {
+impl FakeLibrary {
     /// A good one of this version.
     #[must_use]
     pub fn new(library: Library, version: Version) -> Self {
-        StandIn {
+        FakeLibrary {
             library,
             version,
             without: None,

@@ -34,7 +34,7 @@ impl Severity {
 
 /// A kind of finding: one row of docs/findings.md.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct FindingKind {
     /// Never given to another kind.
     pub(crate) code: &'static str,
     pub(crate) severity: Severity,
@@ -44,16 +44,16 @@ pub(crate) struct Kind {
     pub(crate) cause: &'static str,
 }
 
-macro_rules! kinds {
+macro_rules! findings {
     ($($constant:ident = $code:literal $severity:ident $title:literal : $cause:literal;)*) => {
-        $( pub(crate) const $constant: Kind =
-            Kind { code: $code, severity: Severity::$severity, title: $title, cause: $cause }; )*
+        $( pub(crate) const $constant: FindingKind =
+            FindingKind { code: $code, severity: Severity::$severity, title: $title, cause: $cause }; )*
         /// All kinds, by code.
-        pub(crate) const KINDS: &[Kind] = &[$($constant),*];
+        pub(crate) const FINDINGS: &[FindingKind] = &[$($constant),*];
     };
 }
 
-kinds! {
+findings! {
     NO_DRIVER = "C001" Warning "the driver's library is not here":
         "libcuda.so.1 comes with NVIDIA's driver, not with cuDNN or CUDA. A container without the GPU runtime, or WSL \
          without its folder on the search path, has none.";
@@ -106,27 +106,27 @@ kinds! {
 /// Something that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FindingKind,
     /// What, in one sentence.
     pub(crate) what: String,
     /// The evidence: paths, versions, rules.
-    pub(crate) why: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// What to do: a command, or a line to add.
-    pub(crate) cure: String,
+    pub(crate) help: String,
 }
 
 impl Finding {
-    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Finding { kind, what: what.into(), why: Vec::new(), cure: String::new() }
+    pub(crate) fn new(kind: FindingKind, what: impl Into<String>) -> Self {
+        Finding { kind, what: what.into(), notes: Vec::new(), help: String::new() }
     }
 
-    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
-        self.why.push(why.into());
+    pub(crate) fn note(mut self, why: impl Into<String>) -> Self {
+        self.notes.push(why.into());
         self
     }
 
-    pub(crate) fn cured_by(mut self, cure: impl Into<String>) -> Self {
-        self.cure = cure.into();
+    pub(crate) fn help(mut self, cure: impl Into<String>) -> Self {
+        self.help = cure.into();
         self
     }
 
@@ -136,8 +136,8 @@ impl Finding {
             "severity": self.kind.severity.word(),
             "title": self.kind.title,
             "what": self.what,
-            "why": self.why,
-            "cure": self.cure,
+            "why": self.notes,
+            "cure": self.help,
         })
     }
 }
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_code_of_its_own() {
-        for (index, kind) in KINDS.iter().enumerate() {
-            assert!(KINDS.iter().skip(index + 1).all(|other| other.code != kind.code), "{}", kind.code);
+        for (index, kind) in FINDINGS.iter().enumerate() {
+            assert!(FINDINGS.iter().skip(index + 1).all(|other| other.code != kind.code), "{}", kind.code);
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
              Written by `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor`.\n\n\
              | code | severity | what | how it comes about |\n| --- | --- | --- | --- |\n",
         );
-        for Kind { code, severity, title, cause } in KINDS {
+        for FindingKind { code, severity, title, cause } in FINDINGS {
             let _ = writeln!(text, "| {code} | {} | {title} | {cause} |", severity.word());
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");

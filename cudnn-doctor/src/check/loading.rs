@@ -10,13 +10,13 @@ use cudnn_probe::DIR_VARIABLE;
 
 use super::finding::{CHECK_FAILED, DIED, Finding, NO_CONVOLUTION, NOT_LOADED};
 use crate::child;
-use crate::output::{Shown, say};
+use crate::output::{Printable, outln};
 
 /// The word by which the doctor calls itself.
 pub(crate) const COMMAND: &str = "internal-load";
 
 /// How long it may take: a first start with a cold disk takes seconds.
-const LONGEST: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How many of the last lines of a process that died are evidence.
 const LAST_WORDS: usize = 3;
@@ -30,7 +30,7 @@ const NO_RESULT: &str = "convolution failed: ";
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) findings: Vec<Finding>,
-    /// What the convolution had to say, line by line.
+    /// What the convolution had to outln, line by line.
     pub(super) said: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Loaded {
 /// words for one, and belongs to the convolution otherwise.
 pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
     let words = if gpu { &[COMMAND, "--gpu"][..] } else { &[COMMAND] };
-    let ended = match child::run(words, &[(DIR_VARIABLE, folder.as_os_str())], LONGEST) {
+    let ended = match child::run(words, &[(DIR_VARIABLE, folder.as_os_str())], TIMEOUT) {
         Ok(ended) => ended,
         Err(error) => {
             let findings = vec![Finding::new(NOT_LOADED, format!("the doctor cannot start itself once more: {error}"))];
@@ -48,7 +48,7 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
     let mut said = Vec::new();
     let mut found = Vec::new();
     let how = match ended.status {
-        None => Some(format!("did not come to its end in {} s", LONGEST.as_secs())),
+        None => Some(format!("did not come to its end in {} s", TIMEOUT.as_secs())),
         Some(status) if status.success() => None,
         Some(status) => Some(match status.signal() {
             Some(signal) => format!("ended in signal {signal}"),
@@ -56,12 +56,12 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
         }),
     };
     if let Some(how) = how {
-        let finding = Finding::new(DIED, format!("loading the cuDNN in {} {how}", folder.shown()));
+        let finding = Finding::new(DIED, format!("loading the cuDNN in {} {how}", folder.printable()));
         let lines: Vec<&str> = ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LAST_WORDS)..).unwrap_or_default();
         let finding =
-            last.iter().fold(finding, |finding, line| finding.because(format!("the process said: {}", line.shown())));
-        found.push(finding.cured_by("Install this cuDNN again; if that does not help, another release."));
+            last.iter().fold(finding, |finding, line| finding.note(format!("the process said: {}", line.printable())));
+        found.push(finding.help("Install this cuDNN again; if that does not help, another release."));
     }
     for line in ended.stdout.lines() {
         let unescape = |text: &str| text.replace("\\n", "\n");
@@ -70,18 +70,18 @@ pub(super) fn load(folder: &Path, gpu: bool) -> Loaded {
             let (what, rest) = story.split_once('\n').unwrap_or((&story, ""));
             let cure = rest.lines().find_map(|line| line.strip_prefix("What to do: ")).unwrap_or_default();
             let why = rest.lines().filter(|line| !line.starts_with("What to do: "));
-            let mut finding = Finding::new(NOT_LOADED, what).cured_by(cure);
+            let mut finding = Finding::new(NOT_LOADED, what).help(cure);
             for why in why {
-                finding = finding.because(why.trim());
+                finding = finding.note(why.trim());
             }
             found.push(finding);
         } else if let Some(text) = line.strip_prefix(NO_AGREEMENT) {
             found.push(
                 Finding::new(CHECK_FAILED, unescape(text))
-                    .cured_by("Remove this folder's cuDNN and install one release anew."),
+                    .help("Remove this folder's cuDNN and install one release anew."),
             );
         } else if let Some(text) = line.strip_prefix(NO_RESULT) {
-            found.push(Finding::new(NO_CONVOLUTION, unescape(text)).cured_by(crate::demo::WHAT_NOW));
+            found.push(Finding::new(NO_CONVOLUTION, unescape(text)).help(crate::demo::HELP));
         } else if gpu {
             said.push(line.to_owned());
         }
@@ -107,16 +107,16 @@ pub(crate) fn run(gpu: bool) -> ExitCode {
                 let status = unsafe { check() };
                 if !status.is_success() {
                     let what = format!("{function} gave {status:?}: {}", crate::demo::last_error());
-                    say!("{NO_AGREEMENT}{}", escape(what));
+                    outln!("{NO_AGREEMENT}{}", escape(what));
                 }
             }
             // A JIT-only set has graph alone.
-            Err(error) if matches!(error.kind(), LoadErrorKind::NotInstalled) => {}
-            Err(error) => say!("{NO_LIBRARY}{}", escape(error.to_string())),
+            Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {}
+            Err(error) => outln!("{NO_LIBRARY}{}", escape(error.to_string())),
         }
     }
     if gpu && let Err(error) = crate::demo::convolve() {
-        say!("{NO_RESULT}{}", escape(error.to_string()));
+        outln!("{NO_RESULT}{}", escape(error.to_string()));
     }
     ExitCode::SUCCESS
 }

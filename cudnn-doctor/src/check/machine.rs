@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cudnn_probe::{Environment, Outcome, Prediction};
+use cudnn_probe::{Host, Resolution, Simulation};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::output::document;
 /// The word by which the doctor calls itself.
 pub(crate) const COMMAND: &str = "internal-machine";
 
-const LONGEST: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is known of the machine.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub(crate) struct Machine {
     pub(crate) gpus: Vec<Gpu>,
     pub(crate) library: DriverLibrary,
     /// Asking NVML ended badly: how.
-    pub(crate) trouble: Option<String>,
+    pub(crate) nvml_error: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) name: String,
     /// In tenths: 90 is compute capability 9.0.
-    pub(crate) processor: u32,
+    pub(crate) compute_capability: u32,
 }
 
 /// `libcuda.so.1`, as a program would get it.
@@ -47,22 +47,22 @@ pub(crate) enum DriverLibrary {
 
 impl Machine {
     /// Looks, and asks NVML in another process; what it does not tell is left out.
-    pub(crate) fn look(environment: &Environment) -> Machine {
+    pub(crate) fn detect(environment: &Host) -> Machine {
         let library = driver_library(environment);
-        let unknown = |trouble| Machine { driver: None, gpus: Vec::new(), library, trouble };
-        let ended = match child::run(&[COMMAND], &[], LONGEST) {
+        let unknown = |trouble| Machine { driver: None, gpus: Vec::new(), library, nvml_error: trouble };
+        let ended = match child::run(&[COMMAND], &[], TIMEOUT) {
             Ok(ended) => ended,
             Err(error) => return unknown(Some(format!("the doctor cannot start itself once more: {error}"))),
         };
         match ended.status {
             Some(status) if status.success() => {}
             Some(status) => return unknown(Some(format!("asking NVML ended in {status}"))),
-            None => return unknown(Some(format!("NVML did not answer in {} s", LONGEST.as_secs()))),
+            None => return unknown(Some(format!("NVML did not answer in {} s", TIMEOUT.as_secs()))),
         }
         let told: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
         let gpu = |gpu: &Value| {
             let processor = u32::try_from(gpu.get("processor")?.as_u64()?).ok()?;
-            Some(Gpu { name: gpu.get("name")?.as_str()?.to_owned(), processor })
+            Some(Gpu { name: gpu.get("name")?.as_str()?.to_owned(), compute_capability: processor })
         };
         let gpus = told.get("gpus").and_then(Value::as_array);
         Machine {
@@ -96,21 +96,23 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn driver_library(environment: &Environment) -> DriverLibrary {
+fn driver_library(environment: &Host) -> DriverLibrary {
     let program = std::env::current_exe().unwrap_or_default();
-    let Ok(mut prediction) = Prediction::of(&program, environment) else { return DriverLibrary::Missing };
+    let Ok(mut prediction) = Simulation::new(&program, environment) else { return DriverLibrary::Missing };
     let before = prediction.steps().len();
     prediction.open("libcuda.so.1", 0);
     match prediction.steps().get(before).map(|step| &step.outcome) {
-        Some(Outcome::Found { .. }) => DriverLibrary::Found,
-        Some(Outcome::Unusable { path, refusal, .. }) => DriverLibrary::Unusable(path.clone(), refusal.to_string()),
+        Some(Resolution::Found { .. }) => DriverLibrary::Found,
+        Some(Resolution::Unusable { path, error: refusal, .. }) => {
+            DriverLibrary::Unusable(path.clone(), refusal.to_string())
+        }
         _ => DriverLibrary::Missing,
     }
 }
 
 impl Gpu {
     pub(crate) fn capability(&self) -> String {
-        format!("{}.{}", self.processor / 10, self.processor % 10)
+        format!("{}.{}", self.compute_capability / 10, self.compute_capability % 10)
     }
 }
 

@@ -13,15 +13,16 @@ use std::path::PathBuf;
 
 use cudnn_loader::Function;
 use cudnn_probe::{
-    Considered, DIR_VARIABLE, Environment, Library, Refusal, Report, Requirements, Search, Version, find, survey,
+    DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, RejectedCandidate, Requirements, Search, Version,
+    inventory, select,
 };
 use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome, Shown, coloured, document, say};
+use crate::output::{Format, Outcome, Printable, coloured, document, outln};
 use finding::{Finding, NO_CUDNN, REFUSED, SEVERAL};
 
 use finding::Severity;
-pub(crate) use finding::{KINDS, Kind};
+pub(crate) use finding::{FINDINGS, FindingKind};
 use machine::Machine;
 
 /// The options of `check`.
@@ -49,22 +50,22 @@ fn function(name: &str) -> Result<Function, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let environment = Environment::current().without_executable();
+    let environment = Host::current().without_executable();
     let search = Search::new(environment.clone());
-    let machine = Machine::look(&environment);
-    let found = find(&search, &Requirements::default());
-    let report = found.installation.as_ref().and_then(|one| Report::of(&one.folder, &environment));
-    let mut findings = passed_over(&found.considered);
+    let machine = Machine::detect(&environment);
+    let found = select(&search, &Requirements::default());
+    let report = found.installation.as_ref().and_then(|one| InstallationReport::read(&one.dir, &environment));
+    let mut findings = rejected(&found.rejected);
     let mut convolution = Vec::new();
     match &report {
-        None => findings.push(none(&search, &found.considered)),
+        None => findings.push(none(&search, &found.rejected)),
         Some(report) => {
             findings.extend(several(&search, &environment, report));
             findings.extend(needs::findings(arguments, &search, found.installation.as_ref(), report));
             findings.extend(installation::findings(report, &machine));
             findings.extend(linker::findings(report, &environment));
             if !arguments.no_load {
-                let loaded = loading::load(&report.folder, arguments.gpu);
+                let loaded = loading::load(&report.dir, arguments.gpu);
                 findings.extend(loaded.findings);
                 convolution = loaded.said;
             }
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Json => document(&json!({
             "schema": 1,
             "machine": machine.value(),
-            "installation": report.as_ref().map(|report| report.folder.to_string_lossy()),
+            "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
             "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
             "convolution": convolution,
             "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
@@ -91,88 +92,88 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
 }
 
 /// Folders that hold something that cannot be used.
-fn passed_over(considered: &[Considered]) -> Vec<Finding> {
+fn rejected(considered: &[RejectedCandidate]) -> Vec<Finding> {
     let is_something =
-        |one: &&Considered| one.refusal.cure().is_some() && !matches!(one.refusal, Refusal::OtherMajor { .. });
-    let finding = |one: &Considered| {
-        Finding::new(REFUSED, format!("{} {}", what(one).shown(), one.refusal))
-            .because(format!("it was looked at because of: {}", one.candidate.origin))
-            .cured_by(one.refusal.cure().unwrap_or_default())
+        |one: &&RejectedCandidate| one.error.help().is_some() && !matches!(one.error, ProbeError::OtherMajor { .. });
+    let finding = |one: &RejectedCandidate| {
+        Finding::new(REFUSED, format!("{} {}", what(one).printable(), one.error))
+            .note(format!("it was looked at because of: {}", one.candidate.origin))
+            .help(one.error.help().unwrap_or_default())
     };
     considered.iter().filter(is_something).map(finding).collect()
 }
 
 /// The file that speaks against the folder, or the folder.
-fn what(considered: &Considered) -> PathBuf {
-    let graph = considered.candidate.folder.join(Library::Graph.file_name());
-    if graph.symlink_metadata().is_ok() { graph } else { considered.candidate.folder.clone() }
+fn what(considered: &RejectedCandidate) -> PathBuf {
+    let graph = considered.candidate.dir.join(Library::Graph.file_name());
+    if graph.symlink_metadata().is_ok() { graph } else { considered.candidate.dir.clone() }
 }
 
-fn none(search: &Search, considered: &[Considered]) -> Finding {
+fn none(search: &Search, considered: &[RejectedCandidate]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no cuDNN 9 that can be used is installed");
-    if let Some(named) = search.named() {
-        let refusal = considered.first().map_or(String::new(), |one| format!(" {}", one.refusal));
+    if let Some(named) = search.explicit_candidate() {
+        let refusal = considered.first().map_or(String::new(), |one| format!(" {}", one.error));
         return finding
-            .because(format!(
+            .note(format!(
                 "{} names {}, which{refusal}; nothing else is looked at",
                 named.origin,
-                named.folder.shown()
+                named.dir.printable()
             ))
-            .cured_by(format!("unset {DIR_VARIABLE}, or set it to the folder that holds libcudnn_graph.so.9"));
+            .help(format!("unset {DIR_VARIABLE}, or set it to the folder that holds libcudnn_graph.so.9"));
     }
-    let older = considered.iter().find(|one| matches!(one.refusal, Refusal::OtherMajor { .. }));
+    let older = considered.iter().find(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
     let finding = older
         .iter()
-        .fold(finding, |finding, one| finding.because(format!("{} {}", one.candidate.folder.shown(), one.refusal)));
-    let looked: Vec<String> = considered.iter().map(|one| one.candidate.folder.shown()).collect();
-    finding.because(format!("looked into {} folders: {}", looked.len(), looked.join(", "))).cured_by(
-        "pip install nvidia-cudnn-cu12, in the active virtual environment; or set CUDNN_LOADER_DIR to its folder",
-    )
+        .fold(finding, |finding, one| finding.note(format!("{} {}", one.candidate.dir.printable(), one.error)));
+    let looked: Vec<String> = considered.iter().map(|one| one.candidate.dir.printable()).collect();
+    finding
+        .note(format!("looked into {} folders: {}", looked.len(), looked.join(", ")))
+        .help("pip install nvidia-cudnn-cu12, in the active virtual environment; or set CUDNN_LOADER_DIR to its folder")
 }
 
-fn several(search: &Search, environment: &Environment, used: &Report) -> Option<Finding> {
-    let others = survey(search, environment, &[]).into_iter().filter(|other| other.report.folder != used.folder);
+fn several(search: &Search, environment: &Host, used: &InstallationReport) -> Option<Finding> {
+    let others = inventory(search, environment, &[]).into_iter().filter(|other| other.report.dir != used.dir);
     let others: Vec<String> = others
         .map(|other| {
             let version = other.report.version.map_or(format!("{}", other.report.major), |version| version.to_string());
             let origin = other.origin().map_or(String::new(), ToString::to_string);
-            format!("also here: {version} in {} ({origin})", other.report.folder.shown())
+            format!("also here: {version} in {} ({origin})", other.report.dir.printable())
         })
         .collect();
     let (first, rest) = others.split_first()?;
-    let what = format!("{} cuDNNs are installed; the one in {} would be used", others.len() + 1, used.folder.shown());
-    let finding = Finding::new(SEVERAL, what).because(first.clone());
-    let finding = rest.iter().fold(finding, |finding, other| finding.because(other.clone()));
-    Some(finding.cured_by("cudnn-doctor list shows them all; CUDNN_LOADER_DIR pins one for this project's loader"))
+    let what = format!("{} cuDNNs are installed; the one in {} would be used", others.len() + 1, used.dir.printable());
+    let finding = Finding::new(SEVERAL, what).note(first.clone());
+    let finding = rest.iter().fold(finding, |finding, other| finding.note(other.clone()));
+    Some(finding.help("cudnn-doctor list shows them all; CUDNN_LOADER_DIR pins one for this project's loader"))
 }
 
-fn text(machine: &Machine, report: Option<&Report>, convolution: &[String], findings: &[Finding]) {
+fn text(machine: &Machine, report: Option<&InstallationReport>, convolution: &[String], findings: &[Finding]) {
     match &machine.driver {
-        Some(driver) => say!("driver  {driver}"),
-        None => say!("driver  none, or none that NVML can talk to"),
+        Some(driver) => outln!("driver  {driver}"),
+        None => outln!("driver  none, or none that NVML can talk to"),
     }
     for gpu in &machine.gpus {
-        say!("GPU     {} (compute capability {})", gpu.name, gpu.capability());
+        outln!("GPU     {} (compute capability {})", gpu.name, gpu.capability());
     }
     if let Some(report) = report {
         let version = report.version.map_or("?".into(), |version| version.to_string());
         let cuda = report.cuda().unwrap_or("?".into());
-        say!("cuDNN   {version} for CUDA {cuda}, {}, in {}", report.flavour, report.folder.shown());
+        outln!("cuDNN   {version} for CUDA {cuda}, {}, in {}", report.variant, report.dir.printable());
     }
     for line in convolution {
-        say!("{line}");
+        outln!("{line}");
     }
     for finding in findings {
         let severity = coloured(finding.kind.severity.word(), finding.kind.severity.colour());
-        say!("\n{severity} {}: {}", finding.kind.code, finding.what);
-        for why in &finding.why {
-            say!("    {why}");
+        outln!("\n{severity} {}: {}", finding.kind.code, finding.what);
+        for why in &finding.notes {
+            outln!("    {why}");
         }
-        if !finding.cure.is_empty() {
-            say!("  > {}", finding.cure);
+        if !finding.help.is_empty() {
+            outln!("  > {}", finding.help);
         }
     }
     if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {
-        say!("\nNothing is wrong.");
+        outln!("\nNothing is wrong.");
     }
 }

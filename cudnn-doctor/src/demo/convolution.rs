@@ -13,8 +13,8 @@ use half::f16;
 use super::descriptor::{Descriptor, Error, check};
 use super::gpu::{Gpu, refused};
 use super::reference::{self, Shape};
-use super::{Failure, Shown};
-use crate::output::say;
+use super::{Failure, Progress};
+use crate::output::outln;
 
 const SHAPE: Shape = Shape { n: 32, c: 64, k: 64, h: 56, w: 56 };
 /// How far the result may be from the reference, as a part of the reference's size. Rounding the result to half
@@ -23,10 +23,10 @@ const TOLERANCE: f64 = 1e-3;
 /// How often the convolution is run for its time.
 const RUNS: u32 = 100;
 
-pub(crate) fn run(gpu: &Gpu, shown: &mut Shown) -> Result<(), Failure> {
+pub(crate) fn run(gpu: &Gpu, shown: &mut Progress) -> Result<(), Failure> {
     let (major, minor) = gpu.context.compute_capability().map_err(refused)?;
     let Shape { n, c, k, h, w } = SHAPE;
-    say!(
+    outln!(
         "\nOn {} (compute capability {major}.{minor}): {n}x{c}x{h}x{w}, {k} filters of 3x3, half precision with \
          float accumulation:",
         gpu.context.name().map_err(refused)?
@@ -64,7 +64,7 @@ pub(crate) fn run(gpu: &Gpu, shown: &mut Shown) -> Result<(), Failure> {
         let start = Instant::now();
         execute()?;
         stream.synchronize().map_err(refused)?;
-        say!("  first convolution: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
+        outln!("  first convolution: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
         let start = Instant::now();
         for _ in 0..RUNS {
             execute()?;
@@ -72,12 +72,12 @@ pub(crate) fn run(gpu: &Gpu, shown: &mut Shown) -> Result<(), Failure> {
         stream.synchronize().map_err(refused)?;
         let each = start.elapsed().as_secs_f64() / f64::from(RUNS);
         let operations = 2.0 * (n * h * w * k * 9 * c) as f64;
-        say!("  each of {RUNS} more:   {:.4} ms, {:.1} TFLOP/s", each * 1e3, operations / each / 1e12);
+        outln!("  each of {RUNS} more:   {:.4} ms, {:.1} TFLOP/s", each * 1e3, operations / each / 1e12);
     }
     let output = stream.clone_dtoh(&output_there).map_err(refused)?;
     let start = Instant::now();
     let expected = reference::convolve(SHAPE, &input, &filter);
-    say!("  on the CPU:         {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+    outln!("  on the CPU:         {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
     let (mut difference, mut size) = (0f64, 0f64);
     for (bits, expected) in output.iter().zip(&expected) {
         let expected = f64::from(*expected);
@@ -85,10 +85,10 @@ pub(crate) fn run(gpu: &Gpu, shown: &mut Shown) -> Result<(), Failure> {
         size += expected.powi(2);
     }
     let error = (difference / size).sqrt();
-    say!("  error against it:   {error:.2e} of the result's size");
+    outln!("  error against it:   {error:.2e} of the result's size");
     // Not `error > TOLERANCE`: NaN is wrong too.
     if error <= TOLERANCE {
-        say!("Right.");
+        outln!("Right.");
         return Ok(());
     }
     Err(format!("The result is wrong: its error is {error:.2e}, and {TOLERANCE:.0e} is allowed. Try another release.")
@@ -117,7 +117,7 @@ impl Handle {
         let start = Instant::now();
         // SAFETY: cuDNN writes a new handle to where it is told.
         check(unsafe { cudnn::cudnnCreate(&mut handle) }, || "cudnnCreate".into())?;
-        say!("  handle:             {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
+        outln!("  handle:             {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
         Ok(Handle(handle))
     }
 }
@@ -156,7 +156,7 @@ impl Plan {
             for (index, configuration) in configurations.iter().enumerate() {
                 match plan(handle, configuration) {
                     Ok(plan) => {
-                        say!(
+                        outln!(
                             "  plan:               {:.2} ms, number {} of {} {source}, workspace {} bytes",
                             start.elapsed().as_secs_f64() * 1e3,
                             index + 1,
@@ -179,7 +179,7 @@ fn no_engine(reasons: &[String]) -> String {
     let mut text = String::from("This cuDNN has no engine for the convolution on this GPU. ");
     match cudnn::installation() {
         Some(found) if !found.has(Library::EnginesPrecompiled) => {
-            let major = found.cuda_major.or_else(|| found.cuda_major_of_code()).unwrap_or(12);
+            let major = found.cuda_major.or_else(|| found.cuda_major_from_gpu_code()).unwrap_or(12);
             text.push_str(&format!(
                 "It is a JIT-only one, which compiles its kernels with libnvrtc.so.{major}: install \
                  nvidia-cuda-nvrtc-cu{major} where it can be found, or the full cuDNN."

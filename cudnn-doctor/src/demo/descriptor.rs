@@ -7,7 +7,7 @@ use cudnn_loader::{
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t, cudnnStatus_t,
 };
 
-use super::{WHAT_NOW, last_error};
+use super::{HELP, last_error};
 
 /// A backend descriptor.
 pub(crate) struct Descriptor(Raw);
@@ -22,7 +22,7 @@ pub(crate) struct Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} gave {:?}: {}\n{WHAT_NOW}", self.doing, self.status, self.said)
+        write!(f, "{} gave {:?}: {}\n{HELP}", self.doing, self.status, self.said)
     }
 }
 

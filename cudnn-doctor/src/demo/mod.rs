@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
-use cudnn_probe::{Considered, Environment, Installation, Refusal, Requirements, Search, examine};
+use cudnn_probe::{Host, Installation, ProbeError, RejectedCandidate, Requirements, Search, check_dir};
 
-use crate::output::say;
+use crate::output::outln;
 
 mod convolution;
 mod descriptor;
@@ -15,7 +15,7 @@ mod gpu;
 mod reference;
 
 /// The release that is fetched where no cuDNN is found: real, and the smallest that there is.
-const FETCHED: &str = "jit-cu12-9.19.0";
+const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
 
 /// The options of `demo`.
 #[derive(clap::Args)]
@@ -30,15 +30,15 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = choose(arguments)?;
-    say!("\nFirst calls, each loading what it needs:");
-    let mut shown = Shown::default();
+    outln!("\nFirst calls, each loading what it needs:");
+    let mut shown = Progress::default();
     let installation = first_calls(&options, &mut shown)?;
-    say!("\ncuDNN {} in {:?}", installation.version, installation.folder);
+    outln!("\ncuDNN {} in {:?}", installation.version, installation.dir);
     match gpu::Gpu::first()? {
         Ok(gpu) => convolution::run(&gpu, &mut shown),
         Err(none) => {
             let but = if shown.wanted_a_driver { ", but for what needs the driver" } else { "" };
-            say!("\nNo GPU to compute on ({none}), so the demo ends here: everything up to this point works{but}.");
+            outln!("\nNo GPU to compute on ({none}), so the demo ends here: everything up to this point works{but}.");
             Ok(())
         }
     }
@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub(crate) fn convolve() -> Result<(), Failure> {
     Options::new().load()?;
     match gpu::Gpu::first()? {
-        Ok(gpu) => convolution::run(&gpu, &mut Shown::default()),
+        Ok(gpu) => convolution::run(&gpu, &mut Progress::default()),
         Err(none) => {
-            say!("\nNo GPU to compute on: {none}.");
+            outln!("\nNo GPU to compute on: {none}.");
             Ok(())
         }
     }
@@ -58,29 +58,29 @@ pub(crate) fn convolve() -> Result<(), Failure> {
 
 /// Shows what is installed, and decides: the loader's own choice, or a release fetched for want of one.
 fn choose(arguments: &Arguments) -> Result<Options, Failure> {
-    let search = Search::new(Environment::current());
+    let search = Search::new(Host::current());
     let (found, refused) = installed(&search);
     for (index, installation) in found.iter().enumerate() {
         let mark = if index == 0 { "->" } else { "  " };
-        let cuda = installation.cuda_major.or_else(|| installation.cuda_major_of_code());
+        let cuda = installation.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
         let cuda = cuda.map_or("CUDA unknown".into(), |major| format!("CUDA {major}"));
-        say!("{mark} cuDNN {} ({cuda}) in {:?}: {}", installation.version, installation.folder, installation.origin);
+        outln!("{mark} cuDNN {} ({cuda}) in {:?}: {}", installation.version, installation.dir, installation.origin);
     }
-    for Considered { candidate, refusal } in &refused {
-        say!("!! {:?} ({}) {refusal}", candidate.folder, candidate.origin);
-        if let Some(cure) = refusal.cure() {
-            say!("   {cure}");
+    for RejectedCandidate { candidate, error: refusal } in &refused {
+        outln!("!! {:?} ({}) {refusal}", candidate.dir, candidate.origin);
+        if let Some(cure) = refusal.help() {
+            outln!("   {cure}");
         }
     }
     match found.first() {
         Some(first) => {
-            say!("Taking the marked one: {} comes first in the search.", first.origin);
+            outln!("Taking the marked one: {} comes first in the search.", first.origin);
             Ok(Options::new())
         }
         // Who named a folder wants that one: the loader says what is wrong with it.
-        None if search.named().is_some() => Ok(Options::new()),
+        None if search.explicit_candidate().is_some() => Ok(Options::new()),
         None => {
-            say!(
+            outln!(
                 "{}",
                 if refused.is_empty() { "No cuDNN is installed here." } else { "No other cuDNN is installed here." }
             );
@@ -91,16 +91,14 @@ fn choose(arguments: &Arguments) -> Result<Options, Failure> {
 
 /// Every usable installation that the search comes upon, each once, the one that would be used first; and every folder
 /// that holds something and cannot be used.
-fn installed(search: &Search) -> (Vec<Installation>, Vec<Considered>) {
-    let (mut found, mut refused) = (Vec::<Installation>::new(), Vec::<Considered>::new());
+fn installed(search: &Search) -> (Vec<Installation>, Vec<RejectedCandidate>) {
+    let (mut found, mut refused) = (Vec::<Installation>::new(), Vec::<RejectedCandidate>::new());
     for candidate in search.candidates() {
-        match examine(&candidate, &Requirements::default()) {
-            Ok(installation) if found.iter().all(|other| other.folder != installation.folder) => {
-                found.push(installation)
-            }
-            Ok(_) | Err(Refusal::Absent) => {}
-            Err(refusal) if refused.iter().all(|other| other.candidate.folder != candidate.folder) => {
-                refused.push(Considered { candidate, refusal });
+        match check_dir(&candidate, &Requirements::default()) {
+            Ok(installation) if found.iter().all(|other| other.dir != installation.dir) => found.push(installation),
+            Ok(_) | Err(ProbeError::NotFound) => {}
+            Err(refusal) if refused.iter().all(|other| other.candidate.dir != candidate.dir) => {
+                refused.push(RejectedCandidate { candidate, error: refusal });
             }
             Err(_) => {}
         }
@@ -109,15 +107,15 @@ fn installed(search: &Search) -> (Vec<Installation>, Vec<Considered>) {
 }
 
 fn fetch(arguments: &Arguments) -> Result<PathBuf, Failure> {
-    let release = cudnn_fetch::release(FETCHED)?;
+    let release = cudnn_fetch::release(FALLBACK_RELEASE)?;
     let network = if arguments.offline { cudnn_fetch::Network::Forbidden } else { cudnn_fetch::Network::Allowed };
-    say!("Taking {} {} ({} MB to fetch, once).", release.package, release.version, release.megabytes);
+    outln!("Taking {} {} ({} MB to fetch, once).", release.package, release.version, release.megabytes);
     let unpacked = cudnn_fetch::fetch(release, network)?;
     Ok(release.lib_dir(&unpacked))
 }
 
 /// Makes one first call into each sub-library.
-fn first_calls(options: &Options, shown: &mut Shown) -> Result<&'static Installation, Failure> {
+fn first_calls(options: &Options, shown: &mut Progress) -> Result<&'static Installation, Failure> {
     let start = Instant::now();
     let installation = options.load()?;
     // SAFETY: the three functions take nothing.
@@ -125,7 +123,7 @@ fn first_calls(options: &Options, shown: &mut Shown) -> Result<&'static Installa
     shown.call("cudnnGetVersion", start);
     // SAFETY: as above.
     let (cudart, device) = unsafe { (cudnn::cudnnGetCudartVersion(), cudnn::cudnnGetMaxDeviceVersion()) };
-    say!("     version {version}, CUDA runtime {cudart}, newest device that it knows {device}");
+    outln!("     version {version}, CUDA runtime {cudart}, newest device that it knows {device}");
     shown.first_call(Function::CudnnCreateTensorDescriptor, || {
         let mut tensor = std::ptr::null_mut();
         // SAFETY: the first writes a descriptor to where it is told; the others take that descriptor.
@@ -172,13 +170,13 @@ fn first_calls(options: &Options, shown: &mut Shown) -> Result<&'static Installa
 
 /// What has been shown so far.
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct Progress {
     libraries: Vec<PathBuf>,
     /// Something failed for want of the driver alone.
     wanted_a_driver: bool,
 }
 
-impl Shown {
+impl Progress {
     /// Calls into a sub-library for the first time, and shows what that loaded and cost. A sub-library that this
     /// installation does not include is no failure.
     fn first_call(
@@ -195,16 +193,16 @@ impl Shown {
             Ok(Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED))
                 if function == Function::CudnnBackendCreateDescriptor && !gpu::has_driver() =>
             {
-                say!("     this cuDNN's engines need libcuda.so.1, the driver's library, which is not here");
+                outln!("     this cuDNN's engines need libcuda.so.1, the driver's library, which is not here");
                 self.wanted_a_driver = true;
                 // Read, so that a later error does not show it.
                 last_error();
                 Ok(())
             }
-            Ok(Err(status)) => Err(format!("{function} gave {status:?}: {}\n{WHAT_NOW}", last_error()).into()),
+            Ok(Err(status)) => Err(format!("{function} gave {status:?}: {}\n{HELP}", last_error()).into()),
             Err(error) => match error.kind() {
-                LoadErrorKind::NotInstalled | LoadErrorKind::TooNew { .. } => {
-                    say!("     this installation does not include {}", function.library());
+                LoadErrorKind::LibraryMissing | LoadErrorKind::FunctionTooNew { .. } => {
+                    outln!("     this installation does not include {}", function.library());
                     Ok(())
                 }
                 _ => Err(error.into()),
@@ -216,15 +214,15 @@ impl Shown {
     fn call(&mut self, name: &str, start: Instant) {
         let took = start.elapsed();
         self.opened();
-        say!("  {name}: {:.2} ms", took.as_secs_f64() * 1e3);
+        outln!("  {name}: {:.2} ms", took.as_secs_f64() * 1e3);
     }
 
     /// Shows the libraries that have been loaded since the last time: those that the loader opened, with
     /// the time that it took, then those that cuDNN wanted.
     pub(crate) fn opened(&mut self) {
-        for opened in SubLibrary::ALL.iter().filter_map(|library| library.opened()) {
+        for opened in SubLibrary::ALL.iter().filter_map(|library| library.loaded()) {
             if self.is_new(&opened.path) {
-                say!("     loaded {:?} in {:.2} ms", opened.path, opened.took.as_secs_f64() * 1e3);
+                outln!("     loaded {:?} in {:.2} ms", opened.path, opened.duration.as_secs_f64() * 1e3);
             }
         }
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
@@ -234,7 +232,7 @@ impl Shown {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
             let is_cudnn = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libcudnn"));
             if is_cudnn && self.is_new(path) {
-                say!("     loaded {path:?}");
+                outln!("     loaded {path:?}");
             }
         }
     }
@@ -250,7 +248,7 @@ impl Shown {
 }
 
 /// What to do about a failure inside cuDNN.
-pub(crate) const WHAT_NOW: &str = "For cuDNN's own account of it set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; \
+pub(crate) const HELP: &str = "For cuDNN's own account of it set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; \
                                    to try another installation set CUDNN_LOADER_DIR to its folder.";
 
 /// What cuDNN, or the loader, last said on this thread.

@@ -123,7 +123,7 @@ pub(crate) fn configuration(engine: &Descriptor, choices: &[(KnobKind, i64)]) ->
 }
 
 /// More than there are kinds of knobs.
-const MOST_KNOBS: usize = 64;
+const MAX_KNOBS: usize = 64;
 
 /// What a configuration is, in words.
 pub(crate) struct About {
@@ -139,7 +139,7 @@ pub(crate) fn about(configuration: &Descriptor) -> Result<About, Error> {
     let choices = configuration.descriptors_at_most(
         Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
         Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-        MOST_KNOBS,
+        MAX_KNOBS,
     )?;
     let read = |choice: &Descriptor| {
         let kind = choice.get(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, KnobKind(0))?;

@@ -10,7 +10,7 @@ use crate::cudnn::cudnnDataType_t;
 
 const FLOAT: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_FLOAT;
 /// The products may be made in TF32, which keeps ten bits.
-const ALLOWED: f64 = 2e-3;
+const TOLERANCE: f64 = 2e-3;
 
 // Ids are int64, and of one's own choice.
 const X: i64 = 1;
@@ -105,5 +105,5 @@ fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
     let result = reference::values(y, &gpu.download(y_there)?);
     let factors = (case.alpha, case.beta);
     let expected = reference::convolve(&convolution, [x, w, y], [&x_values, &w_values, &y_before], factors);
-    reference::compare(&result, &expected, ALLOWED)
+    reference::compare(&result, &expected, TOLERANCE)
 }

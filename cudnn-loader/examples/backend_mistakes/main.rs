@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use cudnn_loader as cudnn;
-use cudnn_loader::log::{Severity, receive};
+use cudnn_loader::log::{Severity, set_hook};
 
 #[path = "../backend/mod.rs"]
 mod backend;
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         1 => MISTAKES.iter().map(|(_, make)| make()).collect(),
         _ => Vec::new(),
     };
-    let heard = receive(Severity::up_to(2), |event| {
+    let heard = set_hook(Severity::up_to(2), |event| {
         let reasons: Vec<String> = event.entry.traceback.iter().map(|reason| reason.reason.clone()).collect();
         if let (Ok(mut last), false) = (REASONS.lock(), reasons.is_empty()) {
             *last = reasons;

@@ -25,9 +25,9 @@ use cudnn::cudnnDataType_t;
 
 const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
 /// Some engines add up in another order, or transform first.
-const ALLOWED: f64 = 5e-3;
+const TOLERANCE: f64 = 5e-3;
 /// What wants more workspace, in bytes, is left out.
-const MOST_WORKSPACE: usize = 1 << 30;
+const MAX_WORKSPACE: usize = 1 << 30;
 const RUNS: u32 = 20;
 const SHOWN: usize = 15;
 
@@ -83,10 +83,10 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     bar.finish_and_clear();
     ran.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
     let shown = if std::env::args().nth(2).is_some() { ran.len() } else { SHOWN };
-    tell(&ran, &refused, shown)
+    report(&ran, &refused, shown)
 }
 
-fn tell(ran: &[Ran], refused: &BTreeMap<String, usize>, shown: usize) -> Result<(), Failure> {
+fn report(ran: &[Ran], refused: &BTreeMap<String, usize>, shown: usize) -> Result<(), Failure> {
     let best = ran.first().ok_or("no configuration can run")?;
     println!("\n{:>4} {:>9} {:>11} {:>8}  from, engine, notes", "rank", "ms", "workspace", "error");
     for (rank, one) in ran.iter().enumerate() {
@@ -147,7 +147,7 @@ impl Problem {
     /// Makes the plan, holds its result against the CPU's, and takes its time.
     fn time(&self, gpu: &Gpu, candidate: &Candidate) -> Result<Ran, Failure> {
         let plan = Plan::new(&candidate.configuration, For::Handle(&self.handle))?;
-        if plan.workspace > MOST_WORKSPACE {
+        if plan.workspace > MAX_WORKSPACE {
             return Err("more workspace than is allowed".into());
         }
         let workspace = gpu.room(plan.workspace)?;
@@ -161,7 +161,7 @@ impl Problem {
         let execute = || unsafe { plan.execute(&self.handle, &pack) };
         execute()?;
         let result = reference::values(y, &gpu.download(&y_there)?);
-        let error = reference::compare(&result, &self.expected, ALLOWED)?;
+        let error = reference::compare(&result, &self.expected, TOLERANCE)?;
         let milliseconds = gpu.time(RUNS, || Ok(execute()?))?;
         let Candidate { source, engine, notes, .. } = candidate;
         let (source, engine, notes) = (source.clone(), engine.clone(), notes.clone());
@@ -196,8 +196,8 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
             add("walk".into(), plain)?;
         }
         for knob in knobs(&engine)? {
-            cut += knob.values().skip(MOST_VALUES).count();
-            for value in knob.values().take(MOST_VALUES) {
+            cut += knob.values().skip(MAX_VALUES).count();
+            for value in knob.values().take(MAX_VALUES) {
                 if let Ok(turned) = configuration(&engine, &[(knob.kind, value)]) {
                     add("walk".into(), turned)?;
                 }
@@ -211,7 +211,7 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
 }
 
 /// Of one knob; some have a thousand.
-const MOST_VALUES: usize = 16;
+const MAX_VALUES: usize = 16;
 
 /// The status and the first reason: enough to count by.
 fn in_short(failure: &str) -> String {

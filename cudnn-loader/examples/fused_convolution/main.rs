@@ -18,7 +18,7 @@ use backend::{Failure, reference};
 use cudnn::cudnnDataType_t as DataType;
 
 /// Rounding the result to half precision alone gives some 2e-4.
-const ALLOWED: f64 = 1e-3;
+const TOLERANCE: f64 = 1e-3;
 
 fn main() -> ExitCode {
     backend::on_a_gpu(run)
@@ -64,7 +64,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     for place in expected.chunks_mut(b_values.len()) {
         place.iter_mut().zip(&b_values).for_each(|(value, bias)| *value = (*value + bias).max(0.0));
     }
-    let error = reference::compare(&result, &expected, ALLOWED)?;
+    let error = reference::compare(&result, &expected, TOLERANCE)?;
     println!("right, {error:.1e} away from the CPU's");
     let each = gpu.time(100, || Ok(execute()?))?;
     println!("{each:.4} ms each");

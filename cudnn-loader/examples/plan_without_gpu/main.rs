@@ -38,7 +38,7 @@ fn run() -> Result<(), Failure> {
     };
     // The first device that cuDNN knows by description; an older one would refuse the descriptor's very kind.
     let installation = cudnn::Options::new().minimum_version(cudnn::Version::new(9, 8, 0)).load()?;
-    println!("cuDNN {} in {}", installation.version, installation.folder.display());
+    println!("cuDNN {} in {}", installation.version, installation.dir.display());
     let device = described(&json).map_err(|error| match (error.status, Gpu::has_driver()) {
         // CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
         (cudnn::cudnnStatus_t(1008), false) => {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use cudnn_loader as cudnn;
-use cudnn_loader::log::{Event, Severity, receive};
+use cudnn_loader::log::{Event, Severity, set_hook};
 
 #[path = "../backend/mod.rs"]
 mod backend;
@@ -20,7 +20,7 @@ static CALLS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 fn main() -> ExitCode {
     // Before anything is loaded: cuDNN is told when it is.
-    if let Err(error) = receive(Severity::up_to(3), heard) {
+    if let Err(error) = set_hook(Severity::up_to(3), on_event) {
         return backend::told(Err(error.into()));
     }
     // SAFETY: the function takes nothing.
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 /// Called in the thread whose call it is, while the call lasts: to be brief.
-fn heard(event: &Event) {
+fn on_event(event: &Event) {
     let function = event.entry.function.as_deref().unwrap_or("?");
     if let Ok(mut calls) = CALLS.lock() {
         *calls.entry(function.to_owned()).or_default() += 1;

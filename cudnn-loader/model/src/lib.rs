@@ -14,11 +14,11 @@ mod sync {
 
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-    use crate::elected::Elected;
+    use crate::elected::RaceOnce;
 
-    impl<T> Elected<T> {
+    impl<T> RaceOnce<T> {
         pub(crate) fn new() -> Self {
-            Elected { value: AtomicPtr::new(ptr::null_mut()), maker: AtomicU64::new(0) }
+            RaceOnce { value: AtomicPtr::new(ptr::null_mut()), owner: AtomicU64::new(0) }
         }
     }
 
@@ -31,19 +31,19 @@ mod sync {
         IDENTITY.with(|identity| identity.set(1 << 32 | thread));
     }
 
-    pub(crate) fn identity() -> u64 {
+    pub(crate) fn thread_token() -> u64 {
         IDENTITY.with(std::cell::Cell::get)
     }
 
-    /// Patience for one look: the model tries every order anyway.
-    pub(crate) struct Patience(bool);
+    /// Backoff for one look: the model tries every order anyway.
+    pub(crate) struct Backoff(bool);
 
-    impl Patience {
+    impl Backoff {
         #[allow(dead_code, reason = "for the loader's own tests")]
-        pub(crate) const LIMIT: std::time::Duration = std::time::Duration::MAX;
+        pub(crate) const TIMEOUT: std::time::Duration = std::time::Duration::MAX;
 
         pub(crate) fn new() -> Self {
-            Patience(true)
+            Backoff(true)
         }
 
         pub(crate) fn wait(&mut self) -> bool {
@@ -103,14 +103,14 @@ fn whoever_sees_a_function_s_address_sees_its_loaded_library() {
 #[test]
 fn threads_that_race_share_one_value_wholly_written() {
     loom::model(|| {
-        let elected: &'static elected::Elected<Memory> = Box::leak(Box::new(elected::Elected::new()));
+        let elected: &'static elected::RaceOnce<Memory> = Box::leak(Box::new(elected::RaceOnce::new()));
         let made = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (1..=2)
             .map(|thread| {
                 let made = made.clone();
                 loom::thread::spawn(move || {
                     sync::be(thread);
-                    let value = elected.get_or_make(|| {
+                    let value = elected.get_or_init(|| {
                         made.fetch_add(1, sync::Ordering::Relaxed);
                         let memory = Memory::new();
                         memory.write(7);
@@ -129,19 +129,19 @@ fn threads_that_race_share_one_value_wholly_written() {
 #[test]
 fn a_forgotten_value_is_made_anew_and_the_old_one_stays_readable() {
     loom::model(|| {
-        let elected: &'static elected::Elected<Memory> = Box::leak(Box::new(elected::Elected::new()));
+        let elected: &'static elected::RaceOnce<Memory> = Box::leak(Box::new(elected::RaceOnce::new()));
         sync::be(1);
         let make = || {
             let memory = Memory::new();
             memory.write(7);
             memory
         };
-        let old = elected.get_or_make(make);
+        let old = elected.get_or_init(make);
         let other = loom::thread::spawn(move || {
             sync::be(2);
-            elected.get_or_make(make).read()
+            elected.get_or_init(make).read()
         });
-        elected.forget(old);
+        elected.reset(old);
         assert_eq!(old.read(), 7);
         assert_eq!(other.join().ok(), Some(7));
     });

@@ -7,8 +7,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::ERRORS;
-use crate::uncancelled::Uncancelled;
-use crate::within::Within;
+use crate::uncancelled::CancelDisabled;
+use crate::within::ReentrancyGuard;
 use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
@@ -139,7 +139,7 @@ pub(super) struct Message {
 }
 
 /// More than one call has to tell.
-const MOST_QUEUED: usize = 256;
+const MAX_QUEUED: usize = 256;
 
 thread_local! {
     /// What this thread has to tell once it is done: a callback may do anything, also call cuDNN, or throw.
@@ -152,20 +152,20 @@ pub(super) fn queue(message: Message) {
     if !IS_DELIVERING.try_with(Cell::get).unwrap_or(true) {
         let _ = QUEUE.try_with(|queue| {
             let mut queue = queue.try_borrow_mut().ok()?;
-            (queue.len() < MOST_QUEUED).then(|| queue.push(message))
+            (queue.len() < MAX_QUEUED).then(|| queue.push(message))
         });
     }
 }
 
 /// Gives the callback what this thread has to tell. To be called where nothing is held or half done, and an exception passes.
-pub(crate) fn deliver() {
+pub(crate) fn flush() {
     tell();
     let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();
     if messages.is_empty() {
         return;
     }
-    let _uncancelled = Uncancelled::new();
-    let _delivering = Within::begin(&IS_DELIVERING);
+    let _uncancelled = CancelDisabled::new();
+    let _delivering = ReentrancyGuard::enter(&IS_DELIVERING);
     for message in messages {
         let Some(Callback { data, function: Some(function), .. }) = current() else { continue };
         // SAFETY: the same function; that it may unwind is only said.

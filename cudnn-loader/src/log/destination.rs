@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::{ERRORS, INFOS, WARNINGS};
-use crate::elected::Elected;
+use crate::elected::RaceOnce;
 use crate::linker;
 use crate::sync::lock;
 
@@ -26,7 +26,7 @@ use crate::sync::lock;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// Nowhere.
-    Nothing,
+    None,
     /// To the standard output.
     Stdout,
     /// To the standard error.
@@ -37,7 +37,7 @@ pub enum Destination {
 }
 
 /// What the environment says.
-pub(super) struct Variables {
+pub(super) struct EnvConfig {
     /// The severities, as `cudnnSetCallback` takes them.
     pub(super) mask: c_uint,
     pub(super) log: Log,
@@ -47,14 +47,14 @@ pub(super) struct Variables {
 }
 
 /// The environment's log, as the first use finds it.
-pub(super) fn variables() -> &'static Variables {
-    static VARIABLES: Elected<Variables> = Elected::new();
-    VARIABLES.get_or_make(|| {
+pub(super) fn env_config() -> &'static EnvConfig {
+    static VARIABLES: RaceOnce<EnvConfig> = RaceOnce::new();
+    VARIABLES.get_or_init(|| {
         // Nobody else says to a privileged program what to write and where.
-        let is_believed = !linker::is_privileged();
+        let is_believed = !linker::is_secure_execution();
         let variable = |name: &str| std::env::var_os(name).filter(|_| is_believed);
         let log = Log::new(destination(variable("CUDNN_LOGDEST_DBG")));
-        Variables { mask: mask(&variable), log, start: Instant::now(), process: std::process::id() }
+        EnvConfig { mask: mask(&variable), log, start: Instant::now(), process: std::process::id() }
     })
 }
 
@@ -88,7 +88,7 @@ fn destination(value: Option<OsString>) -> Destination {
     match value.as_ref().map(|value| value.as_bytes().trim_ascii()) {
         None | Some(b"stderr") => Destination::Stderr,
         Some(b"stdout") => Destination::Stdout,
-        Some(b"NULL" | b"") => Destination::Nothing,
+        Some(b"NULL" | b"") => Destination::None,
         Some(name) => Destination::File(OsStr::from_bytes(name).into()),
     }
 }
@@ -122,7 +122,7 @@ enum State {
 }
 
 /// The most that is kept for cuDNN's file, in bytes. What a search and a few failures have to say is a tenth of it.
-const MOST_KEPT: usize = 1 << 16;
+const MAX_KEPT: usize = 1 << 16;
 
 /// What there was before cuDNN's graph library was loaded, which opens its file.
 pub(crate) struct Before {
@@ -133,7 +133,7 @@ pub(crate) struct Before {
 
 impl Before {
     /// Nothing is asked where nothing is written.
-    pub(super) fn of(variables: &Variables) -> Option<Self> {
+    pub(super) fn of(variables: &EnvConfig) -> Option<Self> {
         match &variables.log.destination {
             Destination::File(name) if variables.mask != 0 => {
                 Some(Before { name: expanded(name), descriptors: descriptors() })
@@ -151,7 +151,7 @@ impl Log {
     /// Writes an entry. What cannot be written is lost, as with cuDNN.
     pub(super) fn write(&self, text: &[u8]) {
         match &self.destination {
-            Destination::Nothing => {}
+            Destination::None => {}
             Destination::Stdout => write_to(libc::STDOUT_FILENO, text),
             Destination::Stderr => write_to(libc::STDERR_FILENO, text),
             Destination::File(name) => {
@@ -162,7 +162,7 @@ impl Log {
                 match lock(&self.file) {
                     Some(mut log) => log.write(name, text),
                     // In a child it is waited for once; here the other thread is only slow.
-                    None if process != variables().process => self.without.store(process, Ordering::Relaxed),
+                    None if process != env_config().process => self.without.store(process, Ordering::Relaxed),
                     None => {}
                 }
             }
@@ -218,7 +218,7 @@ impl LogFile {
         let State::Open(file, _) = &mut self.state else { return };
         write_quietly(file, text);
         // With a gap, what comes after it is left out too.
-        self.is_full |= self.written.len() + text.len() > MOST_KEPT;
+        self.is_full |= self.written.len() + text.len() > MAX_KEPT;
         if !self.is_full {
             self.written.extend_from_slice(text);
         }
@@ -290,7 +290,7 @@ fn expanded(name: &Path) -> Option<PathBuf> {
 /// The local time, as a format of `strftime` has it; in a child of `fork`, the seconds since 1970. There a lock of glibc's that
 /// guards the time zone may be held by a thread that is not there.
 pub(super) fn local_time(format: &CStr, seconds: u64) -> Vec<u8> {
-    match variables().process == std::process::id() {
+    match env_config().process == std::process::id() {
         true => strftime(format, seconds).unwrap_or_default(),
         false => seconds.to_string().into_bytes(),
     }

@@ -27,7 +27,7 @@ pub struct Argument {
     /// Its name.
     pub name: String,
     /// Its type in C, where the entry says it.
-    pub of: Option<String>,
+    pub ty: Option<String>,
     /// Its value, or where it is (`location=host; addr=0x7ffe72832990`); empty where its members follow.
     pub value: String,
 }
@@ -147,7 +147,7 @@ impl fmt::Display for Severity {
 
 /// Every entry in a log, as a file has it; what others have written between them is left out.
 #[must_use]
-pub fn entries(log: &str) -> Vec<Entry> {
+pub fn parse(log: &str) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
     // Whose lines come now. An entry begins with a capital letter; its other lines have the small one.
     let mut open: Option<(u8, Entry)> = None;
@@ -191,7 +191,7 @@ fn mark_of(line: &str) -> Option<(u8, &str)> {
 impl Entry {
     /// The entry that a callback is given: its first line, and the others, each without a mark.
     #[must_use]
-    pub fn of_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
+    pub fn from_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
         let mut entry = Entry::new(severity, lines.next().unwrap_or_default());
         lines.for_each(|line| entry.line(line));
         entry
@@ -232,7 +232,7 @@ impl Entry {
             && !rest.starts_with("Traceback contains")
         {
             let (of, value) = typed(rest.trim_end().trim_end_matches(';'));
-            self.arguments.push(Argument { depth, name: name.into(), of: of.map(str::to_owned), value: value.into() });
+            self.arguments.push(Argument { depth, name: name.into(), ty: of.map(str::to_owned), value: value.into() });
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_in_full() {
-        let entries = entries(LOG);
+        let entries = parse(LOG);
         let error = entries.iter().find(|entry| entry.severity == Severity::Error);
         assert!(
             error.is_some_and(|error| {
@@ -311,7 +311,7 @@ mod tests {
             "{entries:#?}"
         );
         assert!(entries.iter().any(|entry| entry.arguments.iter().any(|argument| {
-            argument.name == "max_size" && argument.of.as_deref() == Some("size_t") && argument.value == "16384"
+            argument.name == "max_size" && argument.ty.as_deref() == Some("size_t") && argument.value == "16384"
         })));
     }
 
@@ -321,7 +321,7 @@ mod tests {
             (include_str!("../../../tests/logs/gpu-9.14.0.log"), Version::new(9, 14, 0)),
             (include_str!("../../../tests/logs/gpu-9.19.0.log"), Version::new(9, 19, 0)),
         ] {
-            let entries = entries(log);
+            let entries = parse(log);
             assert_eq!(entries.len(), 6);
             let on_gpu: Vec<&Entry> = entries.iter().filter(|entry| entry.gpu.is_some()).collect();
             assert!(!on_gpu.is_empty() && entries.iter().all(|entry| entry.version == Some(version)));
@@ -331,7 +331,7 @@ mod tests {
                 assert_eq!(entry.stream.as_deref(), Some("(nil) (defaultStream)"));
             }
             let has = |name: &str, depth: usize, of: &str, value: &str| {
-                let wanted = Argument { depth, name: name.into(), of: Some(of.into()), value: value.into() };
+                let wanted = Argument { depth, name: name.into(), ty: Some(of.into()), value: value.into() };
                 assert!(entries.iter().any(|entry| entry.arguments.contains(&wanted)), "{wanted:?}: {entries:#?}");
             };
             has("handle", 0, "cudnnHandle_t", "");
@@ -349,16 +349,16 @@ mod tests {
     #[test]
     fn what_is_no_entry_is_left_out_and_nothing_is_needed_to_be_whole() {
         for length in 0..LOG.len().min(2000) {
-            let _ = entries(LOG.get(..length).unwrap_or_default());
+            let _ = parse(LOG.get(..length).unwrap_or_default());
         }
-        assert_eq!(entries("I am a line\nE\n!\n\nW!\ni! no entry is open for this\n").len(), 1);
+        assert_eq!(parse("I am a line\nE\n!\n\nW!\ni! no entry is open for this\n").len(), 1);
     }
 
     #[test]
     fn what_a_callback_is_given_is_read_alike() {
         let lines =
             ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=-1;", "        inner: type=int; val=2;"];
-        let entry = Entry::of_lines(Severity::Info, lines.into_iter());
+        let entry = Entry::from_lines(Severity::Info, lines.into_iter());
         assert_eq!((entry.version, entry.arguments.len()), (Some(Version::new(9, 0, 0)), 2));
         assert_eq!(entry.arguments.iter().map(|one| one.depth).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(entry.to_string(), "cudnnX(n=-1)");

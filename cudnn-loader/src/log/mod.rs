@@ -32,12 +32,12 @@ use std::time::{Duration, SystemTime};
 
 use destination::Before;
 pub use destination::Destination;
-pub use entry::{Argument, Entry, Reason, Severity, entries};
+pub use entry::{Argument, Entry, Reason, Severity, parse};
 
-pub(crate) use callback::{Callback, deliver, in_use, set, tell};
+pub(crate) use callback::{Callback, flush, in_use, set, tell};
 pub(crate) use own::{failed, found, loaded, loading, not_loaded};
 
-use crate::uncancelled::Uncancelled;
+use crate::uncancelled::CancelDisabled;
 use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 use destination::Log;
 
@@ -76,7 +76,7 @@ struct Receiver(Box<dyn Fn(&Event) + Send + Sync>);
 ///
 /// # Errors
 /// cuDNN is loaded and refuses.
-pub fn receive(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
+pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
     let receiver: &'static Receiver = Box::leak(Box::new(Receiver(Box::new(closure))));
     send(severities, std::ptr::from_ref(receiver).cast_mut().cast(), take)
 }
@@ -86,7 +86,7 @@ pub fn receive(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync +
 ///
 /// # Errors
 /// cuDNN is loaded and refuses.
-pub fn write(severities: &[Severity], destination: Destination) -> Result<(), Error> {
+pub fn write_to(severities: &[Severity], destination: Destination) -> Result<(), Error> {
     let log: &'static Log = Box::leak(Box::new(Log::new(destination)));
     send(severities, std::ptr::from_ref(log).cast_mut().cast(), write_entry)
 }
@@ -103,12 +103,12 @@ fn send(
 
 /// cuDNN's graph library is about to be loaded; gives what [`join`] is to be told. None where nothing is written into a file.
 pub(crate) fn before_cudnn() -> Option<Before> {
-    Before::of(destination::variables())
+    Before::of(destination::env_config())
 }
 
 /// cuDNN's graph library is loaded, and has opened the file that the environment names; without `before`, by somebody else.
 pub(crate) fn join(before: Option<&Before>) {
-    let variables = destination::variables();
+    let variables = destination::env_config();
     if variables.mask != 0 {
         variables.log.join(before);
     }
@@ -132,7 +132,7 @@ unsafe extern "C" fn write_entry(
     // SAFETY: `write` gave it, and it is never freed.
     let Some(log) = (unsafe { log.cast::<Log>().as_ref() }) else { return };
     // cuDNN calls this in any call. Writing is where a thread is cancelled, and what unwinds it cannot be caught.
-    let _uncancelled = Uncancelled::new();
+    let _uncancelled = CancelDisabled::new();
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
@@ -157,7 +157,7 @@ unsafe extern "C" fn take(
     // SAFETY: cuDNN's own, for as long as this call lasts.
     let Some(debug) = (unsafe { debug.as_ref() }) else { return };
     // As in `write_entry`.
-    let _uncancelled = Uncancelled::new();
+    let _uncancelled = CancelDisabled::new();
     // Formatting or the closure may panic: into C no panic goes.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the caller's obligation, passed on.
@@ -165,7 +165,7 @@ unsafe extern "C" fn take(
         let severity = Severity::of(severity);
         let since = Duration::from_secs(debug.time_sec.into()) + Duration::from_micros(debug.time_usec.into());
         (receiver.0)(&Event {
-            entry: Entry::of_lines(severity, lines.iter().map(String::as_str)),
+            entry: Entry::from_lines(severity, lines.iter().map(String::as_str)),
             status: debug.cudnnStatus,
             time: SystemTime::UNIX_EPOCH + since,
             handle: debug.handle,
@@ -199,7 +199,7 @@ unsafe fn lines(message: *const c_char) -> Vec<String> {
 /// As [`receive`].
 #[cfg(feature = "log")]
 pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
-    receive(severities, |event| {
+    set_hook(severities, |event| {
         let level = match event.entry.severity {
             Severity::Fatal | Severity::Error => log::Level::Error,
             Severity::Warning => log::Level::Warn,
@@ -216,7 +216,7 @@ pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
 /// As [`receive`].
 #[cfg(feature = "tracing")]
 pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
-    receive(severities, |event| {
+    set_hook(severities, |event| {
         let Entry { function, thread, .. } = &event.entry;
         macro_rules! send {
             ($level:expr) => {

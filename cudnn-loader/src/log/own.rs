@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cudnn_probe::{Candidate, Considered, Installation};
+use cudnn_probe::{Candidate, Installation, RejectedCandidate};
 
 use super::callback::{self, Message};
-use super::destination::{local_time, variables};
+use super::destination::{env_config, local_time};
 use super::entry::{Severity, marked};
 use super::now;
-use crate::error::{known_name, status_of};
+use crate::error::{status_name, status_of};
 use crate::{LoadError, SubLibrary, Version, cudnnDebug_t, cudnnStatus_t};
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
@@ -21,29 +21,24 @@ const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
 /// A search has come to an end: with an installation, or with a failure; and what was passed over on the way.
-pub(crate) fn found(outcome: Result<&Installation, &LoadError>, considered: &[Considered]) {
+pub(crate) fn found(outcome: Result<&Installation, &LoadError>, considered: &[RejectedCandidate]) {
     note(Severity::Info, "cudnn_loader::search", SUCCESS, &|lines| {
-        for Considered { candidate, refusal } in considered {
-            let Candidate { folder, origin, .. } = candidate;
+        for RejectedCandidate { candidate, error: refusal } in considered {
+            let Candidate { dir: folder, origin, .. } = candidate;
             argument(lines, "considered", "path", &format_args!("{folder:?} ({origin}): {refusal}"));
         }
     });
     // What was there, and could not be taken.
-    for Considered { candidate, refusal } in considered.iter().filter(|one| one.refusal.cure().is_some()) {
+    for RejectedCandidate { candidate, error: refusal } in considered.iter().filter(|one| one.error.help().is_some()) {
         let status = status_of(refusal);
         note(Severity::Warning, "cudnn_loader::search", status, &|lines| {
-            traceback(
-                lines,
-                "Warning",
-                status,
-                &format_args!("{:?} ({}) {refusal}", candidate.folder, candidate.origin),
-            );
+            traceback(lines, "Warning", status, &format_args!("{:?} ({}) {refusal}", candidate.dir, candidate.origin));
         });
     }
     match outcome {
         Ok(installation) => note(Severity::Info, "cudnn_loader::pin", SUCCESS, &|lines| {
             argument(lines, "version", "version", &installation.version);
-            argument(lines, "folder", "path", &format_args!("{:?}", installation.folder));
+            argument(lines, "folder", "path", &format_args!("{:?}", installation.dir));
             argument(lines, "origin", "text", &installation.origin);
             if let Some(major) = installation.cuda_major {
                 argument(lines, "cuda", "int", &major);
@@ -91,7 +86,7 @@ fn argument(lines: &mut String, name: &str, of: &str, value: &dyn Display) {
 
 /// The first line of the story is the reason, the others say more.
 fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, story: &dyn Display) {
-    let name = known_name(status).to_string_lossy();
+    let name = status_name(status).to_string_lossy();
     let story = story.to_string();
     let story = story.replace('\n', "\n        Info: ");
     let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {story}");
@@ -100,7 +95,7 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, story: &dyn 
 /// Writes an entry, or has it wait for the callback, if anybody wants entries of this severity.
 fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(&mut String)) {
     let callback = callback::current();
-    let mask = callback.map_or_else(|| variables().mask, |callback| callback.mask);
+    let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
     if mask & severity.bit() == 0 {
         return;
     }
@@ -113,7 +108,7 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
     say(&mut lines);
     lines.push_str("\nTime: ");
     lines.push_str(&String::from_utf8_lossy(&local_time(c"%Y-%m-%dT%H:%M:%S", time.as_secs())));
-    let seconds = variables().start.elapsed().as_secs();
+    let seconds = env_config().start.elapsed().as_secs();
     let (minutes, hours, days) = (seconds / 60 % 60, seconds / 3600 % 24, seconds / 86400);
     let _ = write!(
         lines,
@@ -128,7 +123,7 @@ fn note(severity: Severity, function: &str, status: cudnnStatus_t, say: &dyn Fn(
         printable.push(if letter.is_control() && letter != '\n' { '?' } else { letter });
     }
     if callback.is_none_or(|callback| !callback.receives()) {
-        return variables().log.write(marked(severity, printable.split('\n')).as_bytes());
+        return env_config().log.write(marked(severity, printable.split('\n')).as_bytes());
     }
     let mut text = printable.into_bytes();
     text.extend_from_slice(b"\n\n");

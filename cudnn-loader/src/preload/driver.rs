@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 /// The device of this thread's context; the first where it has none, as the CUDA runtime has it, and where the process has
 /// no driver yet.
 pub(super) fn current() -> i32 {
-    if !crate::linker::list().has("libcuda.so.1") {
+    if !crate::linker::list().contains("libcuda.so.1") {
         return 0;
     }
     // Initialised already, or else nothing is current.
@@ -30,11 +30,11 @@ pub struct DriverError {
     /// `cuInit`, or `libcuda.so.1` where that cannot be loaded.
     pub function: &'static str,
     /// Its CUresult, or the dynamic linker's words.
-    pub said: String,
+    pub message: String,
 }
 
 fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
-    if result == 0 { Ok(()) } else { Err(DriverError { function, said: format!("CUresult {result}") }) }
+    if result == 0 { Ok(()) } else { Err(DriverError { function, message: format!("CUresult {result}") }) }
 }
 
 impl Driver {
@@ -49,8 +49,8 @@ impl Driver {
     fn open() -> Result<Self, DriverError> {
         // SAFETY: the driver's library is meant to be loaded by programs.
         let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL) };
-        let library =
-            library.map_err(|error| DriverError { function: "libcuda.so.1", said: crate::linker::words(&error) })?;
+        let library = library
+            .map_err(|error| DriverError { function: "libcuda.so.1", message: crate::linker::dlerror_text(&error) })?;
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the driver's function of this name has the type that is asked for, as cuda.h declares it.
@@ -102,16 +102,16 @@ impl Driver {
 unsafe fn symbol<T: Copy>(library: &Library, name: &'static CStr) -> Result<T, DriverError> {
     // SAFETY: the caller's obligation, passed on.
     let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    let missing = |_| DriverError { function: "libcuda.so.1", said: format!("it lacks {name:?}") };
+    let missing = |_| DriverError { function: "libcuda.so.1", message: format!("it lacks {name:?}") };
     found.map(|symbol| *symbol).map_err(missing)
 }
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The dynamic linker's words begin with the library's name.
-        match self.said.starts_with(self.function) {
-            true => f.write_str(&self.said),
-            false => write!(f, "{}: {}", self.function, self.said),
+        match self.message.starts_with(self.function) {
+            true => f.write_str(&self.message),
+            false => write!(f, "{}: {}", self.function, self.message),
         }
     }
 }

@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cudnn_probe::{Environment, Library, LinkerPlaces, Version};
+use cudnn_probe::{Host, LdSearchPath, Library, Version};
 
 pub use driver::DriverError;
 
-use crate::pinned::pin;
+use crate::pinned::select;
 use crate::{
     Function, Installation, LoadError, LoadErrorKind, Options, SubLibrary, cudnnStatus_t, last_error, linker, loading,
     run_paths,
@@ -62,7 +62,7 @@ pub enum Devices {
     /// All, at once.
     All,
     /// These, by their numbers, at once. With none: no context, and no driver is needed.
-    These(Vec<i32>),
+    List(Vec<i32>),
 }
 
 /// A part of the work.
@@ -76,7 +76,7 @@ pub enum Step {
     /// Having the kernel read cuBLASLt's file, which the engines open.
     ReadAheadCublas,
     /// Loading a sub-library.
-    Open(SubLibrary),
+    Load(SubLibrary),
     /// Loading and initialising the driver.
     Driver,
     /// Making the context of the device of this number, through `cudnnGraphVersionCheck`, as NVIDIA documents.
@@ -90,34 +90,34 @@ pub enum Step {
 /// What came of a step.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum StepOutcome {
     /// It was done.
     Done,
     /// It was left out, for this reason; nothing is worse for it.
-    LeftOut(String),
+    Skipped(String),
     /// A library could not be loaded.
-    NotLoaded(LoadError),
+    LoadFailed(LoadError),
     /// The driver failed.
     Driver(DriverError),
     /// cuDNN failed, with this status and last-error text.
     Status(cudnnStatus_t, String),
 }
 
-impl Outcome {
+impl StepOutcome {
     /// Is it neither done nor left out?
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Outcome::Done | Outcome::LeftOut(_))
+        !matches!(self, StepOutcome::Done | StepOutcome::Skipped(_))
     }
 
     /// The status that stands for a failure: that of the load error or of cuDNN, 1001 for the driver's; 0 for none.
     #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         match self {
-            Outcome::Done | Outcome::LeftOut(_) => cudnnStatus_t(0),
-            Outcome::NotLoaded(error) => error.status(),
-            Outcome::Driver(_) => cudnnStatus_t(1001),
-            Outcome::Status(status, _) => *status,
+            StepOutcome::Done | StepOutcome::Skipped(_) => cudnnStatus_t(0),
+            StepOutcome::LoadFailed(error) => error.status(),
+            StepOutcome::Driver(_) => cudnnStatus_t(1001),
+            StepOutcome::Status(status, _) => *status,
         }
     }
 }
@@ -129,11 +129,11 @@ pub struct StepReport {
     /// Which.
     pub step: Step,
     /// When it began, counted from the beginning of all.
-    pub began: Duration,
+    pub start: Duration,
     /// How long it took.
-    pub took: Duration,
+    pub duration: Duration,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 /// What a preload did, step by step, in the order in which they ended.
@@ -143,7 +143,7 @@ pub struct Report {
     /// The steps.
     pub steps: Vec<StepReport>,
     /// How long all of it took.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 /// A preload that failed in a step. Everything that was loaded stays loaded, and what failed can be tried again, by a
@@ -213,18 +213,20 @@ impl Preload {
     /// # Errors
     /// The first step that failed; the others are done all the same.
     pub fn run(&self) -> Result<Report, PreloadError> {
-        self.run_with(|_| {})
+        self.run_with_progress(|_| {})
     }
 
     /// As [`Preload::run`], telling of each step when it ends, in the thread that did it.
     ///
     /// # Errors
     /// As [`Preload::run`].
-    pub fn run_with(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
-        let run = Run { start: Instant::now(), steps: Mutex::new(Vec::new()), progress: &progress };
-        self.go(&run);
-        let report =
-            Report { took: run.start.elapsed(), steps: run.steps.into_inner().unwrap_or_else(PoisonError::into_inner) };
+    pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
+        let run = Recorder { start: Instant::now(), steps: Mutex::new(Vec::new()), progress: &progress };
+        self.execute(&run);
+        let report = Report {
+            duration: run.start.elapsed(),
+            steps: run.steps.into_inner().unwrap_or_else(PoisonError::into_inner),
+        };
         match report.steps.iter().find(|step| step.outcome.is_failure()) {
             Some(failed) => Err(PreloadError { failed: failed.clone(), report }),
             None => Ok(report),
@@ -232,52 +234,54 @@ impl Preload {
     }
 
     /// Does it in a thread of its own.
-    pub fn start(self) -> Background {
+    pub fn start(self) -> PreloadHandle {
         let preload = self.clone();
         let thread = std::thread::Builder::new().name("cudnn-preload".into());
-        Background(Quiet::start(|| thread.spawn(move || preload.run())).map_err(|_| Box::new(self)))
+        PreloadHandle(SignalsBlocked::start(|| thread.spawn(move || preload.run())).map_err(|_| Box::new(self)))
     }
 
-    fn go(&self, run: &Run<'_>) {
-        loading::forget_failure(SubLibrary::Graph);
+    fn execute(&self, run: &Recorder<'_>) {
+        loading::clear_failure(SubLibrary::Graph);
         let mut found = None;
-        run.step(Step::Find, || match pin(&self.options) {
+        run.step(Step::Find, || match select(&self.options) {
             Ok(installation) => {
                 found = Some(installation);
-                Outcome::Done
+                StepOutcome::Done
             }
-            Err(error) => Outcome::NotLoaded(error),
+            Err(error) => StepOutcome::LoadFailed(error),
         });
         let Some(installation) = found else { return };
-        let is_context_wanted = !matches!(&self.devices, Devices::These(devices) if devices.is_empty());
+        let is_context_wanted = !matches!(&self.devices, Devices::List(devices) if devices.is_empty());
         // Asked here, in the thread whose device is meant.
         let current = driver::current();
         std::thread::scope(|scope| {
-            let contexts =
-                is_context_wanted.then(|| Quiet::start(|| scope.spawn(move || contexts(run, &self.devices, current))));
+            let contexts = is_context_wanted
+                .then(|| SignalsBlocked::start(|| scope.spawn(move || contexts(run, &self.devices, current))));
             // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to give it.
             read_ahead(run, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
-            let has_graph = run.step(Step::Open(SubLibrary::Graph), || match self.options.load() {
-                Ok(_) => Outcome::Done,
-                Err(error) => Outcome::NotLoaded(error),
+            let has_graph = run.step(Step::Load(SubLibrary::Graph), || match self.options.load() {
+                Ok(_) => StepOutcome::Done,
+                Err(error) => StepOutcome::LoadFailed(error),
             });
-            Quiet::start(|| scope.spawn(|| self.read_ahead(run, installation)));
+            SignalsBlocked::start(|| scope.spawn(|| self.read_ahead(run, installation)));
             if has_graph && self.engines {
                 let description = self.device_description.as_deref();
-                Quiet::start(|| scope.spawn(move || run.step(Step::Engines, || register(installation, description))));
+                SignalsBlocked::start(|| {
+                    scope.spawn(move || run.step(Step::Engines, || register(installation, description)))
+                });
             }
             let others = self.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
             let loaded: Vec<SubLibrary> =
-                others.filter(|library| run.step(Step::Open(*library), || opened(*library))).collect();
+                others.filter(|library| run.step(Step::Load(*library), || opened(*library))).collect();
             if let Some((driver, device)) = contexts.and_then(|contexts| contexts.join().ok()).flatten() {
                 // Not in the caller's thread, whose context is its own affair.
-                Quiet::start(|| scope.spawn(move || check_versions(run, &driver, device, &loaded)));
+                SignalsBlocked::start(|| scope.spawn(move || check_versions(run, &driver, device, &loaded)));
             }
         });
     }
 
     /// All but graph; first what the engines want, which is most of it and waited for longest.
-    fn read_ahead(&self, run: &Run<'_>, installation: &Installation) {
+    fn read_ahead(&self, run: &Recorder<'_>, installation: &Installation) {
         if self.engines {
             if let Some(cublas) = cublas(installation).and_then(|name| found(installation, &name)) {
                 read_ahead(run, Step::ReadAheadCublas, &cublas);
@@ -292,26 +296,26 @@ impl Preload {
     }
 }
 
-fn read_ahead(run: &Run<'_>, step: Step, file: &Path) {
+fn read_ahead(run: &Recorder<'_>, step: Step, file: &Path) {
     if !file.exists() {
         return;
     }
     run.step(step, || match files::read_ahead(file) {
-        Ok(_) => Outcome::Done,
-        Err(error) => Outcome::LeftOut(error.to_string()),
+        Ok(_) => StepOutcome::Done,
+        Err(error) => StepOutcome::Skipped(error.to_string()),
     });
 }
 
 /// A preload in a thread of its own; it goes on when this is dropped.
 #[derive(Debug)]
-pub struct Background(Result<JoinHandle<Result<Report, PreloadError>>, Box<Preload>>);
+pub struct PreloadHandle(Result<JoinHandle<Result<Report, PreloadError>>, Box<Preload>>);
 
-impl Background {
+impl PreloadHandle {
     /// Waits for its end.
     ///
     /// # Errors
     /// As [`Preload::run`].
-    pub fn wait(self) -> Result<Report, PreloadError> {
+    pub fn join(self) -> Result<Report, PreloadError> {
         match self.0 {
             Ok(thread) => thread.join().unwrap_or_else(|_| Preload::new().run()),
             // There was no thread to be had: it is done here.
@@ -327,11 +331,11 @@ impl Background {
 }
 
 /// Has the threads that are started while it lives take no signals, which are for the program's own threads.
-struct Quiet {
+struct SignalsBlocked {
     before: libc::sigset_t,
 }
 
-impl Quiet {
+impl SignalsBlocked {
     #[inline(never)]
     fn new() -> Self {
         // SAFETY: sets of bits, for which zero is a value; both are the calls' own to write.
@@ -339,18 +343,18 @@ impl Quiet {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&raw mut all);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
-            Quiet { before }
+            SignalsBlocked { before }
         }
     }
 
     /// Starts something while no signals are taken.
     fn start<T>(start: impl FnOnce() -> T) -> T {
-        let _quiet = Quiet::new();
+        let _quiet = SignalsBlocked::new();
         start()
     }
 }
 
-impl Drop for Quiet {
+impl Drop for SignalsBlocked {
     #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: the mask that the thread had before.
@@ -359,19 +363,19 @@ impl Drop for Quiet {
 }
 
 /// A preload that is under way.
-struct Run<'a> {
+struct Recorder<'a> {
     start: Instant,
     steps: Mutex<Vec<StepReport>>,
     progress: &'a (dyn Fn(&StepReport) + Send + Sync),
 }
 
-impl Run<'_> {
+impl Recorder<'_> {
     /// Does a step and notes it. Says whether it was done.
-    fn step(&self, step: Step, work: impl FnOnce() -> Outcome) -> bool {
+    fn step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         let began = self.start.elapsed();
         let outcome = work();
-        let report = StepReport { step, began, took: self.start.elapsed().saturating_sub(began), outcome };
-        let is_done = matches!(report.outcome, Outcome::Done);
+        let report = StepReport { step, start: began, duration: self.start.elapsed().saturating_sub(began), outcome };
+        let is_done = matches!(report.outcome, StepOutcome::Done);
         (self.progress)(&report);
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         is_done
@@ -379,23 +383,23 @@ impl Run<'_> {
 }
 
 /// Makes the contexts, all at once. Gives the driver and a device that has one.
-fn contexts(run: &Run<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
+fn contexts(run: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
     run.step(Step::Driver, || match Driver::new() {
         Ok(found) => {
             driver = Some(found);
-            Outcome::Done
+            StepOutcome::Done
         }
-        Err(error) => Outcome::Driver(error),
+        Err(error) => StepOutcome::Driver(error),
     });
     let driver = driver?;
     let devices = match devices {
         Devices::Current => vec![current],
-        Devices::These(devices) => devices.clone(),
+        Devices::List(devices) => devices.clone(),
         Devices::All => match driver.count() {
             Ok(count) => (0..count).collect(),
             Err(error) => {
-                run.step(Step::Driver, || Outcome::Driver(error));
+                run.step(Step::Driver, || StepOutcome::Driver(error));
                 return None;
             }
         },
@@ -412,14 +416,14 @@ fn contexts(run: &Run<'_>, devices: &Devices, current: i32) -> Option<(Driver, i
     made.map(|device| (driver, device))
 }
 
-fn context(driver: &Driver, device: i32) -> Outcome {
+fn context(driver: &Driver, device: i32) -> StepOutcome {
     if let Err(error) = driver.make_context(device) {
-        return Outcome::Driver(error);
+        return StepOutcome::Driver(error);
     }
     checked(Function::CudnnGraphVersionCheck, crate::graph::cudnnGraphVersionCheck)
 }
 
-fn check_versions(run: &Run<'_>, driver: &Driver, device: i32, libraries: &[SubLibrary]) {
+fn check_versions(run: &Recorder<'_>, driver: &Driver, device: i32, libraries: &[SubLibrary]) {
     if driver.make_context(device).is_err() {
         return;
     }
@@ -436,33 +440,33 @@ fn check_versions(run: &Run<'_>, driver: &Driver, device: i32, libraries: &[SubL
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
 
-fn checked(function: Function, check: VersionCheck) -> Outcome {
+fn checked(function: Function, check: VersionCheck) -> StepOutcome {
     if let Err(error) = function.resolve() {
-        return Outcome::NotLoaded(error);
+        return StepOutcome::LoadFailed(error);
     }
     // SAFETY: it takes nothing.
     outcome(unsafe { check() })
 }
 
-fn outcome(status: cudnnStatus_t) -> Outcome {
-    if status.is_success() { Outcome::Done } else { Outcome::Status(status, last_error::take()) }
+fn outcome(status: cudnnStatus_t) -> StepOutcome {
+    if status.is_success() { StepOutcome::Done } else { StepOutcome::Status(status, last_error::take()) }
 }
 
-fn opened(library: SubLibrary) -> Outcome {
+fn opened(library: SubLibrary) -> StepOutcome {
     match library.load() {
-        Ok(_) => Outcome::Done,
-        Err(error) if matches!(error.kind(), LoadErrorKind::NotInstalled) => {
-            Outcome::LeftOut("this installation does not include it".into())
+        Ok(_) => StepOutcome::Done,
+        Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {
+            StepOutcome::Skipped("this installation does not include it".into())
         }
-        Err(error) => Outcome::NotLoaded(error),
+        Err(error) => StepOutcome::LoadFailed(error),
     }
 }
 
 /// Registers the engines, where that can be done without a context and will not end the process.
-fn register(installation: &Installation, device: Option<&str>) -> Outcome {
+fn register(installation: &Installation, device: Option<&str>) -> StepOutcome {
     const SINCE: Version = Version::new(9, 8, 0);
     if installation.version < SINCE {
-        return Outcome::LeftOut(format!(
+        return StepOutcome::Skipped(format!(
             "this cuDNN is {}, and can do without a context from {SINCE} on",
             installation.version
         ));
@@ -472,17 +476,17 @@ fn register(installation: &Installation, device: Option<&str>) -> Outcome {
     let is_wanted = installation.version >= Version::new(9, 11, 0) && installation.has(Library::EnginesPrecompiled);
     let cublas = cublas(installation).filter(|name| is_wanted && !is_found(installation, name));
     if let Some(cublas) = cublas {
-        return Outcome::LeftOut(format!("{cublas} is not found, which the engines want"));
+        return StepOutcome::Skipped(format!("{cublas} is not found, which the engines want"));
     }
     match engines::register(device) {
-        Ok(()) => Outcome::Done,
+        Ok(()) => StepOutcome::Done,
         // A set whose engines cannot plan this convolution: there is nothing to be had ahead.
-        Err(status) if status.category() == cudnnStatus_t(3000) => Outcome::LeftOut(last_error::take()),
+        Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(last_error::take()),
         // Newer engines cannot be loaded without the driver; then there is nothing to compute on either.
         Err(_) if !is_found(installation, "libcuda.so.1") => {
-            Outcome::LeftOut(format!("libcuda.so.1 is not found, which the engines want: {}", last_error::take()))
+            StepOutcome::Skipped(format!("libcuda.so.1 is not found, which the engines want: {}", last_error::take()))
         }
-        Err(status) => Outcome::Status(status, last_error::take()),
+        Err(status) => StepOutcome::Status(status, last_error::take()),
     }
 }
 
@@ -494,14 +498,14 @@ fn cublas(installation: &Installation) -> Option<String> {
 
 /// Is a library loaded, or would the dynamic linker find it for cuDNN's engines?
 fn is_found(installation: &Installation, name: &str) -> bool {
-    linker::list().has(name) || found(installation, name).is_some()
+    linker::list().contains(name) || found(installation, name).is_some()
 }
 
 /// The file that the dynamic linker would find for cuDNN's engines, whose run path is graph's.
 fn found(installation: &Installation, name: &str) -> Option<PathBuf> {
-    let places = LinkerPlaces::new(&Environment::current().privileged(linker::is_privileged()));
+    let places = LdSearchPath::new(&Host::current().secure_execution(linker::is_secure_execution()));
     let graph = installation.path(Library::Graph);
-    let own = || run_paths::of(&graph).into_iter().map(|folder| folder.join(name)).find(|file| file.exists());
+    let own = || run_paths::dirs_of(&graph).into_iter().map(|folder| folder.join(name)).find(|file| file.exists());
     places.before(name).or_else(own).or_else(|| places.after(name))
 }
 
@@ -511,7 +515,7 @@ impl fmt::Display for Step {
             Step::Find => f.write_str("find cuDNN"),
             Step::ReadAhead(library) => write!(f, "read ahead {library}"),
             Step::ReadAheadCublas => f.write_str("read ahead libcublasLt"),
-            Step::Open(library) => write!(f, "load {library}"),
+            Step::Load(library) => write!(f, "load {library}"),
             Step::Driver => f.write_str("start the driver"),
             Step::Context(device) => write!(f, "context of device {device}"),
             Step::Check(library) => write!(f, "check {library}"),
@@ -520,14 +524,14 @@ impl fmt::Display for Step {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Done => f.write_str("done"),
-            Outcome::LeftOut(why) => write!(f, "left out: {why}"),
-            Outcome::NotLoaded(error) => write!(f, "failed: {error}"),
-            Outcome::Driver(error) => write!(f, "failed: {error}"),
-            Outcome::Status(status, text) => write!(f, "failed: {status:?}: {text}"),
+            StepOutcome::Done => f.write_str("done"),
+            StepOutcome::Skipped(why) => write!(f, "left out: {why}"),
+            StepOutcome::LoadFailed(error) => write!(f, "failed: {error}"),
+            StepOutcome::Driver(error) => write!(f, "failed: {error}"),
+            StepOutcome::Status(status, text) => write!(f, "failed: {status:?}: {text}"),
         }
     }
 }
@@ -535,11 +539,11 @@ impl fmt::Display for Outcome {
 /// A line for each step: when it began, what it took, what came of it.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for StepReport { step, began, took, outcome } in &self.steps {
+        for StepReport { step, start: began, duration: took, outcome } in &self.steps {
             let (began, took) = (Milliseconds(*began), Milliseconds(*took));
             writeln!(f, "{began} ms +{took} ms  {:<44} {outcome}", step.to_string())?;
         }
-        write!(f, "{} ms in all", Milliseconds(self.took))
+        write!(f, "{} ms in all", Milliseconds(self.duration))
     }
 }
 

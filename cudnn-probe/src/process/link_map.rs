@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// More objects than any process has.
-const MOST: usize = 4096;
-const LONGEST_NAME: usize = 4096;
+const MAX_OBJECTS: usize = 4096;
+const MAX_NAME_LEN: usize = 4096;
 
 /// The files, first loaded first; the program itself, which has no name in the list, is left out.
 pub(super) fn names(pid: u32) -> io::Result<Vec<PathBuf>> {
     let auxiliary = std::fs::read(format!("/proc/{pid}/auxv"))?;
     let auxiliary: Vec<(u64, u64)> = pairs(&auxiliary).collect();
     let value = |wanted: u64| auxiliary.iter().find(|(tag, _)| *tag == wanted).map(|(_, value)| *value);
-    let (Some(headers), Some(count)) = (value(3), value(5)) else { return Err(nonsense()) };
+    let (Some(headers), Some(count)) = (value(3), value(5)) else { return Err(invalid_link_map()) };
     let memory = Memory(File::open(format!("/proc/{pid}/mem"))?);
     let mut next = memory.first(headers, count)?;
     let mut found = Vec::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX_OBJECTS {
         if next == 0 {
             break;
         }
@@ -33,7 +33,7 @@ pub(super) fn names(pid: u32) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn nonsense() -> io::Error {
+fn invalid_link_map() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its memory is not laid out as glibc's dynamic linker does")
 }
 
@@ -67,10 +67,10 @@ impl Memory {
                 _ => {}
             }
         }
-        let (address, length) = dynamic.ok_or_else(nonsense)?;
+        let (address, length) = dynamic.ok_or_else(invalid_link_map)?;
         let mut entries = vec![0; usize::try_from(length.min(1 << 16)).unwrap_or(0)];
         self.0.read_exact_at(&mut entries, bias.wrapping_add(address))?;
-        let debug = pairs(&entries).find(|(tag, _)| *tag == 21).map(|(_, value)| value).ok_or_else(nonsense)?;
+        let debug = pairs(&entries).find(|(tag, _)| *tag == 21).map(|(_, value)| value).ok_or_else(invalid_link_map)?;
         let [_, first] = self.words(debug)?;
         Ok(first)
     }
@@ -87,7 +87,7 @@ impl Memory {
 
     /// A text up to its zero.
     fn text(&self, at: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; LONGEST_NAME];
+        let mut bytes = vec![0; MAX_NAME_LEN];
         let mut length = 0;
         // Less than asked for at the end of a mapping.
         while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -105,6 +105,6 @@ impl Memory {
             }
             length += read;
         }
-        Err(nonsense())
+        Err(invalid_link_map())
     }
 }

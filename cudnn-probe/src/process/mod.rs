@@ -6,29 +6,29 @@ mod link_map;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::links;
+use crate::image::links;
 
 /// A file that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Mapped {
+pub struct MappedLibrary {
     /// The file, as the kernel names it.
     pub path: PathBuf,
     /// The file has been removed since, or another put in its place.
-    pub is_gone: bool,
+    pub deleted: bool,
     /// Where the very file that is mapped can be read, also when the process is in a container of its own or the file is
     /// gone; nothing where the kernel does not allow it.
     pub file: Option<PathBuf>,
     /// Its place in the order in which the process's dynamic linker loaded its libraries; nothing where that cannot be
     /// read, or where something else than the dynamic linker has mapped the file.
-    pub place: Option<usize>,
+    pub load_index: Option<usize>,
 }
 
 /// The libraries that a process has mapped, each once, in the order of their addresses.
 ///
 /// # Errors
 /// What the system says: there is no such process, or it is another user's.
-pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
+pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
     if maps.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "it has ended, or is the kernel's own"));
@@ -36,9 +36,9 @@ pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let order: Vec<PathBuf> = in_order(pid).into_iter().map(|path| real(&root, &path)).collect();
     let found = parse(&maps).into_iter().map(|Line { mut mapped, range, inode }| {
-        mapped.file = very_file(&root, &mapped, &format!("/proc/{pid}/map_files/{range}"), inode);
+        mapped.file = readable_path(&root, &mapped, &format!("/proc/{pid}/map_files/{range}"), inode);
         let path = real(&root, &mapped.path);
-        mapped.place = order.iter().position(|other| *other == path);
+        mapped.load_index = order.iter().position(|other| *other == path);
         mapped
     });
     Ok(found.collect())
@@ -46,12 +46,12 @@ pub fn libraries_of(pid: u32) -> io::Result<Vec<Mapped>> {
 
 /// The file that is mapped: by the kernel's own link to it, which not everybody may follow, or by its path in the world
 /// that the process sees, if that is still the same file.
-fn very_file(root: &Path, mapped: &Mapped, link: &str, inode: u64) -> Option<PathBuf> {
+fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, inode: u64) -> Option<PathBuf> {
     if std::fs::File::open(link).is_ok() {
         return Some(link.into());
     }
     let path = in_world(root, &mapped.path);
-    let is_same = !mapped.is_gone && inode_of(&path) == Some(inode);
+    let is_same = !mapped.deleted && inode_of(&path) == Some(inode);
     is_same.then_some(path)
 }
 
@@ -73,12 +73,14 @@ fn inode_of(_path: &Path) -> Option<u64> {
 /// Those of a process's files on whose account this one was loaded: they need it (`DT_NEEDED`), and were not loaded after
 /// it. None: it was opened by code.
 #[must_use]
-pub fn needed_by<'a>(mapped: &'a [Mapped], library: &Mapped) -> Vec<&'a Path> {
-    let of = |mapped: &Mapped| links(mapped.file.as_ref()?).ok();
+pub fn needed_by<'a>(mapped: &'a [MappedLibrary], library: &MappedLibrary) -> Vec<&'a Path> {
+    let of = |mapped: &MappedLibrary| links(mapped.file.as_ref()?).ok();
     let name = of(library).and_then(|links| links.soname);
     let name = name.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
-    let is_later = |other: &Mapped| other.place.zip(library.place).is_some_and(|(other, own)| other >= own);
-    let needs = |other: &&Mapped| !is_later(other) && of(other).is_some_and(|links| links.needed.contains(&name));
+    let is_later =
+        |other: &MappedLibrary| other.load_index.zip(library.load_index).is_some_and(|(other, own)| other >= own);
+    let needs =
+        |other: &&MappedLibrary| !is_later(other) && of(other).is_some_and(|links| links.needed.contains(&name));
     mapped.iter().filter(|other| other.path != library.path).filter(needs).map(|other| other.path.as_path()).collect()
 }
 
@@ -93,7 +95,7 @@ fn real(root: &Path, path: &Path) -> PathBuf {
 
 /// A line of the kernel's list.
 struct Line {
-    mapped: Mapped,
+    mapped: MappedLibrary,
     /// `7f00-7f01`.
     range: String,
     inode: u64,
@@ -126,7 +128,7 @@ fn parse(maps: &[u8]) -> Vec<Line> {
             Some(path) => (path, true),
             None => (path, false),
         };
-        let mapped = Mapped { path: to_path(&unescape(path)), is_gone, file: None, place: None };
+        let mapped = MappedLibrary { path: to_path(&unescape(path)), deleted: is_gone, file: None, load_index: None };
         let is_library = mapped.path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
         if is_library && found.iter().all(|line| line.mapped != mapped) {
             found.push(Line { mapped, range: (*range).to_owned(), inode: inode.parse().unwrap_or(0) });
@@ -177,8 +179,9 @@ mod tests {
                      7f03-7f04 rw-p 00000000 00:00 0    [heap]\n\
                      7f04-7f05 rw-p 00000000 fe:00 14   /usr/bin/program\n\
                      7f05-7f06 rw-p 00000000 00:00 0\n";
-        let told = |path: &str, is_gone| Mapped { path: path.into(), is_gone, file: None, place: None };
-        let parsed: Vec<Mapped> = parse(maps).into_iter().map(|line| line.mapped).collect();
+        let told =
+            |path: &str, is_gone| MappedLibrary { path: path.into(), deleted: is_gone, file: None, load_index: None };
+        let parsed: Vec<MappedLibrary> = parse(maps).into_iter().map(|line| line.mapped).collect();
         assert_eq!(parsed, [told("/a b/libx.so.9", false), told("/new\nline/liby.so", true)]);
     }
 }

@@ -5,15 +5,15 @@ mod package;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::support;
-use crate::{Architecture, Environment, Identity, Library, Refusal, System, Version, identify_any};
+use crate::release_facts;
+use crate::{Architecture, Host, Identity, Library, Os, ProbeError, Version, identify_any};
 
-pub use package::{Manager, Package};
+pub use package::{Installer, Package};
 
 /// What a folder's cuDNN is able to do, by the libraries that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Flavour {
+pub enum Variant {
     /// Every library of its release.
     Full,
     /// Graph and the engines that compile their kernels when they are used: a JIT-only wheel.
@@ -22,12 +22,12 @@ pub enum Flavour {
     Partial,
 }
 
-impl fmt::Display for Flavour {
+impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Flavour::Full => "full",
-            Flavour::JitOnly => "JIT only",
-            Flavour::Partial => "partial",
+            Variant::Full => "full",
+            Variant::JitOnly => "JIT only",
+            Variant::Partial => "partial",
         })
     }
 }
@@ -35,21 +35,21 @@ impl fmt::Display for Flavour {
 /// One library of the folder.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Part {
+pub struct LibraryReport {
     /// Which.
     pub library: Library,
     /// Its file.
     pub path: PathBuf,
     /// What the file says of itself, or why it cannot be used. For the system and processor that it is for.
-    pub state: Result<Identity, Refusal>,
+    pub identity: Result<Identity, ProbeError>,
 }
 
 /// Something that tells the version or the CUDA major, besides what it tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Witness {
+pub struct Evidence {
     /// The version, or the CUDA release, in text.
-    pub says: String,
+    pub value: String,
     /// Where it was read.
     pub source: String,
 }
@@ -57,11 +57,11 @@ pub struct Witness {
 /// What files tell of one folder that holds cuDNN.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Report {
+pub struct InstallationReport {
     /// The folder, without links in it.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The system that it is for.
-    pub system: System,
+    pub system: Os,
     /// The processor that it is for, where one library can be read.
     pub architecture: Option<Architecture>,
     /// The major version: 9, or an older one, of which no more is read than file names.
@@ -73,75 +73,75 @@ pub struct Report {
     /// The CUDA release that it was built with: 9 of 12.9.
     pub cuda_minor: Option<u32>,
     /// What it is able to do.
-    pub flavour: Flavour,
+    pub variant: Variant,
     /// The libraries that are there, in [`Library::ALL`]'s order.
-    pub libraries: Vec<Part>,
+    pub libraries: Vec<LibraryReport>,
     /// Those that its release has and the folder has not; none of a JIT-only one.
     pub missing: Vec<Library>,
     /// The package that it came with.
     pub package: Option<Package>,
     /// What says which version and which CUDA it is.
-    pub witnesses: Vec<Witness>,
+    pub evidence: Vec<Evidence>,
 }
 
-impl Report {
+impl InstallationReport {
     /// Looks into a folder; `None` where it holds no cuDNN of any version.
     #[must_use]
-    pub fn of(folder: &Path, environment: &Environment) -> Option<Report> {
+    pub fn read(folder: &Path, environment: &Host) -> Option<InstallationReport> {
         let folder = std::fs::canonicalize(folder).ok()?;
         let parts = |system| parts(&folder, system);
-        let (system, libraries) = [System::Linux, System::Windows]
+        let (system, libraries) = [Os::Linux, Os::Windows]
             .into_iter()
             .map(|system| (system, parts(system)))
             .find(|(_, libraries)| !libraries.is_empty())
-            .unwrap_or((System::Linux, Vec::new()));
+            .unwrap_or((Os::Linux, Vec::new()));
         if libraries.is_empty() {
             return older(folder, environment);
         }
-        let identities = || libraries.iter().filter_map(|part| part.state.as_ref().ok());
+        let identities = || libraries.iter().filter_map(|part| part.identity.as_ref().ok());
         let version = identities().find(|identity| identity.library == Library::Graph).and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
         let package = package::package(&folder, system, version, environment);
         let is_jit_package = package.as_ref().is_some_and(|package| package.name.contains("-jit"));
         let missing = missing(&libraries, version, is_jit_package);
         let flavour = match is_jit_package {
-            true if missing.is_empty() => Flavour::JitOnly,
-            true => Flavour::Partial,
+            true if missing.is_empty() => Variant::JitOnly,
+            true => Variant::Partial,
             false => flavour(&libraries, &missing),
         };
         let witnesses = witnesses(&libraries, &folder, package.as_ref());
-        Some(Report {
+        Some(InstallationReport {
             system,
             architecture: identities().map(|identity| identity.architecture).next(),
             major: 9,
             version,
             cuda_major: identities().find_map(|identity| identity.cuda_major),
             cuda_minor: identities().find_map(|identity| identity.cuda_minor),
-            flavour,
-            missing: if flavour == Flavour::JitOnly { Vec::new() } else { missing },
+            variant: flavour,
+            missing: if flavour == Variant::JitOnly { Vec::new() } else { missing },
             package,
-            witnesses,
+            evidence: witnesses,
             libraries,
-            folder,
+            dir: folder,
         })
     }
 
     /// The library, if it is there.
     #[must_use]
-    pub fn part(&self, library: Library) -> Option<&Part> {
+    pub fn part(&self, library: Library) -> Option<&LibraryReport> {
         self.libraries.iter().find(|part| part.library == library)
     }
 
     /// What contradicts itself: libraries of two versions, or of two CUDA majors.
     #[must_use]
-    pub fn conflicts(&self) -> Vec<(&Part, Refusal)> {
+    pub fn conflicts(&self) -> Vec<(&LibraryReport, ProbeError)> {
         let mut found = Vec::new();
         for part in &self.libraries {
-            let Ok(identity) = &part.state else { continue };
+            let Ok(identity) = &part.identity else { continue };
             let cuda = identity.cuda_major;
             match (identity.version, self.version) {
                 (Some(one), Some(graph)) if one != graph => {
-                    found.push((part, Refusal::MixedVersions { found: one, graph }));
+                    found.push((part, ProbeError::MixedVersions { found: one, graph }));
                     continue;
                 }
                 _ => {}
@@ -149,7 +149,7 @@ impl Report {
             if let (Some(one), Some(graph)) = (cuda.or(identity.cuda_at_most), self.cuda_major) {
                 let differs = if cuda.is_some() { one != graph } else { one < graph };
                 if differs {
-                    found.push((part, Refusal::MixedCuda { found: one, graph }));
+                    found.push((part, ProbeError::MixedCuda { found: one, graph }));
                 }
             }
         }
@@ -164,46 +164,47 @@ impl Report {
     }
 }
 
-fn parts(folder: &Path, system: System) -> Vec<Part> {
+fn parts(folder: &Path, system: Os) -> Vec<LibraryReport> {
     let file = |library: Library| (library, folder.join(library.name_on(system)));
     let there = |(_, path): &(Library, PathBuf)| path.symlink_metadata().is_ok();
-    let part = |(library, path): (Library, PathBuf)| Part { library, state: identify_any(&path, library), path };
+    let part =
+        |(library, path): (Library, PathBuf)| LibraryReport { library, identity: identify_any(&path, library), path };
     Library::ALL.iter().copied().map(file).filter(there).map(part).collect()
 }
 
 /// What the release has and the folder has not.
-fn missing(libraries: &[Part], version: Option<Version>, is_jit_package: bool) -> Vec<Library> {
+fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit_package: bool) -> Vec<Library> {
     let is_there = |library: &Library| libraries.iter().any(|part| part.library == *library);
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let of_release = |library: &Library| {
         let of_flavour = !is_jit_package || OF_JIT.contains(library);
-        of_flavour && version.is_none_or(|version| support::has(version, *library))
+        of_flavour && version.is_none_or(|version| release_facts::has_library(version, *library))
     };
     Library::ALL.iter().copied().filter(|library| of_release(library) && !is_there(library)).collect()
 }
 
-fn flavour(libraries: &[Part], missing: &[Library]) -> Flavour {
+fn flavour(libraries: &[LibraryReport], missing: &[Library]) -> Variant {
     let has = |library: Library| libraries.iter().any(|part| part.library == library);
     let compiled = [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
     if missing.is_empty() {
-        Flavour::Full
+        Variant::Full
     } else if has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has) {
-        Flavour::JitOnly
+        Variant::JitOnly
     } else {
-        Flavour::Partial
+        Variant::Partial
     }
 }
 
-fn witnesses(libraries: &[Part], folder: &Path, package: Option<&Package>) -> Vec<Witness> {
+fn witnesses(libraries: &[LibraryReport], folder: &Path, package: Option<&Package>) -> Vec<Evidence> {
     let mut found = Vec::new();
-    let mut say = |says: String, source: String| found.push(Witness { says, source });
+    let mut say = |says: String, source: String| found.push(Evidence { value: says, source });
     for part in libraries {
-        let Ok(identity) = &part.state else { continue };
+        let Ok(identity) = &part.identity else { continue };
         if let (Some(version), Some(symbol)) = (identity.version, part.library.version_symbol()) {
-            say(format!("cuDNN {version}"), format!("{symbol} in {}", part.library.name_on(identity.system)));
+            say(format!("cuDNN {version}"), format!("{symbol} in {}", part.library.name_on(identity.os)));
         }
         if let (Some(major), Some(minor)) = (identity.cuda_major, identity.cuda_minor) {
-            say(format!("CUDA {major}.{minor}"), format!("GPU code in {}", part.library.name_on(identity.system)));
+            say(format!("CUDA {major}.{minor}"), format!("GPU code in {}", part.library.name_on(identity.os)));
         }
         // A link to the file under its full name.
         if let Some(version) = std::fs::canonicalize(&part.path).ok().and_then(|file| version_in_name(&file)) {
@@ -215,7 +216,7 @@ fn witnesses(libraries: &[Part], folder: &Path, package: Option<&Package>) -> Ve
         say(format!("cuDNN {version}"), header.display().to_string());
     }
     if let Some(package) = package {
-        say(package.to_string(), format!("{}'s record", package.manager));
+        say(package.to_string(), format!("{}'s record", package.installer));
     }
     found
 }
@@ -238,22 +239,22 @@ fn version_in_header(header: &Path) -> Option<Version> {
 }
 
 /// A folder with cuDNN 8 or 7, known by file names.
-fn older(folder: PathBuf, environment: &Environment) -> Option<Report> {
+fn older(folder: PathBuf, environment: &Host) -> Option<InstallationReport> {
     let major = [8, 7].into_iter().find(|major| folder.join(format!("libcudnn.so.{major}")).exists())?;
     let shim = folder.join(format!("libcudnn.so.{major}"));
     let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
-    Some(Report {
-        system: System::Linux,
+    Some(InstallationReport {
+        system: Os::Linux,
         architecture: None,
         major,
         version,
         cuda_major: None,
         cuda_minor: None,
-        flavour: Flavour::Partial,
+        variant: Variant::Partial,
         libraries: Vec::new(),
         missing: Vec::new(),
-        package: package::package(&folder, System::Linux, version, environment),
-        witnesses: Vec::new(),
-        folder,
+        package: package::package(&folder, Os::Linux, version, environment),
+        evidence: Vec::new(),
+        dir: folder,
     })
 }

@@ -4,19 +4,19 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, Library, System, Version};
+use crate::{Host, Library, Os, Version};
 
 /// The most that is read of a record, in bytes. Debian's list of all packages has a few megabytes.
-const LIMIT: u64 = 32 << 20;
+const MAX_RECORD_LEN: u64 = 32 << 20;
 /// The most of RPM's database, which has every package's files and change logs.
-const RPM_LIMIT: u64 = 512 << 20;
+const MAX_RPM_DB_LEN: u64 = 512 << 20;
 /// How many files are looked at for a program.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// Who installed a folder's cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Manager {
+pub enum Installer {
     /// A wheel, by pip or the like.
     Pip,
     /// conda, mamba or pixi.
@@ -33,16 +33,16 @@ pub enum Manager {
     Toolkit,
 }
 
-impl fmt::Display for Manager {
+impl fmt::Display for Installer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Manager::Pip => "pip",
-            Manager::Conda => "conda",
-            Manager::Dpkg => "dpkg",
-            Manager::Rpm => "rpm",
-            Manager::Application => "part of",
-            Manager::Archive => "archive",
-            Manager::Toolkit => "CUDA toolkit folder",
+            Installer::Pip => "pip",
+            Installer::Conda => "conda",
+            Installer::Dpkg => "dpkg",
+            Installer::Rpm => "rpm",
+            Installer::Application => "part of",
+            Installer::Archive => "archive",
+            Installer::Toolkit => "CUDA toolkit folder",
         })
     }
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Manager {
 #[non_exhaustive]
 pub struct Package {
     /// Who installed it.
-    pub manager: Manager,
+    pub installer: Installer,
     /// The package's name: `nvidia-cudnn-cu12`.
     pub name: String,
     /// The package's version, all of it: `9.28.0.42`. Not every record has one.
@@ -63,7 +63,7 @@ pub struct Package {
 
 impl fmt::Display for Package {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.manager, self.name)?;
+        write!(f, "{} {}", self.installer, self.name)?;
         match &self.version {
             Some(version) => write!(f, " {version}"),
             None => Ok(()),
@@ -74,12 +74,7 @@ impl fmt::Display for Package {
 /// The package that the folder's libraries came with, if a record says so.
 ///
 /// `version` is what the libraries themselves say: of several packages in RPM's database it tells which.
-pub(super) fn package(
-    folder: &Path,
-    system: System,
-    version: Option<Version>,
-    environment: &Environment,
-) -> Option<Package> {
+pub(super) fn package(folder: &Path, system: Os, version: Option<Version>, environment: &Host) -> Option<Package> {
     wheel(folder, system)
         .or_else(|| conda(folder))
         .or_else(|| dpkg(folder, environment))
@@ -91,7 +86,7 @@ pub(super) fn package(
 
 /// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's own folder there, as torch's `torch/lib`: the
 /// record that lists the graph library.
-fn wheel(folder: &Path, system: System) -> Option<Package> {
+fn wheel(folder: &Path, system: Os) -> Option<Package> {
     let is_site_packages = |path: &&Path| {
         path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("site-packages") || name == "dist-packages")
     };
@@ -107,9 +102,9 @@ fn wheel(folder: &Path, system: System) -> Option<Package> {
     });
     let (name, version) = records.next()?;
     // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows.
-    let above = if system == System::Windows { 2 } else { 3 };
+    let above = if system == Os::Windows { 2 } else { 3 };
     let root = site_packages.ancestors().nth(above).unwrap_or(site_packages).to_owned();
-    Some(Package { manager: Manager::Pip, name, version: Some(version), root })
+    Some(Package { installer: Installer::Pip, name, version: Some(version), root })
 }
 
 /// `ROOT/lib` with `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json` beside it.
@@ -123,12 +118,12 @@ fn conda(folder: &Path) -> Option<Package> {
         read(&path)?.contains(&listed).then(|| (name.to_owned(), version.to_owned()))
     });
     let (name, version) = records.next()?;
-    Some(Package { manager: Manager::Conda, name, version: Some(version), root: root.to_owned() })
+    Some(Package { installer: Installer::Conda, name, version: Some(version), root: root.to_owned() })
 }
 
 /// A package of Debian's whose list of files has the graph library.
-fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
-    let below = environment.below_root(folder)?;
+fn dpkg(folder: &Path, environment: &Host) -> Option<Package> {
+    let below = environment.strip_root(folder)?;
     // /lib is a link to /usr/lib on most systems, and the list has either.
     let file = below.join(Library::Graph.file_name());
     let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(&file));
@@ -144,13 +139,13 @@ fn dpkg(folder: &Path, environment: &Environment) -> Option<Package> {
     let mut paragraphs = status.split("\n\n").filter(|text| text.lines().next() == Some(&format!("Package: {name}")));
     let version = paragraphs.next().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Version: ")));
     let version = version.map(str::to_owned);
-    Some(Package { manager: Manager::Dpkg, name, version, root: environment.system("/") })
+    Some(Package { installer: Installer::Dpkg, name, version, root: environment.system("/") })
 }
 
 /// A package in RPM's database, for a folder of the system's. The database is SQLite or Berkeley's, which are not read as
 /// such: a package's name, version and release stand in it one behind the other, each with a zero at its end, in every
 /// form of it, since that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
-fn rpm(folder: &Path, version: Version, environment: &Environment) -> Option<Package> {
+fn rpm(folder: &Path, version: Version, environment: &Host) -> Option<Package> {
     const DATABASES: [&str; 6] = [
         "/usr/lib/sysimage/rpm/rpmdb.sqlite",
         "/var/lib/rpm/rpmdb.sqlite",
@@ -159,18 +154,18 @@ fn rpm(folder: &Path, version: Version, environment: &Environment) -> Option<Pac
         "/usr/lib/sysimage/rpm/Packages",
         "/var/lib/rpm/Packages",
     ];
-    let below = environment.below_root(folder)?;
+    let below = environment.strip_root(folder)?;
     if !["/usr/lib64", "/usr/lib", "/lib64"].iter().any(|system| below.starts_with(system)) {
         return None;
     }
-    let database = DATABASES.iter().find_map(|database| bytes(&environment.system(database), RPM_LIMIT))?;
+    let database = DATABASES.iter().find_map(|database| bytes(&environment.system(database), MAX_RPM_DB_LEN))?;
     let found = database.windows(6).enumerate().filter(|(_, window)| *window == b"cudnn9").map(|(at, _)| at);
     let of_release = |found: &(String, String)| found.1.starts_with(&format!("{version}."));
     let mut packages: Vec<(String, String)> = found.filter_map(|at| named(&database, at)).filter(of_release).collect();
     packages.dedup();
     // Of one release for two CUDA majors it cannot be told which.
     let [(name, version)] = packages.try_into().ok()?;
-    Some(Package { manager: Manager::Rpm, name, version: Some(version), root: environment.system("/") })
+    Some(Package { installer: Installer::Rpm, name, version: Some(version), root: environment.system("/") })
 }
 
 /// The name around this place, and the version behind it, if this is where a package's header begins.
@@ -192,7 +187,7 @@ fn archive(folder: &Path) -> Option<Package> {
     let name = root.file_name()?.to_str()?;
     let inner = name.strip_prefix("cudnn-")?.strip_suffix("-archive")?;
     let version = inner.rsplit('-').next().and_then(|last| last.split('_').next()).map(str::to_owned);
-    Some(Package { manager: Manager::Archive, name: name.to_owned(), version, root: root.to_owned() })
+    Some(Package { installer: Installer::Archive, name: name.to_owned(), version, root: root.to_owned() })
 }
 
 /// A folder with the toolkit's own `version.json`, or its runtime library beside cuDNN.
@@ -200,15 +195,15 @@ fn toolkit(folder: &Path) -> Option<Package> {
     let root = folder.ancestors().skip(1).take(3).find(|root| root.join("version.json").is_file())?;
     let is_toolkit = entries(folder, |name| name.starts_with("libcudart.so")).next().is_some();
     let name = root.file_name()?.to_str()?.to_owned();
-    is_toolkit.then(|| Package { manager: Manager::Toolkit, name, version: None, root: root.to_owned() })
+    is_toolkit.then(|| Package { installer: Installer::Toolkit, name, version: None, root: root.to_owned() })
 }
 
 /// A folder outside the system's own with a program in it, above it or in `bin` beside it: an application that brings its
 /// own cuDNN.
 #[cfg(unix)]
-fn application(folder: &Path, environment: &Environment) -> Option<Package> {
+fn application(folder: &Path, environment: &Host) -> Option<Package> {
     use std::os::unix::fs::PermissionsExt;
-    let below = environment.below_root(folder)?;
+    let below = environment.strip_root(folder)?;
     let above = folder.parent()?;
     if ["/usr", "/lib", "/lib64"].iter().any(|system| below.starts_with(system)) || above.parent().is_none() {
         return None;
@@ -217,14 +212,14 @@ fn application(folder: &Path, environment: &Environment) -> Option<Package> {
         let metadata = std::fs::metadata(path);
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     };
-    let program = |place: &Path| entries(place, |name| !name.contains(".so")).take(MOST_ENTRIES).find(is_program);
+    let program = |place: &Path| entries(place, |name| !name.contains(".so")).take(MAX_ENTRIES).find(is_program);
     let program = program(folder).or_else(|| program(above)).or_else(|| program(&above.join("bin")))?;
     let name = program.file_name()?.to_string_lossy().into_owned();
-    Some(Package { manager: Manager::Application, name, version: None, root: program.parent()?.to_owned() })
+    Some(Package { installer: Installer::Application, name, version: None, root: program.parent()?.to_owned() })
 }
 
 #[cfg(not(unix))]
-fn application(_folder: &Path, _environment: &Environment) -> Option<Package> {
+fn application(_folder: &Path, _environment: &Host) -> Option<Package> {
     None
 }
 
@@ -239,7 +234,7 @@ fn entries<W: Fn(&str) -> bool>(folder: &Path, wanted: W) -> impl Iterator<Item 
 
 /// A record's text, if it is a file of a length that records have.
 pub(super) fn read(file: &Path) -> Option<String> {
-    Some(String::from_utf8_lossy(&bytes(file, LIMIT)?).into_owned())
+    Some(String::from_utf8_lossy(&bytes(file, MAX_RECORD_LEN)?).into_owned())
 }
 
 fn bytes(file: &Path, limit: u64) -> Option<Vec<u8>> {

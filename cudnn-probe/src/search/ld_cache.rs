@@ -5,16 +5,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The largest cache that is read, in bytes. Real ones have some tens of kilobytes.
-const LIMIT: u64 = 16 << 20;
+const MAX_CACHE_LEN: u64 = 16 << 20;
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// 64-bit x86 and 64-bit Arm libraries of glibc, as the cache's flags call them.
 const OURS: u32 = if cfg!(target_arch = "aarch64") { 0x0a03 } else { 0x0303 };
 
 /// A cache, read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LinkerCache(Vec<u8>);
+pub(crate) struct LdCache(Vec<u8>);
 
-impl LinkerCache {
+impl LdCache {
     /// The cache in this file; empty where there is none that can be read.
     pub(crate) fn read(file: &Path) -> Self {
         let mut bytes = Vec::new();
@@ -22,9 +22,9 @@ impl LinkerCache {
             && let Ok(file) = std::fs::File::open(file)
         {
             // What was read before an error is read as a cut cache.
-            let _ = file.take(LIMIT).read_to_end(&mut bytes);
+            let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
         }
-        LinkerCache(bytes)
+        LdCache(bytes)
     }
 
     /// The files that the cache has under this name, for this architecture, in the cache's order.

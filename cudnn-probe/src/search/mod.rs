@@ -3,15 +3,15 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-mod environment;
+mod host;
 mod ld_cache;
 mod origin;
 
 use crate::Library;
-use crate::find::Candidate;
-use ld_cache::LinkerCache;
+use crate::select::Candidate;
+use ld_cache::LdCache;
 
-pub use environment::Environment;
+pub use host::Host;
 pub use origin::Origin;
 
 /// The environment variable that names the one folder (or one library file in it) to take cuDNN from.
@@ -38,10 +38,10 @@ pub const VARIABLES: [&str; 11] = [
 /// Where to look. The order is fixed: see [`Origin`].
 #[derive(Clone, Debug)]
 pub struct Search {
-    environment: Environment,
+    environment: Host,
     explicit: Option<PathBuf>,
-    process: Vec<PathBuf>,
-    beside: Vec<PathBuf>,
+    loaded: Vec<PathBuf>,
+    adjacent: Vec<PathBuf>,
     run_paths: Vec<(PathBuf, PathBuf)>,
     variable: &'static str,
 }
@@ -49,12 +49,12 @@ pub struct Search {
 impl Search {
     /// The whole search, in the given world.
     #[must_use]
-    pub fn new(environment: Environment) -> Self {
+    pub fn new(environment: Host) -> Self {
         Search {
             environment,
             explicit: None,
-            process: Vec::new(),
-            beside: Vec::new(),
+            loaded: Vec::new(),
+            adjacent: Vec::new(),
             run_paths: Vec::new(),
             variable: DIR_VARIABLE,
         }
@@ -69,22 +69,22 @@ impl Search {
 
     /// Adds a folder from which this process has loaded a library of cuDNN's already: looked at first, after a named one.
     #[must_use]
-    pub fn loaded(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.process.push(folder.into());
+    pub fn add_loaded(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.loaded.push(folder.into());
         self
     }
 
     /// Adds a folder to look into along with the executable's: that of the drop-in library.
     #[must_use]
-    pub fn beside(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.beside.push(folder.into());
+    pub fn add_adjacent(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.adjacent.push(folder.into());
         self
     }
 
     /// Adds a folder that a library of this process, or the program itself, names as one to search (DT_RPATH or
     /// DT_RUNPATH), and the file of that library: looked at after the executable's own folder.
     #[must_use]
-    pub fn run_path(mut self, folder: impl Into<PathBuf>, of: impl Into<PathBuf>) -> Self {
+    pub fn add_run_path(mut self, folder: impl Into<PathBuf>, of: impl Into<PathBuf>) -> Self {
         self.run_paths.push((folder.into(), of.into()));
         self
     }
@@ -98,10 +98,10 @@ impl Search {
 
     /// The folder that was given in code or by the variable, if one was.
     #[must_use]
-    pub fn named(&self) -> Option<Candidate> {
+    pub fn explicit_candidate(&self) -> Option<Candidate> {
         let variable = || Some((self.environment.variable(self.variable)?.into(), Origin::Variable(self.variable)));
         let named = self.explicit.clone().map(|path| (path, Origin::Explicit)).or_else(variable);
-        named.map(|(path, origin)| Candidate { folder: folder_of(path), origin })
+        named.map(|(path, origin)| Candidate { dir: dir_of(path), origin })
     }
 
     /// The folders, in order. A folder that was named twice comes twice, each time with its origin.
@@ -109,27 +109,27 @@ impl Search {
     /// A path given in code or by the variable stands alone: who names a folder wants that one, and an error where it
     /// does not serve.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        match self.named() {
+        match self.explicit_candidate() {
             Some(named) => Some(named).into_iter().chain(self.stages(&[])),
             None => None.into_iter().chain(self.stages(STAGES)),
         }
     }
 
     /// The folders in which a cuDNN may be, in order, without the one that was named.
-    pub fn places(&self) -> impl Iterator<Item = Candidate> + '_ {
+    pub fn default_candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.stages(STAGES)
     }
 
     /// The folders below the root of an environment, Python's or conda's, of a toolkit, or of an unpacked archive or wheel,
     /// that somebody names.
     #[must_use]
-    pub fn below(&self, root: &Path) -> Vec<Candidate> {
+    pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let origin = Origin::Named(root.clone());
+        let origin = Origin::UnderRoot(root.clone());
         let mut found = Vec::new();
         wheels(&root, &origin, &mut found);
         for folder in BELOW {
-            found.push(Candidate { folder: root.join(folder), origin: origin.clone() });
+            found.push(Candidate { dir: root.join(folder), origin: origin.clone() });
         }
         found
     }
@@ -139,32 +139,30 @@ impl Search {
         stages.iter().flat_map(|stage| stage(self))
     }
 
-    fn in_process(&self) -> Vec<Candidate> {
-        self.process.iter().map(|folder| Candidate { folder: folder.clone(), origin: Origin::Process }).collect()
+    fn already_loaded(&self) -> Vec<Candidate> {
+        self.loaded.iter().map(|folder| Candidate { dir: folder.clone(), origin: Origin::Loaded }).collect()
     }
 
-    fn beside_program(&self) -> Vec<Candidate> {
+    fn adjacent(&self) -> Vec<Candidate> {
         // A user may put a link to a privileged program into a folder of his own.
-        if self.environment.is_privileged() {
+        if self.environment.is_secure_execution() {
             return Vec::new();
         }
-        let program = self.environment.program_folder().map(|folder| {
+        let program = self.environment.program_dir().map(|folder| {
             let above = folder.parent().unwrap_or(folder);
             [folder.to_owned(), folder.join("lib"), above.join("lib")]
         });
-        self.beside
+        self.adjacent
             .iter()
             .cloned()
             .chain(program.into_iter().flatten())
-            .map(|folder| Candidate { folder, origin: Origin::BesideProgram })
+            .map(|folder| Candidate { dir: folder, origin: Origin::Adjacent })
             .collect()
     }
 
     fn in_run_paths(&self) -> Vec<Candidate> {
-        let candidate = |(folder, of): &(PathBuf, PathBuf)| Candidate {
-            folder: folder.clone(),
-            origin: Origin::RunPath(of.clone()),
-        };
+        let candidate =
+            |(folder, of): &(PathBuf, PathBuf)| Candidate { dir: folder.clone(), origin: Origin::RunPath(of.clone()) };
         self.run_paths.iter().map(candidate).collect()
     }
 
@@ -176,7 +174,7 @@ impl Search {
         if let Some(root) = self.absolute("CONDA_PREFIX") {
             let origin = Origin::Conda(root.clone());
             wheels(&root, &origin, &mut found);
-            found.push(Candidate { folder: root.join("lib"), origin });
+            found.push(Candidate { dir: root.join("lib"), origin });
         }
         if let Some(root) = self.python_on_path() {
             let mut roots = vec![root];
@@ -216,17 +214,17 @@ impl Search {
     /// What the dynamic linker would search for a bare name: LD_LIBRARY_PATH, its cache, its own folders.
     fn linker(&self) -> Vec<Candidate> {
         let mut found = Vec::new();
-        let places = LinkerPlaces::new(&self.environment);
+        let places = LdSearchPath::new(&self.environment);
         for folder in &places.library_path {
-            found.push(Candidate { folder: folder.clone(), origin: Origin::LibraryPath });
+            found.push(Candidate { dir: folder.clone(), origin: Origin::LibraryPath });
         }
         for file in places.cached(Library::Graph.file_name()) {
             if let Some(folder) = file.parent() {
-                found.push(Candidate { folder: folder.to_owned(), origin: Origin::LinkerCache });
+                found.push(Candidate { dir: folder.to_owned(), origin: Origin::LdCache });
             }
         }
         for folder in &places.defaults {
-            found.push(Candidate { folder: folder.clone(), origin: Origin::LinkerDefault });
+            found.push(Candidate { dir: folder.clone(), origin: Origin::LdDefault });
         }
         found
     }
@@ -236,17 +234,17 @@ impl Search {
         for name in CUDA_VARIABLES {
             if let Some(root) = self.absolute(name) {
                 for folder in ["lib64", "lib", TARGET_FOLDER] {
-                    found.push(Candidate { folder: root.join(folder), origin: Origin::CudaVariable(name) });
+                    found.push(Candidate { dir: root.join(folder), origin: Origin::CudaVariable(name) });
                 }
             }
         }
         found
     }
 
-    fn usual(&self) -> Vec<Candidate> {
+    fn well_known(&self) -> Vec<Candidate> {
         ["/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/lib", "/usr/local/lib64", "/opt/conda/lib"]
             .iter()
-            .map(|folder| Candidate { folder: self.environment.system(folder), origin: Origin::Usual })
+            .map(|folder| Candidate { dir: self.environment.system(folder), origin: Origin::WellKnown })
             .collect()
     }
 
@@ -258,13 +256,13 @@ impl Search {
 type Stage = fn(&Search) -> Vec<Candidate>;
 
 const STAGES: &[Stage] = &[
-    Search::in_process,
-    Search::beside_program,
+    Search::already_loaded,
+    Search::adjacent,
     Search::in_run_paths,
     Search::python_environments,
     Search::linker,
     Search::cuda_variables,
-    Search::usual,
+    Search::well_known,
 ];
 
 const TARGET_FOLDER: &str =
@@ -293,17 +291,17 @@ const LINKER_FOLDERS: [&str; 5] = if cfg!(target_arch = "aarch64") {
 
 /// Where the dynamic linker looks for a bare name, apart from the folders that the library asking for it names itself.
 #[derive(Clone, Debug)]
-pub struct LinkerPlaces {
-    environment: Environment,
+pub struct LdSearchPath {
+    environment: Host,
     library_path: Vec<PathBuf>,
-    cache: LinkerCache,
+    cache: LdCache,
     defaults: Vec<PathBuf>,
 }
 
-impl LinkerPlaces {
+impl LdSearchPath {
     /// Reads them.
     #[must_use]
-    pub fn new(environment: &Environment) -> Self {
+    pub fn new(environment: &Host) -> Self {
         let path = environment.variable("LD_LIBRARY_PATH").unwrap_or_default();
         let mut defaults: Vec<PathBuf> = LINKER_FOLDERS.iter().map(|folder| environment.system(folder)).collect();
         // On most systems /lib is a link to /usr/lib.
@@ -316,12 +314,12 @@ impl LinkerPlaces {
             }
             Err(_) => true,
         });
-        LinkerPlaces {
+        LdSearchPath {
             environment: environment.clone(),
             // The linker splits it at colons and semicolons; an empty part is the working directory, which is never
             // searched here, nor is a relative one.
             library_path: split(&path).filter(|folder| folder.is_absolute()).collect(),
-            cache: LinkerCache::read(&environment.system("/etc/ld.so.cache")),
+            cache: LdCache::read(&environment.system("/etc/ld.so.cache")),
             defaults,
         }
     }
@@ -345,7 +343,7 @@ impl LinkerPlaces {
 }
 
 /// A path that names a file stands for the file's folder.
-fn folder_of(path: PathBuf) -> PathBuf {
+fn dir_of(path: PathBuf) -> PathBuf {
     match path.parent() {
         Some(parent) if path.is_file() => parent.to_owned(),
         _ => path,
@@ -387,7 +385,7 @@ fn wheels(root: &Path, origin: &Origin, found: &mut Vec<Candidate>) {
                 for product in ["cudnn", "cudnn_jit"] {
                     let folder = python.join(packages).join("nvidia").join(product).join("lib");
                     if folder.is_dir() {
-                        found.push(Candidate { folder, origin: origin.clone() });
+                        found.push(Candidate { dir: folder, origin: origin.clone() });
                     }
                 }
             }

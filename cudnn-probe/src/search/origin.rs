@@ -12,9 +12,9 @@ pub enum Origin {
     /// Given by this environment variable.
     Variable(&'static str),
     /// A cuDNN that this process has loaded already.
-    Process,
+    Loaded,
     /// Beside the running executable, or beside the drop-in library itself.
-    BesideProgram,
+    Adjacent,
     /// A run path (DT_RPATH or DT_RUNPATH) of this library, which the process has loaded, or of the program itself.
     RunPath(PathBuf),
     /// A wheel in the active Python virtual environment.
@@ -26,15 +26,15 @@ pub enum Origin {
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
     /// `/etc/ld.so.cache`.
-    LinkerCache,
+    LdCache,
     /// One of the dynamic linker's own folders.
-    LinkerDefault,
+    LdDefault,
     /// `CUDA_HOME`, `CUDA_PATH` or the like.
     CudaVariable(&'static str),
     /// A folder in which cuDNN is often installed.
-    Usual,
+    WellKnown,
     /// Below a root that a person has named, to have it looked at; never for use.
-    Named(PathBuf),
+    UnderRoot(PathBuf),
 }
 
 impl fmt::Display for Origin {
@@ -42,18 +42,18 @@ impl fmt::Display for Origin {
         match self {
             Origin::Explicit => f.write_str("given in code"),
             Origin::Variable(name) => write!(f, "given by {name}"),
-            Origin::Process => f.write_str("already loaded in this process"),
-            Origin::BesideProgram => f.write_str("beside the program"),
+            Origin::Loaded => f.write_str("already loaded in this process"),
+            Origin::Adjacent => f.write_str("beside the program"),
             Origin::RunPath(of) => write!(f, "a run path of {of:?}"),
             Origin::VirtualEnvironment(root) => write!(f, "the active virtual environment {root:?}"),
             Origin::Conda(root) => write!(f, "the active conda environment {root:?}"),
             Origin::Python(root) => write!(f, "the python3 on PATH, of {root:?}"),
             Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
-            Origin::LinkerCache => f.write_str("/etc/ld.so.cache"),
-            Origin::LinkerDefault => f.write_str("the dynamic linker's own folders"),
+            Origin::LdCache => f.write_str("/etc/ld.so.cache"),
+            Origin::LdDefault => f.write_str("the dynamic linker's own folders"),
             Origin::CudaVariable(name) => write!(f, "below {name}"),
-            Origin::Usual => f.write_str("a usual folder"),
-            Origin::Named(root) => write!(f, "named: {root:?}"),
+            Origin::WellKnown => f.write_str("a usual folder"),
+            Origin::UnderRoot(root) => write!(f, "named: {root:?}"),
         }
     }
 }

@@ -13,7 +13,7 @@ use object::read::ReadRef;
 /// How many entries are looked at for the CUDA major: each is megabytes away from the one before, on a disk that may be
 /// slow. In most libraries the first PTX is among the first ten; where there is none, CUDA 12 is told from 13, but not
 /// from 11.
-const FIRST: usize = 16;
+const MAX_ENTRIES: usize = 16;
 /// How many are looked at for everything. The largest library has some 6500.
 const ALL: usize = 1 << 16;
 
@@ -54,7 +54,7 @@ pub(crate) struct Cuda {
 /// With which CUDA the code in this part of the file was made.
 pub(crate) fn cuda<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Cuda {
     let mut cuda = Cuda::default();
-    for entry in Entries::new(range, data).take(FIRST) {
+    for entry in Entries::new(range, data).take(MAX_ENTRIES) {
         match entry {
             Entry { is_ptx: true, major: major @ 7..=9, minor, .. } => {
                 cuda.major = u32::try_from(major + 4).ok();
@@ -85,7 +85,7 @@ fn release(major: u64, minor: u64) -> Option<u32> {
 }
 
 /// Every processor that the code in this part of the file is for.
-pub(crate) fn processors<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
+pub(crate) fn targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
     let entries = Entries::new(range, data).take(ALL);
     entries.map(|Entry { is_ptx, processor, .. }| GpuCode { processor, is_ptx }).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Library, System, Version};
+use crate::{Library, Os, Version};
 
 /// A processor architecture, as an ELF file names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Architecture(pub u16);
 
 impl Architecture {
     /// The one that this program runs on.
-    pub const OURS: Architecture =
+    pub const HOST: Architecture =
         Architecture(if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64.0 } else { object::elf::EM_X86_64.0 });
 }
 
@@ -43,16 +43,16 @@ impl fmt::Display for Architecture {
 /// Why a file or a folder cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum ProbeError {
     /// There is no such file.
-    Absent,
+    NotFound,
     /// A link to a file that is not there.
     BrokenLink {
         /// Where it leads.
         target: PathBuf,
     },
     /// The file is there under its full name only, as after a copy that lost the links.
-    LinkMissing {
+    SonameLinkMissing {
         /// The file's name: `libcudnn_graph.so.9.10.2`.
         file: String,
     },
@@ -69,7 +69,7 @@ pub enum Refusal {
         error: io::Error,
     },
     /// A folder, a pipe, a device: nothing that can be a library.
-    NotAFile {
+    NotRegularFile {
         /// What it is instead.
         what: &'static str,
     },
@@ -81,7 +81,7 @@ pub enum Refusal {
     /// An ELF file that ends before what its own headers promise.
     Truncated {
         /// The length that the headers promise, in bytes, at least.
-        promised: u64,
+        expected_len: u64,
         /// The length that it has, in bytes.
         length: u64,
     },
@@ -98,11 +98,11 @@ pub enum Refusal {
         wanted: Architecture,
     },
     /// Built for another system.
-    WrongSystem {
+    WrongOs {
         /// The file's.
-        found: System,
+        found: Os,
         /// This program's.
-        wanted: System,
+        wanted: Os,
     },
     /// A shared library, but another one than its file name says.
     WrongSoname {
@@ -145,7 +145,7 @@ pub enum Refusal {
         graph: u32,
     },
     /// The process has a cuDNN from another folder already.
-    ProcessHasAnother {
+    OtherLoaded {
         /// Where that one is.
         loaded: PathBuf,
         /// Its version, where it states one.
@@ -154,50 +154,50 @@ pub enum Refusal {
         own: Option<Version>,
     },
     /// It is in use, and another folder is asked for.
-    AnotherIsAskedFor {
+    OtherRequested {
         /// That folder.
         wanted: PathBuf,
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Absent => f.write_str("is absent"),
-            Refusal::BrokenLink { target } => write!(f, "is a link to {target:?}, which is not there"),
-            Refusal::LinkMissing { file } => {
+            ProbeError::NotFound => f.write_str("is absent"),
+            ProbeError::BrokenLink { target } => write!(f, "is a link to {target:?}, which is not there"),
+            ProbeError::SonameLinkMissing { file } => {
                 write!(f, "holds {file}, but no link to it by the name that programs look for, without the numbers")
             }
-            Refusal::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
-            Refusal::NotAbsolute => f.write_str("is a relative path, which is never searched"),
-            Refusal::Unreadable { error } => write!(f, "cannot be read: {error}"),
-            Refusal::NotAFile { what } => write!(f, "is not a file but {what}"),
-            Refusal::NotElf { starts_with } => {
+            ProbeError::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
+            ProbeError::NotAbsolute => f.write_str("is a relative path, which is never searched"),
+            ProbeError::Unreadable { error } => write!(f, "cannot be read: {error}"),
+            ProbeError::NotRegularFile { what } => write!(f, "is not a file but {what}"),
+            ProbeError::NotElf { starts_with } => {
                 write!(f, "is not an ELF file: it begins with \"{}\"", starts_with.escape_ascii())
             }
-            Refusal::Truncated { promised, length } => {
+            ProbeError::Truncated { expected_len: promised, length } => {
                 write!(f, "is truncated: {length} bytes of at least {promised}")
             }
-            Refusal::Malformed { what } => write!(f, "is a damaged ELF file: {what}"),
-            Refusal::WrongArchitecture { found, wanted } => {
+            ProbeError::Malformed { what } => write!(f, "is a damaged ELF file: {what}"),
+            ProbeError::WrongArchitecture { found, wanted } => {
                 write!(f, "is built for {found}, and this program runs on {wanted}")
             }
-            Refusal::WrongSystem { found, wanted } => write!(f, "is built for {found}, and {wanted} is needed"),
-            Refusal::WrongSoname { found, wanted } => {
+            ProbeError::WrongOs { found, wanted } => write!(f, "is built for {found}, and {wanted} is needed"),
+            ProbeError::WrongSoname { found, wanted } => {
                 write!(f, "calls itself {found:?}, not {:?}", wanted.file_name())
             }
-            Refusal::WrongMajor { found } => write!(f, "is cuDNN {found}, and cuDNN 9 is needed"),
-            Refusal::TooOld { found, wanted } => write!(f, "is cuDNN {found}, and at least {wanted} is asked for"),
-            Refusal::WrongCuda { found, wanted } => {
+            ProbeError::WrongMajor { found } => write!(f, "is cuDNN {found}, and cuDNN 9 is needed"),
+            ProbeError::TooOld { found, wanted } => write!(f, "is cuDNN {found}, and at least {wanted} is asked for"),
+            ProbeError::WrongCuda { found, wanted } => {
                 write!(f, "is built for CUDA {found}, and CUDA {wanted} is asked for")
             }
-            Refusal::MixedVersions { found, graph } => {
+            ProbeError::MixedVersions { found, graph } => {
                 write!(f, "is cuDNN {found} beside a libcudnn_graph.so.9 of {graph}")
             }
-            Refusal::MixedCuda { found, graph } => {
+            ProbeError::MixedCuda { found, graph } => {
                 write!(f, "is built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
             }
-            Refusal::ProcessHasAnother { loaded, version, own } => {
+            ProbeError::OtherLoaded { loaded, version, own } => {
                 if let Some(own) = own {
                     write!(f, "is cuDNN {own}, and ")?;
                 }
@@ -207,24 +207,26 @@ impl fmt::Display for Refusal {
                 }
                 write!(f, "{loaded:?}, which the process has loaded already")
             }
-            Refusal::AnotherIsAskedFor { wanted } => {
+            ProbeError::OtherRequested { wanted } => {
                 write!(f, "cannot be given up for the one that is asked for, in {wanted:?}")
             }
         }
     }
 }
 
-impl Refusal {
+impl ProbeError {
     /// What a person can do about it: one sentence, or nothing where there is nothing to say.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
+    pub fn help(&self) -> Option<String> {
         Some(match self {
-            Refusal::Absent | Refusal::NotAbsolute => return None,
-            Refusal::OtherMajor { .. } | Refusal::WrongMajor { .. } => {
+            ProbeError::NotFound | ProbeError::NotAbsolute => return None,
+            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
                 "Install cuDNN 9, for example with `pip install nvidia-cudnn-cu12`.".into()
             }
-            Refusal::BrokenLink { .. } => "Install this cuDNN again: the file that the link leads to is gone.".into(),
-            Refusal::LinkMissing { file } => {
+            ProbeError::BrokenLink { .. } => {
+                "Install this cuDNN again: the file that the link leads to is gone.".into()
+            }
+            ProbeError::SonameLinkMissing { file } => {
                 let link = file.split_inclusive(".so.9").next().unwrap_or(file);
                 let is_plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
                 match is_plain {
@@ -234,25 +236,27 @@ impl Refusal {
                     false => format!("Make the links that a package would make, in that folder: {link} to {file:?}."),
                 }
             }
-            Refusal::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
+            ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
                 "Give the user that runs this program the right to read it.".into()
             }
-            Refusal::Unreadable { .. } => "See to it that the file can be read: the system says why it cannot.".into(),
-            Refusal::NotAFile { .. } | Refusal::NotElf { .. } => {
+            ProbeError::Unreadable { .. } => {
+                "See to it that the file can be read: the system says why it cannot.".into()
+            }
+            ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => {
                 "Put the real library in its place: this is no shared library.".into()
             }
-            Refusal::Truncated { .. } | Refusal::Malformed { .. } => {
+            ProbeError::Truncated { .. } | ProbeError::Malformed { .. } => {
                 "Install it again: the file is damaged, as after a broken download or a full disk.".into()
             }
-            Refusal::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
-            Refusal::WrongSystem { wanted, .. } => format!("Install cuDNN for {wanted}."),
-            Refusal::WrongSoname { .. } => "Install cuDNN again: files of it have been renamed.".into(),
-            Refusal::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
-            Refusal::WrongCuda { wanted, .. } => format!("Install nvidia-cudnn-cu{wanted}."),
-            Refusal::MixedVersions { .. } | Refusal::MixedCuda { .. } => {
+            ProbeError::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
+            ProbeError::WrongOs { wanted, .. } => format!("Install cuDNN for {wanted}."),
+            ProbeError::WrongSoname { .. } => "Install cuDNN again: files of it have been renamed.".into(),
+            ProbeError::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
+            ProbeError::WrongCuda { wanted, .. } => format!("Install nvidia-cudnn-cu{wanted}."),
+            ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } => {
                 "Remove this folder's cuDNN and install one release anew: its files are of two.".into()
             }
-            Refusal::ProcessHasAnother { .. } | Refusal::AnotherIsAskedFor { .. } => {
+            ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
                 "Use one cuDNN in the process: ask for the same folder everywhere, before anything else loads one."
                     .into()
             }

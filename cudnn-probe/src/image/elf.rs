@@ -9,15 +9,15 @@ use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use super::{Contents, Data, Links, malformed};
-use crate::{Architecture, Refusal};
+use crate::{Architecture, ProbeError};
 
 /// The most that is read of a table of headers, in bytes. Those of cuDNN's libraries have some two kilobytes.
-const TABLE_LIMIT: u64 = 64 << 10;
+const MAX_TABLE_LEN: u64 = 64 << 10;
 /// The most entries of the dynamic section, symbols of one hash chain, and bytes of a name. Each is many times what any
 /// real library has.
-const DYNAMIC_LIMIT: usize = 1 << 10;
-const CHAIN_LIMIT: u64 = 1 << 12;
-const NAME_LIMIT: u64 = 4 << 10;
+const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
+const MAX_HASH_CHAIN: u64 = 1 << 12;
+const MAX_NAME_LEN: u64 = 4 << 10;
 
 type Header = FileHeader64<LittleEndian>;
 type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
@@ -33,7 +33,7 @@ pub(super) struct Elf<'a> {
 
 impl<'a> Elf<'a> {
     /// Reads them; of a library for another processor than the one that is wanted, if one is, not more than that.
-    pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, Refusal> {
+    pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let header = header(data, length, wanted)?;
         if header.e_type(ENDIAN) != elf::ET_DYN {
             return Err(malformed("no shared library but another kind of ELF file"));
@@ -42,18 +42,18 @@ impl<'a> Elf<'a> {
     }
 
     /// Also of a program, which need not be position-independent, and has no name of its own.
-    pub(super) fn read_any(data: Data<'a>, length: u64) -> Result<Self, Refusal> {
-        Elf::with(header(data, length, Some(Architecture::OURS))?, data, length)
+    pub(super) fn read_any(data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
+        Elf::with(header(data, length, Some(Architecture::HOST))?, data, length)
     }
 
-    fn with(header: &'a Header, data: Data<'a>, length: u64) -> Result<Self, Refusal> {
+    fn with(header: &'a Header, data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
         let segments = segments(header, data, length)?;
         let dynamic = Dynamic::read(segments, data)?;
         Ok(Elf { data, header, segments, dynamic })
     }
 
     /// What the dynamic linker goes by.
-    pub(super) fn links(&self) -> Result<Links, Refusal> {
+    pub(super) fn links(&self) -> Result<Links, ProbeError> {
         let text = |offset: Option<u64>| offset.map(|offset| self.dynamic.text(self.data, offset)).transpose();
         Ok(Links {
             soname: text(self.dynamic.soname)?,
@@ -64,7 +64,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    pub(super) fn contents(&self) -> Result<Contents, Refusal> {
+    pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
         let (data, dynamic) = (self.data, &self.dynamic);
         if dynamic.is_absent {
             return Err(malformed("it has no dynamic section"));
@@ -75,7 +75,7 @@ impl<'a> Elf<'a> {
         Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
     }
 
-    fn needed(&self) -> Result<Vec<String>, Refusal> {
+    fn needed(&self) -> Result<Vec<String>, ProbeError> {
         self.dynamic.needed.iter().map(|offset| self.dynamic.text(self.data, *offset)).collect()
     }
 
@@ -84,7 +84,7 @@ impl<'a> Elf<'a> {
     }
 
     /// The bytes behind an exported datum.
-    pub(super) fn datum(&self, name: &str) -> Option<[u8; 4]> {
+    pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let address = self.dynamic.address_of(self.data, name.as_bytes())?;
         self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
     }
@@ -95,26 +95,26 @@ impl<'a> Elf<'a> {
     }
 }
 
-fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&Header, Refusal> {
-    let truncated = |()| Refusal::Truncated { promised: size_of::<Header>() as u64, length };
+fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&Header, ProbeError> {
+    let truncated = |()| ProbeError::Truncated { expected_len: size_of::<Header>() as u64, length };
     let ident: &[u8] = data.read_bytes_at(0, 20).map_err(truncated)?;
     let machine =
         ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
         // 32-bit, or big-endian: the machine is all that can be said of it.
-        let wanted = wanted.unwrap_or(Architecture::OURS);
-        return Err(Refusal::WrongArchitecture { found: Architecture(machine), wanted });
+        let wanted = wanted.unwrap_or(Architecture::HOST);
+        return Err(ProbeError::WrongArchitecture { found: Architecture(machine), wanted });
     }
     let header = data.read_at::<Header>(0).map_err(truncated)?;
     let found = Architecture(header.e_machine(ENDIAN).0);
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
-        return Err(Refusal::WrongArchitecture { found, wanted });
+        return Err(ProbeError::WrongArchitecture { found, wanted });
     }
     Ok(header)
 }
 
 /// The segments, once the file is known to be as long as all its headers promise.
-fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], Refusal> {
+fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], ProbeError> {
     let table = |offset: u64, count: u16, size: u16| offset.saturating_add(u64::from(count) * u64::from(size));
     let (start, count) = (header.e_phoff(ENDIAN), header.e_phnum(ENDIAN));
     let mut promised = table(start, count, header.e_phentsize(ENDIAN)).max(table(
@@ -124,7 +124,7 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
     ));
     let mut segments: &[Segment] = &[];
     if promised <= length {
-        if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > TABLE_LIMIT {
+        if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > MAX_TABLE_LEN {
             return Err(malformed("its table of segments is none"));
         }
         segments = data.read_slice_at(start, count.into()).map_err(|()| malformed("its segments cannot be read"))?;
@@ -133,7 +133,7 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
         }
     }
     match promised > length {
-        true => Err(Refusal::Truncated { promised, length }),
+        true => Err(ProbeError::Truncated { expected_len: promised, length }),
         false => Ok(segments),
     }
 }
@@ -162,12 +162,13 @@ struct Dynamic {
 }
 
 impl Dynamic {
-    fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, Refusal> {
+    fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, ProbeError> {
         let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
         // A static program.
         let Some(segment) = segment else { return Ok(Dynamic { is_absent: true, ..Dynamic::default() }) };
         let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
-        let count = usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(DYNAMIC_LIMIT);
+        let count =
+            usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(MAX_DYNAMIC_ENTRIES);
         let entries: &[elf::Dyn64<LittleEndian>] = data
             .read_slice_at(segment.p_offset(ENDIAN), count)
             .map_err(|()| malformed("its dynamic section cannot be read"))?;
@@ -196,11 +197,11 @@ impl Dynamic {
     /// A name among the strings.
     fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
         let start = self.strings.checked_add(offset)?;
-        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(NAME_LIMIT)?);
+        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(MAX_NAME_LEN)?);
         data.read_bytes_at_until(start..end, 0).ok()
     }
 
-    fn text(&self, data: Data<'_>, offset: u64) -> Result<String, Refusal> {
+    fn text(&self, data: Data<'_>, offset: u64) -> Result<String, ProbeError> {
         let name = self.name(data, offset).ok_or_else(|| malformed("a name lies outside of its strings"))?;
         Ok(String::from_utf8_lossy(name).into_owned())
     }
@@ -218,7 +219,7 @@ impl Dynamic {
         let bucket = 4 + 2 * bloom + u64::from(hash.checked_rem(buckets)?);
         let start = word(bucket)?;
         let chains = 4 + 2 * bloom + u64::from(buckets);
-        for index in (u64::from(start)..).take(usize::try_from(CHAIN_LIMIT).ok()?) {
+        for index in (u64::from(start)..).take(usize::try_from(MAX_HASH_CHAIN).ok()?) {
             let entry = word(chains + index.checked_sub(u64::from(first))?)?;
             // The lowest bit marks the chain's end.
             if entry | 1 == hash | 1 {
@@ -241,7 +242,7 @@ fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u6
     type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
     // A count of zero stands for one that is elsewhere, and as large as it likes.
     let count = usize::from(header.e_shnum(ENDIAN));
-    let fits = count != 0 && (count * size_of::<Section>()) as u64 <= TABLE_LIMIT;
+    let fits = count != 0 && (count * size_of::<Section>()) as u64 <= MAX_TABLE_LEN;
     if !fits || usize::from(header.e_shentsize(ENDIAN)) != size_of::<Section>() {
         return None;
     }

@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 /// The world in which a search takes place.
 #[derive(Clone, Debug, Default)]
-pub struct Environment {
+pub struct Host {
     variables: Option<BTreeMap<OsString, OsString>>,
     executable: Option<PathBuf>,
     root: Option<PathBuf>,
-    privileged: bool,
+    secure_execution: bool,
 }
 
-impl Environment {
+impl Host {
     /// The real one: this process's variables and executable, and the real file system.
     #[must_use]
     pub fn current() -> Self {
-        Environment { executable: std::env::current_exe().ok(), ..Environment::default() }
+        Host { executable: std::env::current_exe().ok(), ..Host::default() }
     }
 
     /// One with no variables and no executable, in which absolute folders of the system lie below `root`.
     #[must_use]
-    pub fn fake(root: impl Into<PathBuf>) -> Self {
-        Environment { variables: Some(BTreeMap::new()), root: Some(root.into()), ..Environment::default() }
+    pub fn sandbox(root: impl Into<PathBuf>) -> Self {
+        Host { variables: Some(BTreeMap::new()), root: Some(root.into()), ..Host::default() }
     }
 
     /// Sets a variable of a made-up environment.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.get_or_insert_default().insert(name.into(), value.into());
         self
     }
@@ -51,32 +51,32 @@ impl Environment {
     /// Says that the process runs with more rights than the user who started it (setuid, file capabilities), so that
     /// no variable is to be believed.
     #[must_use]
-    pub fn privileged(mut self, privileged: bool) -> Self {
-        self.privileged = privileged;
+    pub fn secure_execution(mut self, privileged: bool) -> Self {
+        self.secure_execution = privileged;
         self
     }
 
     /// A variable's value; none when it is unset or empty, or when the process is privileged.
     pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
-        if self.privileged {
+        if self.secure_execution {
             return None;
         }
         let value = match &self.variables {
             Some(variables) => variables.get(name.as_ref() as &std::ffi::OsStr).cloned(),
             // The linker knows the value that the process was started with.
-            None if name == "LD_LIBRARY_PATH" => at_start(name).unwrap_or_else(|| std::env::var_os(name)),
+            None if name == "LD_LIBRARY_PATH" => initial_env(name).unwrap_or_else(|| std::env::var_os(name)),
             None => std::env::var_os(name),
         };
         value.filter(|value| !value.is_empty())
     }
 
     /// Does the process run with more rights than its user?
-    pub(crate) fn is_privileged(&self) -> bool {
-        self.privileged
+    pub(crate) fn is_secure_execution(&self) -> bool {
+        self.secure_execution
     }
 
     /// The folder of the running executable.
-    pub(crate) fn program_folder(&self) -> Option<&Path> {
+    pub(crate) fn program_dir(&self) -> Option<&Path> {
         self.executable.as_deref()?.parent()
     }
 
@@ -86,7 +86,7 @@ impl Environment {
     }
 
     /// The path as the system in this world would call it: without the root of a made-up one.
-    pub(crate) fn below_root(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn strip_root(&self, path: &Path) -> Option<PathBuf> {
         match &self.root {
             Some(root) => {
                 let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
@@ -106,7 +106,7 @@ impl Environment {
 }
 
 /// The value that a variable had when this process was started; the outer `None` where that cannot be learnt.
-fn at_start(name: &str) -> Option<Option<OsString>> {
+fn initial_env(name: &str) -> Option<Option<OsString>> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::ffi::OsStringExt;

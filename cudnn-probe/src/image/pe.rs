@@ -8,7 +8,7 @@ use object::read::ReadRef;
 use object::read::pe::{ImageNtHeaders, SectionTable};
 
 use super::{Contents, Data, malformed};
-use crate::{Architecture, Refusal};
+use crate::{Architecture, ProbeError};
 
 /// The most imported libraries, exported names and bytes of a name that are looked at.
 const IMPORTS: u32 = 256;
@@ -24,7 +24,7 @@ pub(super) struct Pe<'a> {
 }
 
 impl<'a> Pe<'a> {
-    pub(super) fn read(data: Data<'a>, length: u64) -> Result<Self, Refusal> {
+    pub(super) fn read(data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
         let dos = ImageDosHeader::parse(data).map_err(malformed)?;
         let mut offset = dos.nt_headers_offset().into();
         let (headers, directories) = ImageNtHeaders64::parse(data, &mut offset).map_err(malformed)?;
@@ -35,12 +35,12 @@ impl<'a> Pe<'a> {
         };
         let promised = sections.iter().map(end).max().unwrap_or(0);
         match promised > length {
-            true => Err(Refusal::Truncated { promised, length }),
+            true => Err(ProbeError::Truncated { expected_len: promised, length }),
             false => Ok(Pe { data, headers, sections, directories }),
         }
     }
 
-    pub(super) fn contents(&self) -> Result<Contents, Refusal> {
+    pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
         let exports = self.exports().ok_or_else(|| malformed("it exports nothing"))?;
         let name = self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("it has no name of its own"))?;
         Ok(Contents { name, needed: self.imports(), run_path: None })
@@ -56,7 +56,7 @@ impl<'a> Pe<'a> {
     }
 
     /// The bytes behind an exported datum.
-    pub(super) fn datum(&self, name: &str) -> Option<[u8; 4]> {
+    pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let exports = self.exports()?;
         let names = exports.address_of_names.get(LittleEndian);
         let count = exports.number_of_names.get(LittleEndian).min(EXPORTS);

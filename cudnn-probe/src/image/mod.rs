@@ -1,11 +1,11 @@
 //! What one library file says of itself, whatever system and processor it is for. Reads headers, tables and a few bytes
 //! of data: some tens of kilobytes, also of a library of half a gigabyte, and never much more, whatever the file claims.
 
-mod blocks;
+mod block_reader;
 mod elf;
-mod gpu_code;
+mod fatbin;
 mod pe;
-mod record;
+mod wheel_metadata;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,28 +16,28 @@ use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 
-use crate::{Architecture, Library, Refusal, Version};
-use blocks::Blocks;
+use crate::{Architecture, Library, ProbeError, Version};
+use block_reader::Blocks;
 
-pub use gpu_code::GpuCode;
+pub use fatbin::GpuCode;
 
 type Data<'a> = &'a ReadCache<Blocks>;
 
 /// The operating system that a library is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum System {
+pub enum Os {
     /// Linux: an ELF file.
     Linux,
     /// Windows: a PE file.
     Windows,
 }
 
-impl fmt::Display for System {
+impl fmt::Display for Os {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            System::Linux => "Linux",
-            System::Windows => "Windows",
+            Os::Linux => "Linux",
+            Os::Windows => "Windows",
         })
     }
 }
@@ -51,7 +51,7 @@ pub struct Identity {
     /// Which library of cuDNN it is.
     pub library: Library,
     /// The system that it was built for.
-    pub system: System,
+    pub os: Os,
     /// The processor that it was built for.
     pub architecture: Architecture,
     /// Its version, from its data symbol; the libraries without one (see [`Library::version_symbol`]) say `None`.
@@ -72,28 +72,28 @@ pub struct Identity {
 ///
 /// # Errors
 /// The reason why it cannot be that library: see [`Refusal`].
-pub fn identify(path: &Path, library: Library) -> Result<Identity, Refusal> {
-    identify_for(path, library, Architecture::OURS)
+pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
+    identify_for(path, library, Architecture::HOST)
 }
 
 /// As [`identify`], of a library for another processor than this program's.
 ///
 /// # Errors
 /// As [`identify`].
-pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, Refusal> {
+pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
     let (file, length, system) = open(path)?;
-    if system != System::Linux {
-        return Err(Refusal::WrongSystem { found: system, wanted: System::Linux });
+    if system != Os::Linux {
+        return Err(ProbeError::WrongOs { found: system, wanted: Os::Linux });
     }
     // Said as it is, so that a program which reads Linux's libraries alone has no code for Windows' in it.
-    read(path, library, &ReadCache::new(file), length, System::Linux, Some(architecture))
+    read(path, library, &ReadCache::new(file), length, Os::Linux, Some(architecture))
 }
 
 /// As [`identify`], of a library for any system and processor.
 ///
 /// # Errors
 /// As [`identify`], but for another system or processor.
-pub fn identify_any(path: &Path, library: Library) -> Result<Identity, Refusal> {
+pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     let (file, length, system) = open(path)?;
     read(path, library, &ReadCache::new(file), length, system, None)
 }
@@ -103,24 +103,24 @@ pub fn identify_any(path: &Path, library: Library) -> Result<Identity, Refusal> 
 ///
 /// # Errors
 /// Why it cannot be read.
-pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, Refusal> {
+pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     let (file, length, system) = open(path)?;
     let data = &ReadCache::new(file);
     let format = Format::read(data, length, system, None)?;
-    Ok(format.gpu_code().map(|range| gpu_code::processors(range, data)).unwrap_or_default())
+    Ok(format.gpu_code().map(|range| fatbin::targets(range, data)).unwrap_or_default())
 }
 
 /// The parts of a Linux library's file that are not GPU code, which is most of the largest ones.
 ///
 /// # Errors
 /// Why it cannot be read.
-pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, Refusal> {
+pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     let (file, length, system) = open(path)?;
-    if system != System::Linux {
-        return Err(Refusal::WrongSystem { found: system, wanted: System::Linux });
+    if system != Os::Linux {
+        return Err(ProbeError::WrongOs { found: system, wanted: Os::Linux });
     }
     let data = &ReadCache::new(file);
-    let code = Format::read(data, length, System::Linux, None)?.gpu_code();
+    let code = Format::read(data, length, Os::Linux, None)?.gpu_code();
     // Without GPU code, as if it stood at the end.
     let code = code.unwrap_or(length..length);
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
@@ -139,11 +139,11 @@ pub(crate) struct Links {
 }
 
 /// Reads any library or program of Linux's, for this processor.
-pub(crate) fn links(path: &Path) -> Result<Links, Refusal> {
+pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
     let (file, length, system) = open(path)?;
     match system {
-        System::Linux => elf::Elf::read_any(&ReadCache::new(file), length)?.links(),
-        found => Err(Refusal::WrongSystem { found, wanted: System::Linux }),
+        Os::Linux => elf::Elf::read_any(&ReadCache::new(file), length)?.links(),
+        found => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
     }
 }
 
@@ -152,31 +152,31 @@ fn read(
     library: Library,
     data: Data<'_>,
     length: u64,
-    system: System,
+    system: Os,
     wanted: Option<Architecture>,
-) -> Result<Identity, Refusal> {
+) -> Result<Identity, ProbeError> {
     let format = Format::read(data, length, system, wanted)?;
     let contents = format.contents()?;
     if contents.name != library.name_on(system) {
-        return Err(Refusal::WrongSoname { found: contents.name, wanted: library });
+        return Err(ProbeError::WrongSoname { found: contents.name, wanted: library });
     }
-    let version = library.version_symbol().and_then(|symbol| format.datum(symbol)).map(Version::from_datum);
-    let cuda = format.gpu_code().map(|range| gpu_code::cuda(range, data)).unwrap_or_default();
+    let version = library.version_symbol().and_then(|symbol| format.read_symbol(symbol)).map(Version::from_symbol);
+    let cuda = format.gpu_code().map(|range| fatbin::cuda(range, data)).unwrap_or_default();
     let identity = Identity {
         path: path.to_owned(),
         library,
-        system,
+        os: system,
         architecture: format.architecture(),
         version,
         // graph has no GPU code of its own, so what stands beside it is all there is; once loaded, it says.
-        cuda_major: cuda.major.or_else(|| record::cuda_major(path)),
+        cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
         cuda_at_most: cuda.at_most,
         cuda_minor: cuda.minor,
         needed: contents.needed,
         run_path: contents.run_path,
     };
     match version {
-        Some(found) if found.major != 9 => Err(Refusal::WrongMajor { found }),
+        Some(found) if found.major != 9 => Err(ProbeError::WrongMajor { found }),
         _ => Ok(identity),
     }
 }
@@ -195,14 +195,14 @@ enum Format<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn read(data: Data<'a>, length: u64, system: System, wanted: Option<Architecture>) -> Result<Self, Refusal> {
+    fn read(data: Data<'a>, length: u64, system: Os, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         Ok(match system {
-            System::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
-            System::Windows => Format::Pe(pe::Pe::read(data, length)?),
+            Os::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
+            Os::Windows => Format::Pe(pe::Pe::read(data, length)?),
         })
     }
 
-    fn contents(&self) -> Result<Contents, Refusal> {
+    fn contents(&self) -> Result<Contents, ProbeError> {
         match self {
             Format::Elf(elf) => elf.contents(),
             Format::Pe(pe) => pe.contents(),
@@ -216,10 +216,10 @@ impl<'a> Format<'a> {
         }
     }
 
-    fn datum(&self, name: &str) -> Option<[u8; 4]> {
+    fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         match self {
-            Format::Elf(elf) => elf.datum(name),
-            Format::Pe(pe) => pe.datum(name),
+            Format::Elf(elf) => elf.read_symbol(name),
+            Format::Pe(pe) => pe.read_symbol(name),
         }
     }
 
@@ -231,33 +231,33 @@ impl<'a> Format<'a> {
     }
 }
 
-fn malformed(what: impl ToString) -> Refusal {
-    Refusal::Malformed { what: what.to_string() }
+fn malformed(what: impl ToString) -> ProbeError {
+    ProbeError::Malformed { what: what.to_string() }
 }
 
-fn open(path: &Path) -> Result<(Blocks, u64, System), Refusal> {
+fn open(path: &Path) -> Result<(Blocks, u64, Os), ProbeError> {
     let refuse = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
-            Ok(target) => Refusal::BrokenLink { target },
-            Err(_) => Refusal::Absent,
+            Ok(target) => ProbeError::BrokenLink { target },
+            Err(_) => ProbeError::NotFound,
         },
-        _ => Refusal::Unreadable { error },
+        _ => ProbeError::Unreadable { error },
     };
     // Asked before opening: opening a pipe would wait for somebody to write into it.
     let metadata = std::fs::metadata(path).map_err(refuse)?;
     let kind = metadata.file_type();
     if kind.is_dir() {
-        return Err(Refusal::NotAFile { what: "a folder" });
+        return Err(ProbeError::NotRegularFile { what: "a folder" });
     }
     if !kind.is_file() {
-        return Err(Refusal::NotAFile { what: "a pipe, a socket or a device" });
+        return Err(ProbeError::NotRegularFile { what: "a pipe, a socket or a device" });
     }
     let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
     let mut start = Vec::new();
     Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
     match start.as_slice() {
-        [0x7f, b'E', b'L', b'F', ..] => Ok((file, metadata.len(), System::Linux)),
-        [b'M', b'Z', ..] => Ok((file, metadata.len(), System::Windows)),
-        _ => Err(Refusal::NotElf { starts_with: start }),
+        [0x7f, b'E', b'L', b'F', ..] => Ok((file, metadata.len(), Os::Linux)),
+        [b'M', b'Z', ..] => Ok((file, metadata.len(), Os::Windows)),
+        _ => Err(ProbeError::NotElf { starts_with: start }),
     }
 }

@@ -3,32 +3,32 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Candidate, Environment, Origin, Report, Search};
+use crate::{Candidate, Host, InstallationReport, Origin, Search};
 
 /// An installation, and how it was found.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Installed {
     /// What files tell of it.
-    pub report: Report,
+    pub report: InstallationReport,
     /// Every way in which it was found, each with the folder as it was named there.
-    pub ways: Vec<Candidate>,
+    pub found_via: Vec<Candidate>,
 }
 
 /// What is installed: below the roots of the environments that are named, and wherever the search looks.
 #[must_use]
-pub fn survey(search: &Search, environment: &Environment, roots: &[PathBuf]) -> Vec<Installed> {
+pub fn inventory(search: &Search, environment: &Host, roots: &[PathBuf]) -> Vec<Installed> {
     let mut found: Vec<(Key, Installed)> = Vec::new();
-    let named = roots.iter().flat_map(|root| search.below(root));
+    let named = roots.iter().flat_map(|root| search.under_root(root));
     // A folder that was named ends the search for one to use, but not that for all that there are.
-    for candidate in search.named().into_iter().chain(search.places()).chain(named) {
-        let Some(key) = Key::of(&candidate.folder) else { continue };
+    for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(named) {
+        let Some(key) = Key::new(&candidate.dir) else { continue };
         if let Some((_, installed)) = found.iter_mut().find(|(other, _)| *other == key) {
-            if !installed.ways.contains(&candidate) {
-                installed.ways.push(candidate);
+            if !installed.found_via.contains(&candidate) {
+                installed.found_via.push(candidate);
             }
-        } else if let Some(report) = Report::of(&candidate.folder, environment) {
-            found.push((key, Installed { report, ways: vec![candidate] }));
+        } else if let Some(report) = InstallationReport::read(&candidate.dir, environment) {
+            found.push((key, Installed { report, found_via: vec![candidate] }));
         }
     }
     found.into_iter().map(|(_, installed)| installed).collect()
@@ -44,7 +44,7 @@ enum Key {
 }
 
 impl Key {
-    fn of(folder: &Path) -> Option<Key> {
+    fn new(folder: &Path) -> Option<Key> {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
@@ -60,6 +60,6 @@ impl Installed {
     /// The first way in which it was found.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
-        self.ways.first().map(|way| &way.origin)
+        self.found_via.first().map(|way| &way.origin)
     }
 }
