@@ -1,5 +1,5 @@
 /* A C program that is linked to libcudnn.so.9, whichever it gets. Calls functions by name, one word after the other, and
- * prints what came of it, as `call` does. `plain` uses descriptors as a program does; `report` and `load-error` ask the
+ * prints what came of it, as `driver` does. `plain` uses descriptors as a program does; `report` and `load-error` ask the
  * drop-in library; `preload:MASK` and the like have it load; `open:FILE` opens a library; `maps` prints which files are mapped. */
 #include <cudnn.h>
 #include <dlfcn.h>

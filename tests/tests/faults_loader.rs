@@ -6,7 +6,7 @@ use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{self, Fault};
 use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
 
-const CALL: &str = env!("CARGO_BIN_EXE_call");
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
 /// A real graph library of 9.19.0, which comes alone, with stand-ins for the others.
@@ -50,7 +50,7 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
 
 #[test]
 fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
-    check(&|folder, library| matrix::provoke(CALL, Subject::Loader, folder, library));
+    check(&|folder, library| matrix::provoke(DRIVER, Subject::Loader, folder, library));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn run(example: &str, cudnn: &Path) -> ChildOutput {
         .output()
         .expect("cargo can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let program = Path::new(env!("CARGO_BIN_EXE_call")).with_file_name("examples").join(example);
+    let program = Path::new(env!("CARGO_BIN_EXE_driver")).with_file_name("examples").join(example);
     Child::bare(program).env("CUDNN_LOADER_DIR", cudnn).run(&[])
 }
 

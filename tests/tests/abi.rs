@@ -55,7 +55,7 @@ macro_rules! all_names {
         }
     };
 }
-include!("../cudnn-sys/src/generated/names.rs");
+include!("../../cudnn-sys/src/generated/names.rs");
 
 macro_rules! signatures {
     ($($library:ident { $(

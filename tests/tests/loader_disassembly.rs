@@ -43,7 +43,7 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
     let target = root.join("target/disassembly");
     let status = Command::new(env!("CARGO"))
         .current_dir(&root)
-        .args(["build", "--quiet", "--release", "--package", "cudnn-tests", "--bin", "call", "--target-dir"])
+        .args(["build", "--quiet", "--release", "--package", "cudnn-tests", "--bin", "driver", "--target-dir"])
         .arg(&target)
         // Instrumentation, for example of coverage, would be counted too.
         .env_remove("RUSTFLAGS")
@@ -51,7 +51,7 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
         .status()
         .expect("cargo can be started");
     assert!(status.success());
-    let functions = disassemble(&target.join("release/call"), "cudnn_loader::functions::");
+    let functions = disassemble(&target.join("release/driver"), "cudnn_loader::functions::");
     for function in Function::ALL {
         // libcudnn_graph.so.9 is `graph`.
         let module = function.library().file_name().trim_start_matches("libcudnn_").trim_end_matches(".so.9");

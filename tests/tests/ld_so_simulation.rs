@@ -259,7 +259,7 @@ fn nvidias_shim_takes_the_graph_library_that_is_predicted() {
         assert!(prediction.open("libcudnn_graph.so.9", 0), "{:#?}", prediction.steps());
         let graph = prediction.loaded("libcudnn_graph.so.9").unwrap();
         assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.steps());
-        let child = Child::new(env!("CARGO_BIN_EXE_call"), Subject::Shim, shim).env("LD_LIBRARY_PATH", path);
+        let child = Child::new(env!("CARGO_BIN_EXE_driver"), Subject::Shim, shim).env("LD_LIBRARY_PATH", path);
         let ended = child.run(&["cudnnGetVersion", "maps"]);
         let mapped = format!("mapped {}", taken.join("libcudnn_graph.so.9").display());
         assert!(ended.stdout.lines().any(|line| line == mapped), "{mapped}: {ended:#?}");

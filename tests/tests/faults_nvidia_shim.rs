@@ -11,7 +11,7 @@ use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{Fault, a_function};
 use support::{Child, ChildOutput, Subject, TempDir, lib_dir};
 
-const CALL: &str = env!("CARGO_BIN_EXE_call");
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
 /// A whole real release, and where to take libraries that do not belong to it.
 struct Release {
@@ -59,7 +59,7 @@ impl Release {
 }
 
 fn call(subject: Subject, folder: &TempDir, function: &str) -> ChildOutput {
-    Child::new(CALL, subject, folder.path()).without_privileges().run(&[function])
+    Child::new(DRIVER, subject, folder.path()).without_privileges().run(&[function])
 }
 
 /// What came of a call, in a table's cell: how it ended, and the first line of what was said about it.
@@ -101,7 +101,7 @@ fn who_aborts_and_who_says_what_is_as_the_docs_have_it() {
          call returned, and the first line of what could be learnt about it, from `cudnnGetLastErrorString` if not\n\
          marked otherwise; `…` is the installation's folder. The loader's stories go on for some lines more, with every\n\
          path that was tried, the dynamic linker's own words, and what to do.\n\n\
-         Written and held to the truth by `cargo test -p cudnn-tests --features full-releases --test shim_faults`, on\n\
+         Written and held to the truth by `cargo test -p cudnn-tests --features full-releases --test faults_nvidia_shim`, on\n\
          Linux x86-64 with no GPU. All libraries are real but the faulty one, which is a stand-in with the same functions\n\
          that return 0. Those \"of another release\" and \"built for another CUDA major\" are real too: 9.0.0 in 9.10.2\n\
          and 9.10.2 in 9.28.0; that of cu13 in the cu12 release of 9.28.0, and a stand-in in 9.10.2. An ext of another\n\

@@ -138,11 +138,11 @@ fn it_can_be_opened_in_every_way() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let file = alone.path().join("libcudnn.so.9");
-    let Some(opens) = client("opens.c", alone.path(), &[]) else { return };
+    let Some(opens) = client("dlopen.c", alone.path(), &[]) else { return };
     for way in ["local", "global", "versioned", "namespace"] {
         // Not linked to it, so that the first is the one that is opened.
         let program = alone.path().join("opens");
-        let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/opens.c")).unwrap();
+        let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/dlopen.c")).unwrap();
         support::compile(&source, &["-ldl"], &program);
         let child = Child::bare(&program).env("CUDNN_LOADER_DIR", &cudnn);
         let ended = child.run(&[file.to_str().unwrap(), way]);
@@ -324,7 +324,7 @@ fn pkg_config_leads_to_it() {
 fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
-    let Some(client) = client("lives.c", alone.path(), &[]) else { return };
+    let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
     let run = |word: &str| {
         let child = Child::bare(client.path().join("client"))
             .env("LD_LIBRARY_PATH", alone.path())
@@ -346,7 +346,7 @@ fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() 
 fn the_texts_of_errors_stay_as_they_were_given() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
-    let Some(client) = client("lives.c", alone.path(), &[]) else { return };
+    let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
     let child = Child::bare(client.path().join("client"))
         .env("LD_LIBRARY_PATH", alone.path())
         .env("CUDNN_LOADER_DIR", &cudnn)

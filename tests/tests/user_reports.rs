@@ -16,7 +16,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{Child, ChildOutput, FakeLibrary, TempDir, Version, lib_dir, not_run};
 
-const CALL: &str = env!("CARGO_BIN_EXE_call");
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const OLDER: Version = Version::new(9, 19, 0);
 
 /// The folder of a wheel's libraries below an environment's root.
@@ -117,14 +117,14 @@ impl World {
 
     /// What the loader makes of it.
     fn loader(&self, words: &[&str]) -> ChildOutput {
-        let ended = self.run(Child::bare(CALL), words);
+        let ended = self.run(Child::bare(DRIVER), words);
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended
     }
 
     fn shim(&self, shim: &Path, words: &[&str]) -> ChildOutput {
         let shim = shim.to_str().unwrap();
-        self.run(Child::bare(CALL), &[&["--shim", shim], words].concat())
+        self.run(Child::bare(DRIVER), &[&["--shim", shim], words].concat())
     }
 }
 
@@ -589,7 +589,7 @@ fn the_doctor_names_cause_and_cure_and_the_loader_behaves() {
          Fifteen situations that people have reported to the trackers of frameworks, each built anew from real releases\n\
          where they can show it. What `cudnn-doctor` says of it, what the loader does, and, where the two differ most from\n\
          what people have seen, what NVIDIA's own shim does in the same place. `…` is the situation's folder.\n\n\
-         Written and held to the truth by `cargo test -p cudnn-tests --test pains`, on Linux x86-64 with no GPU.\n",
+         Written and held to the truth by `cargo test -p cudnn-tests --test user_reports`, on Linux x86-64 with no GPU.\n",
     );
     let mut is_whole = true;
     for (index, row) in ROWS.iter().enumerate() {

@@ -8,7 +8,7 @@ use cudnn_loader::log::{Entry, Severity, parse};
 use cudnn_probe::Library;
 use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir};
 
-const CALL: &str = env!("CARGO_BIN_EXE_call");
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
@@ -47,7 +47,7 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
     for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
         let Some(real) = lib_dir(id) else { return };
         let logs = TempDir::new();
-        let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+        let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3");
         let child = child.env(DESTINATION, logs.path().join("cudnn_%Y%m%d_%i.log"));
         run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
         let entries = read(logs.path());
@@ -84,7 +84,7 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
 fn a_file_that_cudnn_opened_before_is_joined() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = TempDir::new();
-    let child = Child::bare(CALL).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%Y_%i.log");
+    let child = Child::bare(DRIVER).env(LEVEL, "3").within(logs.path()).env(DESTINATION, "cudnn_%Y_%i.log");
     // Whoever loads it first: the loader takes it, and its file.
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
     run(child, &[&open, "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
@@ -100,7 +100,7 @@ fn a_file_that_cudnn_opened_before_is_joined() {
 fn threads_that_race_write_whole_entries() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = TempDir::new();
-    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+    let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3");
     run(child.env(DESTINATION, logs.path().join("race.log")), &["race"]);
     let entries = read(logs.path());
     let mut failed = BTreeMap::<&str, usize>::new();
@@ -116,7 +116,7 @@ fn threads_that_race_write_whole_entries() {
 /// What a child without any cuDNN has written: by severity.
 fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
     let (nothing, logs) = (TempDir::new(), TempDir::new());
-    let mut child = Child::bare(CALL).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
+    let mut child = Child::bare(DRIVER).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
     for (name, value) in set {
         child = child.env(name, value);
     }
@@ -183,7 +183,7 @@ fn the_variables_mean_what_they_mean_to_cudnn_also_without_it() {
 fn what_was_there_and_could_not_be_taken_is_a_warning() {
     let (damaged, logs) = (TempDir::new(), TempDir::new());
     std::fs::write(damaged.file(Library::Graph), b"\x7fELF").unwrap();
-    let child = Child::bare(CALL).env("LD_LIBRARY_PATH", damaged.path()).env(LEVEL, "2");
+    let child = Child::bare(DRIVER).env("LD_LIBRARY_PATH", damaged.path()).env(LEVEL, "2");
     run(child.env(DESTINATION, logs.path().join("log")), &["cudnnCreate"]);
     let entries = read(logs.path());
     let warning = entries.first().unwrap();
@@ -200,7 +200,7 @@ fn a_hostile_path_makes_no_entry_of_its_own() {
     let folder = logs.path().join("a\nE! CuDNN (v90000) function cudnnForged() called:\n\u{1b}[31m");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join(Library::Graph.file_name()), b"\x7fELF").unwrap();
-    let child = Child::new(CALL, Subject::Loader, &folder).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let child = Child::new(DRIVER, Subject::Loader, &folder).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["~cudnnCreate"]);
     let entries = parse(&ended.stdout);
     assert!(!functions(&entries).contains(&"cudnnForged") && !ended.stdout.contains('\u{1b}'), "{ended:#?}");
@@ -218,8 +218,8 @@ fn a_callback_gets_the_loaders_entries_too() {
     for subject in [Subject::Loader, Subject::Shim] {
         let drop_in = drop_in_alone();
         let child = |folder: &Path| match subject {
-            Subject::Loader => Child::new(CALL, subject, folder),
-            Subject::Shim => Child::new(CALL, subject, drop_in.path()).env("CUDNN_LOADER_DIR", folder),
+            Subject::Loader => Child::new(DRIVER, subject, folder),
+            Subject::Shim => Child::new(DRIVER, subject, drop_in.path()).env("CUDNN_LOADER_DIR", folder),
         };
         // Errors come whatever the mask, as with cuDNN; the environment's destination gets nothing any more.
         let ended = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
@@ -248,14 +248,14 @@ fn a_callback_gets_the_loaders_entries_too() {
 #[test]
 fn a_closure_is_set_before_the_first_use_loads_nothing_and_hears_all() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let ended = run(Child::new(CALL, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
+    let ended = run(Child::new(DRIVER, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
     let (before, after) = ended.stdout.split_once("event").unwrap();
     assert_eq!((ended.returned("log"), before.contains("mapped")), (Some("Ok(())"), false), "{ended:#?}");
     for told in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
         assert!(after.contains(told), "{told}: {ended:#?}");
     }
     let nothing = TempDir::new();
-    let ended = run(Child::new(CALL, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
+    let ended = run(Child::new(DRIVER, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
     assert!(ended.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
     assert_eq!(ended.returned("cudnnGetVersion"), Some("0"), "{ended:#?}");
 }
@@ -276,12 +276,12 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let words = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
     let by_variables = TempDir::new();
-    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3");
+    let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3");
     run(child.env(DESTINATION, by_variables.path().join("log")), &words);
     let by_code = TempDir::new();
     let write = format!("write:3,{}", by_code.path().join("log_%i").display());
     let all: Vec<&str> = [write.as_str()].into_iter().chain(words).collect();
-    run(Child::new(CALL, Subject::Loader, &real), &all);
+    run(Child::new(DRIVER, Subject::Loader, &real), &all);
     let shape = |folder: &TempDir| read(folder.path()).iter().map(constant).collect::<Vec<String>>();
     let (code, variables) = (shape(&by_code), shape(&by_variables));
     // cuDNN asks itself a few things while it is loaded, before it can be told where to.
@@ -295,7 +295,7 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     };
     assert_eq!(error(&raw(&by_code)), error(&raw(&by_variables)));
     // In place of what the environment says.
-    let child = Child::new(CALL, Subject::Loader, &real).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
     assert_eq!(functions(&parse(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
     assert!(!ended.stdout.contains("cudnnBackendFinalize()"), "{ended:#?}");
@@ -303,7 +303,7 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
 
 /// A destination in a folder, and a child that writes everything there.
 fn logging(real: &Path, folder: &Path, name: &str) -> Child {
-    Child::new(CALL, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, folder.join(name))
+    Child::new(DRIVER, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, folder.join(name))
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
     let (hold, write) =
         (format!("hold:{}", logs.path().join("other").display()), format!("write:3,{}", file.display()));
     let ended = run(
-        Child::new(CALL, Subject::Loader, &real),
+        Child::new(DRIVER, Subject::Loader, &real),
         &[&hold, &write, "~cudnnGetVersion", &write, "~cudnnCreateTensorDescriptor", "held"],
     );
     assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
@@ -415,7 +415,7 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
     let logs = TempDir::new();
     let write = format!("write:3,{}", logs.path().join("log").display());
     for word in [write.as_str(), "log"] {
-        let ended = run(Child::new(CALL, Subject::Loader, &real), &[word, "~cudnnGetVersion", "cancel"]);
+        let ended = run(Child::new(DRIVER, Subject::Loader, &real), &[word, "~cudnnGetVersion", "cancel"]);
         assert_eq!(ended.signal, None, "{word}: {ended:#?}");
     }
 }
@@ -423,7 +423,7 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
 #[test]
 fn a_reader_that_has_gone_does_not_end_the_process() {
     let nothing = TempDir::new();
-    let command = format!("{CALL} sigpipe ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
+    let command = format!("{DRIVER} sigpipe ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
     for _ in 0..3 {
         let output = std::process::Command::new("bash")
             .args(["-c", &command])
@@ -440,7 +440,7 @@ fn a_reader_that_has_gone_does_not_end_the_process() {
 fn a_name_of_a_file_makes_no_lines_of_its_own() {
     let folder = TempDir::new();
     std::fs::write(folder.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
-    let child = Child::new(CALL, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let child = Child::new(DRIVER, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
     let ended = run(child, &["~cudnnCreate"]);
     let is_forged = |line: &str| {
         let line = line.get(1..).unwrap_or_default();

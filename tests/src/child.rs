@@ -1,4 +1,4 @@
-//! Child processes, for whatever may abort. The child is `call`, which calls functions by name.
+//! Child processes, for whatever may abort. The child is `driver`, which calls functions by name.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -37,7 +37,7 @@ pub struct ChildOutput {
 impl Child {
     /// A child that uses the cuDNN in this folder, in an environment with nothing in it that steers a search.
     ///
-    /// `program` is `env!("CARGO_BIN_EXE_call")` of the calling test.
+    /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
     #[must_use]
     pub fn new(program: &str, subject: Subject, folder: &Path) -> Self {
         let mut child = Child::bare(program);

@@ -10,16 +10,17 @@
 mod child;
 mod doctor;
 mod drop_in;
-mod folder;
+
+mod fake_library;
 pub mod matrix;
 mod release;
-mod stand_in;
+mod temp_dir;
 
 pub use child::{Child, ChildOutput, Subject};
 /// What descriptions of stand-ins are made of.
 pub use cudnn_probe::{Library, Version};
 pub use doctor::doctor;
 pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
-pub use folder::TempDir;
+pub use fake_library::{FakeLibrary, compile};
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
-pub use stand_in::{FakeLibrary, compile};
+pub use temp_dir::TempDir;

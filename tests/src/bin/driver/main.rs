@@ -1,8 +1,8 @@
 //! Does what it is told, one word after the other, and prints what came of it. The child process of the tests.
 //!
 //! ```text
-//! call WORD...                 through this project's loader
-//! call --shim FILE WORD...     through a library like NVIDIA's shim
+//! driver WORD...                 through this project's loader
+//! driver --shim FILE WORD...     through a library like NVIDIA's shim
 //!
 //! NAME           calls the function with zeros, and prints what it returned and the last-error text after it
 //! ~NAME          calls it and leaves the last-error text where it is
