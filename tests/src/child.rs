@@ -39,15 +39,15 @@ impl Child {
     ///
     /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
     #[must_use]
-    pub fn new(program: &str, subject: Subject, folder: &Path) -> Self {
+    pub fn new(program: &str, subject: Subject, dir: &Path) -> Self {
         let mut child = Child::bare(program);
         match subject {
             Subject::Loader => {
-                child.command.env(cudnn_loader::DIR_VARIABLE, folder);
+                child.command.env(cudnn_loader::DIR_VARIABLE, dir);
             }
             Subject::Shim => {
                 child.arguments.push("--shim".into());
-                child.arguments.push(folder.join("libcudnn.so.9").into());
+                child.arguments.push(dir.join("libcudnn.so.9").into());
             }
         }
         child
@@ -70,8 +70,8 @@ impl Child {
 
     /// Has it start in this folder.
     #[must_use]
-    pub fn within(mut self, folder: &Path) -> Self {
-        self.command.current_dir(folder);
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
         self
     }
 
@@ -89,8 +89,8 @@ impl Child {
     ///
     /// # Panics
     /// When it cannot be started.
-    pub fn run(mut self, words: &[&str]) -> ChildOutput {
-        let output = self.command.args(self.arguments).args(words).output().expect("the child starts");
+    pub fn run(mut self, args: &[&str]) -> ChildOutput {
+        let output = self.command.args(self.arguments).args(args).output().expect("the child starts");
         ChildOutput {
             signal: output.status.signal(),
             code: output.status.code(),
@@ -112,7 +112,7 @@ impl ChildOutput {
     pub fn last_error(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));
         lines.next();
-        let story: Vec<&str> = lines.map_while(|line| line.strip_prefix("  | ")).collect();
-        story.join("\n")
+        let message: Vec<&str> = lines.map_while(|line| line.strip_prefix("  | ")).collect();
+        message.join("\n")
     }
 }

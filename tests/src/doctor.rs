@@ -14,8 +14,8 @@ pub fn doctor() -> PathBuf {
     BUILT
         .get_or_init(|| {
             let test = std::env::current_exe().unwrap();
-            let folder = test.ancestors().nth(2).unwrap().to_owned();
-            let is_release = folder.ends_with("release");
+            let dir = test.ancestors().nth(2).unwrap().to_owned();
+            let is_release = dir.ends_with("release");
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let built = Command::new(cargo)
                 .args(["build", "--quiet", "--package", "cudnn-doctor"])
@@ -23,7 +23,7 @@ pub fn doctor() -> PathBuf {
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .status();
             assert!(built.is_ok_and(|status| status.success()), "cudnn-doctor cannot be built");
-            folder.join("cudnn-doctor")
+            dir.join("cudnn-doctor")
         })
         .clone()
 }

@@ -36,17 +36,17 @@ pub fn drop_in() -> PathBuf {
 /// When it cannot be copied.
 #[must_use]
 pub fn drop_in_alone() -> TempDir {
-    let folder = TempDir::new();
-    put_drop_in(folder.path());
-    folder
+    let dir = TempDir::new();
+    put_drop_in(dir.path());
+    dir
 }
 
 /// Puts the drop-in library into a folder, in place of NVIDIA's shim if that is there.
 ///
 /// # Panics
 /// When it cannot be copied.
-pub fn put_drop_in(folder: &Path) {
-    let file = folder.join("libcudnn.so.9");
+pub fn put_drop_in(dir: &Path) {
+    let file = dir.join("libcudnn.so.9");
     let _ = std::fs::remove_file(&file);
     std::fs::copy(drop_in().join("lib/libcudnn.so.9"), file).unwrap();
 }
@@ -62,12 +62,12 @@ pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir>
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");
     // The few CUDA types that these need.
     let cuda = concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda");
-    let folder = TempDir::new();
+    let dir = TempDir::new();
     let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
     let output = Command::new(compiler)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(source))
         .args(["-Wall", "-Werror", "-Wno-deprecated-declarations", "-Wno-cast-function-type", "-O1", "-o"])
-        .arg(folder.path().join("client"))
+        .arg(dir.path().join("client"))
         .arg("-I")
         .arg(include)
         .arg("-isystem")
@@ -79,5 +79,5 @@ pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir>
         .output()
         .unwrap();
     assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
-    Some(folder)
+    Some(dir)
 }

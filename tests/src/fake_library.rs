@@ -84,14 +84,14 @@ impl FakeLibrary {
     /// # Panics
     /// When `cc` fails.
     pub fn build(&self, file: &Path) {
-        let folder = file.parent().unwrap();
-        let source = folder.join(format!("{}.c", self.library.file_name()));
+        let dir = file.parent().unwrap();
+        let source = dir.join(format!("{}.c", self.library.file_name()));
         std::fs::write(&source, self.source()).unwrap();
         let mut command = Command::new("cc");
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
         command.arg(format!("-Wl,-soname,{}", self.soname)).arg("-Wl,--no-as-needed").arg("-Wl,-rpath,$ORIGIN");
         for needed in &self.needs {
-            let stub = folder.join(needed);
+            let stub = dir.join(needed);
             let made_here = !stub.exists();
             if made_here {
                 let made = Command::new("cc")
@@ -107,7 +107,7 @@ impl FakeLibrary {
         assert!(output.status.success(), "cc: {}", String::from_utf8_lossy(&output.stderr));
         for needed in &self.needs {
             if !needed.starts_with("libcudnn") {
-                std::fs::remove_file(folder.join(needed)).unwrap();
+                std::fs::remove_file(dir.join(needed)).unwrap();
             }
         }
         std::fs::remove_file(source).unwrap();

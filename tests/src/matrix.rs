@@ -63,7 +63,7 @@ impl Fault {
 
     /// In words.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Fault::None => "none",
             Fault::Absent => "absent",
@@ -97,14 +97,14 @@ impl Fault {
     ///
     /// # Panics
     /// When files cannot be written.
-    pub fn inject(self, folder: &TempDir, library: SubLibrary, version: Version, cuda: u16) {
+    pub fn inject(self, dir: &TempDir, library: SubLibrary, version: Version, cuda: u16) {
         let function = a_function(library);
         let library = library.library();
         let good = FakeLibrary::new(library, version);
         if self == Fault::None {
             return;
         }
-        let file = folder.cleared(library);
+        let file = dir.cleared(library);
         match self {
             Fault::None | Fault::Absent => {}
             Fault::AFolder => std::fs::create_dir(file).unwrap(),
@@ -155,8 +155,8 @@ pub fn a_function(library: SubLibrary) -> &'static str {
 }
 
 /// Calls a function of the library with the fault in place, in a child, then a function of each other return type.
-pub fn provoke(program: &str, subject: Subject, folder: &TempDir, library: SubLibrary) -> ChildOutput {
-    provoke_with(Child::new(program, subject, folder.path()), library)
+pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: SubLibrary) -> ChildOutput {
+    provoke_with(Child::new(program, subject, dir.path()), library)
 }
 
 /// As [`provoke`], in a child that is told already where cuDNN is.

@@ -14,7 +14,7 @@ pub const OFFLINE_VARIABLE: &str = "CUDNN_TESTS_OFFLINE";
 pub fn release(id: &str) -> Option<PathBuf> {
     let found = cudnn_fetch::release(id).and_then(|release| cudnn_fetch::fetch(release, cudnn_fetch::Network::Allowed));
     match found {
-        Ok(folder) => Some(folder),
+        Ok(dir) => Some(dir),
         Err(error) => {
             let thread = std::thread::current();
             let test = thread.name().unwrap_or("a test");
@@ -35,8 +35,8 @@ pub fn release(id: &str) -> Option<PathBuf> {
 /// As [`release`].
 #[must_use]
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
-    let folder = release(id)?;
-    Some(cudnn_fetch::release(id).ok()?.lib_dir(&folder))
+    let dir = release(id)?;
+    Some(cudnn_fetch::release(id).ok()?.lib_dir(&dir))
 }
 
 /// Says that a test did not run, and why. Past the test harness, which keeps back what a test that passes prints.

@@ -46,14 +46,14 @@ impl TempDir {
     }
 
     fn filled(lib_dir: &Path, put: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Self {
-        let folder = TempDir::new();
+        let dir = TempDir::new();
         for library in Library::ALL.iter().copied() {
             let file = lib_dir.join(library.file_name());
             if file.exists() {
-                put(&file, &folder.file(library)).unwrap();
+                put(&file, &dir.file(library)).unwrap();
             }
         }
-        folder
+        dir
     }
 
     /// The folder itself.

@@ -164,8 +164,8 @@ fn check(include: &Path, version: Version) {
         let _ = writeln!(text, "{} (*check_{name})({arguments}) = {name};", in_c(returns));
     }
     assert!(counted[0] > 800 && counted[1] >= 25 && counted[2] > 200, "{counted:?}");
-    let folder = TempDir::new();
-    let file = folder.path().join("abi.c");
+    let dir = TempDir::new();
+    let file = dir.path().join("abi.c");
     std::fs::write(&file, text).unwrap();
     let output = Command::new("cc")
         .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror"])
@@ -200,8 +200,8 @@ fn deprecations(headers: &str, newest: bool) {
 }
 
 fn check_release(id: &str, version: Version) {
-    let Some(folder) = release(id) else { return };
-    check(&cudnn_fetch::release(id).unwrap().include_dir(&folder), version);
+    let Some(dir) = release(id) else { return };
+    check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version);
 }
 
 #[test]
@@ -244,8 +244,8 @@ mod full_releases {
 #[test]
 fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
     let Some(wheel) = release("cuda-runtime-cu12") else { return };
-    let folder = TempDir::new();
-    let file = folder.path().join("cuda.c");
+    let dir = TempDir::new();
+    let file = dir.path().join("cuda.c");
     std::fs::write(
         &file,
         "#include <cuda_runtime_api.h>\n#include <library_types.h>\n\
@@ -259,9 +259,9 @@ fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
     .unwrap();
     let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
     // NVIDIA's header wants one that is in the compiler's wheel, for the words that CUDA's compiler knows.
-    std::fs::create_dir(folder.path().join("crt")).unwrap();
+    std::fs::create_dir(dir.path().join("crt")).unwrap();
     std::fs::write(
-        folder.path().join("crt/host_defines.h"),
+        dir.path().join("crt/host_defines.h"),
         "#define CUDARTAPI\n#define CUDARTAPI_CDECL\n#define CUDART_CB\n#define __host__\n#define __device__\n\
          #define __device_builtin__\n#define __device_builtin_texture_type__\n#define __device_builtin_surface_type__\n\
          #define __cudart_builtin__\n#define __align__(n) __attribute__((aligned(n)))\n\
@@ -274,7 +274,7 @@ fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
             .args(["-std=c11", "-fsyntax-only", "-Werror", "-I"])
             .arg(&include)
             .arg("-I")
-            .arg(folder.path())
+            .arg(dir.path())
             .arg(&file)
             .output()
             .expect("cc can be started");

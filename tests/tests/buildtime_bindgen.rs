@@ -26,8 +26,8 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
             .env("LIBCLANG_PATH", libclang.join("clang/native"))
             .output()
             .expect("cargo can be started");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{id}: {said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{id}: {text}");
         // Cargo's message about the build script says where its output is.
         let messages = String::from_utf8_lossy(&output.stdout);
         let message =

@@ -15,13 +15,13 @@ const LARGEST: u64 = 600 << 10;
 fn exports(file: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm, of binutils");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let symbol = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let (kind, name) = (words.next()?, words.next()?);
         (kind != "A").then(|| name.to_owned())
     };
-    said.lines().filter_map(symbol).collect()
+    text.lines().filter_map(symbol).collect()
 }
 
 fn library() -> PathBuf {
@@ -40,8 +40,8 @@ fn beyond() -> BTreeSet<String> {
 }
 
 fn check(id: &str, is_newest: bool) {
-    let Some(folder) = lib_dir(id) else { return };
-    let theirs = exports(&folder.join("libcudnn.so.9"));
+    let Some(dir) = lib_dir(id) else { return };
+    let theirs = exports(&dir.join("libcudnn.so.9"));
     let ours = exports(&library());
     let missing: Vec<&String> = theirs.difference(&ours).collect();
     assert!(missing.is_empty(), "{id}: {missing:?}");
@@ -79,14 +79,14 @@ fn it_exports_nothing_but_cudnns_functions_and_its_headers() {
 #[test]
 fn it_needs_only_what_every_system_has_and_is_small() {
     let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("readelf, of binutils");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let between = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
-    let needed: Vec<String> = said.lines().filter(|line| line.contains("(NEEDED)")).filter_map(between).collect();
+    let needed: Vec<String> = text.lines().filter(|line| line.contains("(NEEDED)")).filter_map(between).collect();
     let ordinary = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0"];
     for name in &needed {
         assert!(ordinary.contains(&name.as_str()) || name.starts_with("ld-linux"), "{needed:?}");
     }
-    let soname: Vec<String> = said.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
+    let soname: Vec<String> = text.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
     assert_eq!(soname, ["libcudnn.so.9"]);
     let length = std::fs::metadata(library()).unwrap().len();
     assert!(length <= LARGEST, "{length} bytes");

@@ -15,14 +15,14 @@ fn cudnn() -> Option<PathBuf> {
 }
 
 /// Runs a client; gives what it printed of cuDNN's functions, and the shims that it had mapped.
-fn run(client: &TempDir, variables: &[(&str, &Path)], words: &[&str]) -> (String, Vec<String>) {
+fn run(client: &TempDir, variables: &[(&str, &Path)], args: &[&str]) -> (String, Vec<String>) {
     let child = Child::bare(client.path().join("client"));
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
-    let ended: ChildOutput = child.run(&[words, &["maps"]].concat());
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let (maps, said): (Vec<&str>, Vec<&str>) = ended.stdout.lines().partition(|line| line.starts_with("mapped "));
+    let output: ChildOutput = child.run(&[args, &["maps"]].concat());
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    let (maps, text): (Vec<&str>, Vec<&str>) = output.stdout.lines().partition(|line| line.starts_with("mapped "));
     let is_shim = |line: &&str| line.ends_with("/libcudnn.so.9");
-    (said.join("\n"), maps.into_iter().filter(is_shim).map(|line| line.replace("mapped ", "")).collect())
+    (text.join("\n"), maps.into_iter().filter(is_shim).map(|line| line.replace("mapped ", "")).collect())
 }
 
 #[test]
@@ -31,30 +31,30 @@ fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let alone = drop_in_alone();
     let ours = alone.path().join("libcudnn.so.9");
-    let words = ["cudnnGetVersion", "plain"];
-    let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &words);
+    let args = ["cudnnGetVersion", "plain"];
+    let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &args);
     assert_eq!(shims, [std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9").display().to_string()]);
     assert!(theirs.contains(&format!("cudnnGetVersion = {VERSION}")), "{theirs}");
     // A JIT-only cuDNN has no ops: there the two differ, and ours tells why.
-    let without_ops = |said: &str| {
-        let lines = said.lines().skip_while(|line| !line.starts_with("cudnnBackendCreateDescriptor"));
+    let without_ops = |text: &str| {
+        let lines = text.lines().skip_while(|line| !line.starts_with("cudnnBackendCreateDescriptor"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
 
-    let (said, shims) = run(&client, &[("LD_PRELOAD", &ours), ("LD_LIBRARY_PATH", &cudnn)], &words);
-    assert_eq!(without_ops(&said), without_ops(&theirs));
-    assert!(said.contains("libcudnn_ops.so.9 since cuDNN 9.0.0) cannot be called"), "{said}");
+    let (text, shims) = run(&client, &[("LD_PRELOAD", &ours), ("LD_LIBRARY_PATH", &cudnn)], &args);
+    assert_eq!(without_ops(&text), without_ops(&theirs));
+    assert!(text.contains("libcudnn_ops.so.9 since cuDNN 9.0.0) cannot be called"), "{text}");
     assert_eq!(shims, [ours.display().to_string()], "preloaded");
 
     let both = std::env::join_paths([alone.path(), &cudnn]).unwrap();
-    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", both.as_ref())], &words);
-    assert_eq!(without_ops(&said), without_ops(&theirs));
+    let (text, shims) = run(&client, &[("LD_LIBRARY_PATH", both.as_ref())], &args);
+    assert_eq!(without_ops(&text), without_ops(&theirs));
     assert_eq!(shims, [ours.display().to_string()], "first on the library path");
 
     let replaced = TempDir::links_to(&cudnn);
     put_drop_in(replaced.path());
-    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", replaced.path())], &words);
-    assert_eq!(without_ops(&said), without_ops(&theirs));
+    let (text, shims) = run(&client, &[("LD_LIBRARY_PATH", replaced.path())], &args);
+    assert_eq!(without_ops(&text), without_ops(&theirs));
     assert_eq!(shims, [replaced.file(Library::Shim).display().to_string()], "in the place of NVIDIA's file");
 }
 
@@ -62,9 +62,9 @@ fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
 fn a_client_of_the_drop_ins_runs_with_nvidias() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
-    let (said, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &["cudnnGetVersion", "cudnnDestroy", "report"]);
-    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
-    assert!(said.contains("cudnnShimGetReport = none"), "{said}");
+    let (text, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &["cudnnGetVersion", "cudnnDestroy", "report"]);
+    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
+    assert!(text.contains("cudnnShimGetReport = none"), "{text}");
     assert_eq!(shims.len(), 1);
 }
 
@@ -77,9 +77,9 @@ fn what_nvidias_shim_would_have_been_found_by_finds_cudnn_for_the_drop_in() {
     for dtags in ["-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"] {
         let run_path = format!("-Wl,-rpath,$ORIGIN:{}", cudnn.display());
         let Some(client) = client("client.c", &cudnn, &[dtags, &run_path]) else { return };
-        let (said, shims) = run(&client, &[("LD_PRELOAD", &ours)], &["cudnnGetVersion", "report"]);
-        assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
-        assert!(said.contains(&format!("in {real:?} (a run path of ")), "{said}");
+        let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &["cudnnGetVersion", "report"]);
+        assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
+        assert!(text.contains(&format!("in {real:?} (a run path of ")), "{text}");
         assert_eq!(shims, [ours.display().to_string()]);
     }
 }
@@ -91,11 +91,11 @@ fn its_own_folder_comes_before_all_but_what_is_named() {
     put_drop_in(beside.path());
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let paths = std::env::join_paths([beside.path(), &other]).unwrap();
-    let (said, _) = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &["cudnnGetVersion", "report"]);
-    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")) && said.contains("(beside the program)"), "{said}");
+    let (text, _) = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &["cudnnGetVersion", "report"]);
+    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")) && text.contains("(beside the program)"), "{text}");
     let variables = [("LD_LIBRARY_PATH", paths.as_ref()), ("CUDNN_LOADER_DIR", other.as_path())];
-    let (said, _) = run(&client, &variables, &["cudnnGetVersion"]);
-    assert!(said.contains("cudnnGetVersion = 92700"), "{said}");
+    let (text, _) = run(&client, &variables, &["cudnnGetVersion"]);
+    assert!(text.contains("cudnnGetVersion = 92700"), "{text}");
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
     let theirs = std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9");
     // As a framework that opens its own by an absolute path. It lies where cuDNN is then taken from.
     let open = format!("open:{}", theirs.display());
-    let (said, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
-    assert!(said.contains(&format!("cudnnGetVersion = {VERSION}")), "{said}");
+    let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
+    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
     assert!(
-        said.contains(&format!(
+        text.contains(&format!(
             "NVIDIA's own shim is loaded too, and calls that reach it do not come here: {theirs:?}"
         )),
-        "{said}"
+        "{text}"
     );
     assert_eq!(shims.len(), 2);
 }
@@ -145,8 +145,8 @@ fn it_can_be_opened_in_every_way() {
         let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/dlopen.c")).unwrap();
         support::compile(&source, &["-ldl"], &program);
         let child = Child::bare(&program).env("CUDNN_LOADER_DIR", &cudnn);
-        let ended = child.run(&[file.to_str().unwrap(), way]);
-        assert_eq!(ended.returned("cudnnGetVersion"), Some(VERSION), "{way}: {ended:#?}");
+        let output = child.run(&[file.to_str().unwrap(), way]);
+        assert_eq!(output.returned("cudnnGetVersion"), Some(VERSION), "{way}: {output:#?}");
     }
     drop(opens);
 }
@@ -159,8 +159,8 @@ fn another_copy_of_the_drop_in_is_not_taken_for_nvidias() {
     let open = format!("open:{}", copy.path().join("libcudnn.so.9").display());
     let file = ours.path().join("libcudnn.so.9");
     let variables = [("LD_PRELOAD", file.as_path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
-    let (said, shims) = run(&client, &variables, &[&open, "cudnnGetVersion", "report"]);
-    assert!(!said.contains("NVIDIA's own shim"), "{said}");
+    let (text, shims) = run(&client, &variables, &[&open, "cudnnGetVersion", "report"]);
+    assert!(!text.contains("NVIDIA's own shim"), "{text}");
     assert_eq!(shims.len(), 2);
 }
 
@@ -173,9 +173,9 @@ fn a_program_that_needs_no_cudnn_is_not_loaded_ahead_for() {
         .env("LD_PRELOAD", ours.path().join("libcudnn.so.9"))
         .env("CUDNN_LOADER_DIR", &cudnn)
         .env("CUDNN_LOADER_PRELOAD", "everything");
-    let ended =
+    let output =
         child.run(&["-c", "sleep 0.2; grep -c libcudnn_graph /proc/self/maps; grep -c libcudnn_graph /proc/$$/maps"]);
-    assert_eq!(ended.stdout, "0\n0\n", "{ended:#?}");
+    assert_eq!(output.stdout, "0\n0\n", "{output:#?}");
 }
 
 #[test]
@@ -184,20 +184,20 @@ fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let ours = drop_in_alone();
     let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
-    let word = "cudnnDestroyTensorDescriptor";
-    let (plain, _) = run(&client, &variables, &[word]);
-    assert!(plain.contains(&format!("{word} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)")), "{plain}");
+    let arg = "cudnnDestroyTensorDescriptor";
+    let (plain, _) = run(&client, &variables, &[arg]);
+    assert!(plain.contains(&format!("{arg} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)")), "{plain}");
     let verbose = [variables.as_slice(), &[("CUDNN_LOADER_VERBOSE_ERRORS", Path::new("1"))]].concat();
-    let (said, _) = run(&client, &verbose, &[word, "cudnnGetErrorString"]);
+    let (text, _) = run(&client, &verbose, &[arg, "cudnnGetErrorString"]);
     let expected = format!(
-        "{word} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE: {word} (in libcudnn_ops.so.9 since cuDNN 9.0.0) \
+        "{arg} = CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE: {arg} (in libcudnn_ops.so.9 since cuDNN 9.0.0) \
          cannot be called: cuDNN 9.19.0 in "
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(text.contains(&expected), "{text}");
     // Another status has nothing to do with it.
     assert!(
-        said.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || said.ends_with("= CUDNN_STATUS_SUCCESS"),
-        "{said}"
+        text.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || text.ends_with("= CUDNN_STATUS_SUCCESS"),
+        "{text}"
     );
 }
 
@@ -207,11 +207,11 @@ fn its_own_calls_say_what_is_loaded_and_what_failed() {
     let ours = drop_in_alone();
     let Some(client) = client("client.c", ours.path(), &[]) else { return };
     let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
-    let word = "cudnnDestroyTensorDescriptor";
-    let words = ["report", "preload:31", "report", "load-error", word, "load-error", "preload-report"];
-    let (said, _) = run(&client, &variables, &words);
-    let parts: Vec<&str> = said.split("cudnnShim").collect();
-    let [_, before, all, after, no_error, error, steps] = parts.as_slice() else { panic!("{said}") };
+    let arg = "cudnnDestroyTensorDescriptor";
+    let args = ["report", "preload:31", "report", "load-error", arg, "load-error", "preload-report"];
+    let (text, _) = run(&client, &variables, &args);
+    let parts: Vec<&str> = text.split("cudnnShim").collect();
+    let [_, before, all, after, no_error, error, steps] = parts.as_slice() else { panic!("{text}") };
     assert!(before.contains("no cuDNN in use yet") && before.contains("libcudnn_graph.so.9: not loaded"), "{before}");
     assert!(all.starts_with("Preload = 0"), "{all}");
     assert!(after.contains("cuDNN 9.19.0") && after.contains("libcudnn_graph.so.9\", loaded in"), "{after}");
@@ -229,19 +229,19 @@ fn a_variable_has_it_load_ahead() {
     let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
     for value in ["libraries,engines", "libraries"] {
         let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
-        let (said, _) = run(&client, &preload, &["preload-wait", "report", "preload-report"]);
-        assert!(said.contains("cudnnShimPreloadWait = 0"), "{said}");
-        assert!(said.contains("libcudnn_graph.so.9\", loaded in"), "{said}");
-        assert_eq!(said.contains("register engines"), value.contains("engines"), "{said}");
+        let (text, _) = run(&client, &preload, &["preload-wait", "report", "preload-report"]);
+        assert!(text.contains("cudnnShimPreloadWait = 0"), "{text}");
+        assert!(text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
+        assert_eq!(text.contains("register engines"), value.contains("engines"), "{text}");
     }
     // What is not understood is not done, and without the variable nothing is.
     for value in ["", "nonsense"] {
         let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
-        let (said, _) = run(&client, &preload, &["preload-wait", "report"]);
-        assert!(said.contains("cudnnShimPreloadWait = 0") && said.contains("no cuDNN in use yet"), "{said}");
+        let (text, _) = run(&client, &preload, &["preload-wait", "report"]);
+        assert!(text.contains("cudnnShimPreloadWait = 0") && text.contains("no cuDNN in use yet"), "{text}");
     }
-    let (said, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
-    assert!(said.contains("cudnnShimPreloadStart = 0") && said.contains("libcudnn_graph.so.9\", loaded in"), "{said}");
+    let (text, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
+    assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
 }
 
 /// The four functions that no header declares: whatever their arguments are, they arrive.
@@ -249,33 +249,33 @@ fn a_variable_has_it_load_ahead() {
 fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
     const ARGUMENTS: &str = "long a, long b, long c, long d, long e, long f, double s, double t, double u, double v, \
                              double w, double x, double y, double z, long g, double h";
-    let folder = TempDir::new();
-    put_drop_in(folder.path());
+    let dir = TempDir::new();
+    put_drop_in(dir.path());
     let code = format!(
         "long cudnnSetBackdoorEx({ARGUMENTS}) {{ return a + 2*b + 3*c + 4*d + 5*e + 6*f + (long)(7*s + 8*t + 9*u + 10*v \
          + 11*w + 12*x + 13*y + 14*z) + 15*g + (long)(16*h); }}\n"
     );
-    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).build(&folder.file(Library::Graph));
-    let program = folder.path().join("program");
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).build(&dir.file(Library::Graph));
+    let program = dir.path().join("program");
     let code = format!(
         "#include <stdio.h>\nlong cudnnSetBackdoorEx({ARGUMENTS});\nint cudnnGetRNNDropoutLocationsInternal(void);\n\
          int main(void) {{ for (int round = 0; round < 2; round++) printf(\"%ld\\n\", cudnnSetBackdoorEx(1, 2, 3, 4, 5, 6, \
          1., 2., 3., 4., 5., 6., 7., 8., 9, 10.)); printf(\"%d\\n\", cudnnGetRNNDropoutLocationsInternal()); return 0; }}"
     );
-    let library = folder.path().join("libcudnn.so.9");
+    let library = dir.path().join("libcudnn.so.9");
     support::compile(&code, &["-Wl,--no-as-needed", library.to_str().unwrap()], &program);
-    let ended = Child::bare(&program).env("LD_LIBRARY_PATH", folder.path()).run(&[]);
+    let output = Child::bare(&program).env("LD_LIBRARY_PATH", dir.path()).run(&[]);
     // 1 + 4 + 9 + ... + 36, then 7 + 16 + 27 + ... + 112, 15 * 9 and 16 * 10.
     let sum: i64 = (1..=6).map(|n| n * n).sum::<i64>() + (1..=8).map(|n| (n + 6) * n).sum::<i64>() + 135 + 160;
-    assert_eq!(ended.stdout, format!("{sum}\n{sum}\n3009\n"), "{ended:#?}");
+    assert_eq!(output.stdout, format!("{sum}\n{sum}\n3009\n"), "{output:#?}");
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
 fn cmake_finds_it() {
-    let Some(cmake) = support::release("cmake").map(|folder| folder.join("cmake/data/bin/cmake")) else { return };
-    let folder = TempDir::new();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let Some(cmake) = support::release("cmake").map(|dir| dir.join("cmake/data/bin/cmake")) else { return };
+    let dir = TempDir::new();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write(
         "CMakeLists.txt",
         "cmake_minimum_required(VERSION 3.20)\nproject(uses_it C)\nfind_package(cudnn-shim 0.1 REQUIRED)\n\
@@ -285,16 +285,16 @@ fn cmake_finds_it() {
         "program.c",
         "#include <cudnn_shim.h>\n#include <stdio.h>\nint main(void) { puts(cudnnShimGetVersion()); return 0; }\n",
     );
-    let build = folder.path().join("build");
+    let build = dir.path().join("build");
     let run = |arguments: &[&std::ffi::OsStr]| {
         let output = std::process::Command::new(&cmake).args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
     let prefix = format!("-DCMAKE_PREFIX_PATH={}", drop_in().display());
-    run(&["-S".as_ref(), folder.path().as_ref(), "-B".as_ref(), build.as_ref(), prefix.as_ref()]);
+    run(&["-S".as_ref(), dir.path().as_ref(), "-B".as_ref(), build.as_ref(), prefix.as_ref()]);
     run(&["--build".as_ref(), build.as_ref()]);
-    let ended = Child::bare(build.join("program")).run(&[]);
-    assert_eq!(ended.stdout.trim(), env!("CARGO_PKG_VERSION"), "{ended:#?}");
+    let output = Child::bare(build.join("program")).run(&[]);
+    assert_eq!(output.stdout.trim(), env!("CARGO_PKG_VERSION"), "{output:#?}");
 }
 
 #[test]
@@ -307,17 +307,17 @@ fn pkg_config_leads_to_it() {
     let Ok(output) = output else { return not_run("pkg_config_leads_to_it", "pkg-config is not here") };
     assert!(output.status.success(), "{output:?}");
     let flags = String::from_utf8_lossy(&output.stdout).into_owned();
-    let folder = TempDir::new();
-    let program = folder.path().join("program");
-    let source = folder.path().join("program.c");
+    let dir = TempDir::new();
+    let program = dir.path().join("program");
+    let source = dir.path().join("program.c");
     let code =
         "#include <cudnn_shim.h>\n#include <stdio.h>\nint main(void) { puts(cudnnShimGetVersion()); return 0; }\n";
     std::fs::write(&source, code).unwrap();
     let mut compiler = std::process::Command::new("cc");
     let compiled = compiler.arg(&source).arg("-o").arg(&program).args(flags.split_whitespace()).status().unwrap();
     assert!(compiled.success());
-    let ended = Child::bare(&program).env("LD_LIBRARY_PATH", dist.join("lib")).run(&[]);
-    assert_eq!(ended.stdout.trim(), env!("CARGO_PKG_VERSION"), "{ended:#?}");
+    let output = Child::bare(&program).env("LD_LIBRARY_PATH", dist.join("lib")).run(&[]);
+    assert_eq!(output.stdout.trim(), env!("CARGO_PKG_VERSION"), "{output:#?}");
 }
 
 #[test]
@@ -325,14 +325,14 @@ fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() 
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
-    let run = |word: &str| {
+    let run = |arg: &str| {
         let child = Child::bare(client.path().join("client"))
             .env("LD_LIBRARY_PATH", alone.path())
             .env("CUDNN_LOADER_DIR", &cudnn)
             .env("CUDNN_LOADER_PRELOAD", "everything");
-        let ended = child.run(&[word]);
-        assert_eq!(ended.code, Some(0), "{word}: {ended:#?}");
-        ended
+        let output = child.run(&[arg]);
+        assert_eq!(output.code, Some(0), "{arg}: {output:#?}");
+        output
     };
     // Whether the exit, or the fork, falls before or into its work.
     for _ in 0..20 {
@@ -351,9 +351,9 @@ fn the_texts_of_errors_stay_as_they_were_given() {
         .env("LD_LIBRARY_PATH", alone.path())
         .env("CUDNN_LOADER_DIR", &cudnn)
         .env("CUDNN_LOADER_VERBOSE_ERRORS", "1");
-    let ended = child.run(&["texts"]);
-    assert!(ended.stdout.starts_with("same = 64, distinct = 1\n"), "{ended:#?}");
-    assert!(ended.stdout.contains("UNAVAILABLE: cudnnCreateTensorDescriptor (in libcudnn_ops.so.9"), "{ended:#?}");
+    let output = child.run(&["texts"]);
+    assert!(output.stdout.starts_with("same = 64, distinct = 1\n"), "{output:#?}");
+    assert!(output.stdout.contains("UNAVAILABLE: cudnnCreateTensorDescriptor (in libcudnn_ops.so.9"), "{output:#?}");
 }
 
 #[test]
@@ -374,14 +374,14 @@ fn a_privileged_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_t
     std::fs::copy(cudnn.join(graph), beside.join(graph)).unwrap();
     let program = client.path().join("client");
     let version = |child: Child| {
-        let ended = child.run(&["cudnnGetVersion"]);
-        assert_eq!(ended.code, Some(0), "{ended:#?}");
-        ended.returned("cudnnGetVersion").unwrap().to_owned()
+        let output = child.run(&["cudnnGetVersion"]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output.returned("cudnnGetVersion").unwrap().to_owned()
     };
     assert_eq!(version(Child::bare(&program)), VERSION);
     let permissions = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
-    for folder in [client.path(), alone.path(), &beside] {
-        std::fs::set_permissions(folder, permissions(0o755)).unwrap();
+    for dir in [client.path(), alone.path(), &beside] {
+        std::fs::set_permissions(dir, permissions(0o755)).unwrap();
     }
     std::fs::set_permissions(&program, permissions(0o4755)).unwrap();
     assert_eq!(version(Child::bare(&program).without_privileges()), "0");

@@ -36,51 +36,51 @@ fn run(example: &str, cudnn: &Path) -> ChildOutput {
 fn each_ends_with_a_plain_message_where_there_is_no_gpu() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     for example in ["backend_convolution", "fused_convolution", "choose_engine", "receive_log", "backend_mistakes"] {
-        let ended = run(example, &real);
-        let has_gpu = ended.stdout.contains("right") || ended.stdout.contains(" ran, ");
-        assert!(has_gpu || ended.stdout.contains("No GPU to "), "{example}: {ended:#?}");
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{example}: {ended:#?}");
+        let output = run(example, &real);
+        let has_gpu = output.stdout.contains("right") || output.stdout.contains(" ran, ");
+        assert!(has_gpu || output.stdout.contains("No GPU to "), "{example}: {output:#?}");
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{example}: {output:#?}");
     }
 }
 
 #[test]
 fn the_loaders_story_is_in_the_log_that_an_example_receives() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let ended = run("receive_log", &real);
-    for told in ["info cudnn_loader::pin(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
-        assert!(ended.stdout.contains(told), "{told}: {ended:#?}");
+    let output = run("receive_log", &real);
+    for reported in ["info cudnn_loader::pin(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
+        assert!(output.stdout.contains(reported), "{reported}: {output:#?}");
     }
 }
 
 #[test]
 fn planning_says_what_a_release_cannot() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let ended = run("plan_without_gpu", &real);
-    assert!(ended.stdout.contains("CUDNN_HEUR_MODE_A (3): 0 configurations"), "{ended:#?}");
-    assert!(ended.stdout.contains("engine by engine: "), "{ended:#?}");
+    let output = run("plan_without_gpu", &real);
+    assert!(output.stdout.contains("CUDNN_HEUR_MODE_A (3): 0 configurations"), "{output:#?}");
+    assert!(output.stdout.contains("engine by engine: "), "{output:#?}");
     // Its engines are compiled, by a library that may be here.
-    assert!(ended.code == Some(0) || ended.stdout.contains("RUNTIME_PREREQUISITE_MISSING"), "{ended:#?}");
+    assert!(output.code == Some(0) || output.stdout.contains("RUNTIME_PREREQUISITE_MISSING"), "{output:#?}");
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
 fn engines_plans_and_workspaces_come_without_a_gpu() {
     let Some(real) = lib_dir("cu12-9.10.2") else { return };
-    let ended = run("plan_without_gpu", &real);
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let output = run("plan_without_gpu", &real);
+    assert_eq!(output.code, Some(0), "{output:#?}");
     let configurations = |mode: &str| -> usize {
-        let line = ended.stdout.lines().find_map(|line| line.strip_prefix(mode)).unwrap();
+        let line = output.stdout.lines().find_map(|line| line.strip_prefix(mode)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    assert!(configurations("CUDNN_HEUR_MODE_A") > 20 && configurations("CUDNN_HEUR_MODE_FALLBACK") > 1, "{ended:#?}");
-    let plans: Vec<&str> = ended.stdout.lines().filter(|line| line.starts_with("  workspace ")).collect();
+    assert!(configurations("CUDNN_HEUR_MODE_A") > 20 && configurations("CUDNN_HEUR_MODE_FALLBACK") > 1, "{output:#?}");
+    let plans: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("  workspace ")).collect();
     // Ten of each of the first two modes, and the fallback's.
-    assert!(plans.len() > 20, "{ended:#?}");
-    assert!(plans.iter().any(|plan| plan.contains("25766160 bytes: engine 1 ")), "{ended:#?}");
-    assert!(plans.iter().any(|plan| plan.contains("TILE_SIZE=") && plan.contains("TENSOR_CORE")), "{ended:#?}");
+    assert!(plans.len() > 20, "{output:#?}");
+    assert!(plans.iter().any(|plan| plan.contains("25766160 bytes: engine 1 ")), "{output:#?}");
+    assert!(plans.iter().any(|plan| plan.contains("TILE_SIZE=") && plan.contains("TENSOR_CORE")), "{output:#?}");
     let Some(older) = lib_dir("cu12-9.0.0") else { return };
-    let ended = run("plan_without_gpu", &older);
-    assert!(ended.code == Some(1) && ended.stderr.contains("at least 9.8.0 is asked for"), "{ended:#?}");
+    let output = run("plan_without_gpu", &older);
+    assert!(output.code == Some(1) && output.stderr.contains("at least 9.8.0 is asked for"), "{output:#?}");
 }
 
 /// The rows of the first table in a text: the mistake, and the other cells.
@@ -100,22 +100,22 @@ fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
 fn hold(id: &str, but_for: &[&str]) {
     let Some(real) = lib_dir(id) else { return };
     let guide = mistakes(&std::fs::read_to_string(root().join("docs/backend-convolution.md")).unwrap());
-    let ended = run("backend_mistakes", &real);
-    let said = mistakes(&ended.stdout);
-    assert_eq!(guide.keys().collect::<Vec<_>>(), said.keys().collect::<Vec<_>>(), "{id}");
+    let output = run("backend_mistakes", &real);
+    let text = mistakes(&output.stdout);
+    assert_eq!(guide.keys().collect::<Vec<_>>(), text.keys().collect::<Vec<_>>(), "{id}");
     let mut held = 0;
-    for (mistake, cells) in &said {
-        let told = &guide[mistake];
+    for (mistake, cells) in &text {
+        let reported = &guide[mistake];
         // Where the engines can be asked, the guide says what comes of it.
         if cells[0].starts_with("not tried") || but_for.contains(&mistake.as_str()) {
             continue;
         }
         // What the heuristics and the engines are asked differs between a JIT-only release and a full one.
         let is_of_engines = mistake.contains("an engine by a number");
-        assert_eq!(cells[..2], told[..2], "{id}: {mistake}");
+        assert_eq!(cells[..2], reported[..2], "{id}: {mistake}");
         if !is_of_engines {
-            assert_eq!(cells[3], told[3], "{id}: {mistake}");
-            assert!(!id.contains("9.19.0") || cells[2] == told[2], "{id}: {mistake}: {cells:?} {told:?}");
+            assert_eq!(cells[3], reported[3], "{id}: {mistake}");
+            assert!(!id.contains("9.19.0") || cells[2] == reported[2], "{id}: {mistake}: {cells:?} {reported:?}");
         }
         held += 1;
     }
@@ -145,8 +145,8 @@ fn another_release_has_the_same_reasons_in_the_log_and_other_texts() {
         ],
     );
     let Some(real) = lib_dir("cu12-9.10.2") else { return };
-    let said = mistakes(&run("backend_mistakes", &real).stdout);
-    assert_eq!(said["y of the wrong size"][2], "`ptrDesc->finalize()`");
+    let text = mistakes(&run("backend_mistakes", &real).stdout);
+    assert_eq!(text["y of the wrong size"][2], "`ptrDesc->finalize()`");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_same_convolution_is_linked_from_the_same_source() {
     let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
     let cudnn: Vec<&str> = needed.lines().filter(|line| line.contains("libcudnn")).collect();
     assert!(cudnn.len() == 1 && cudnn[0].contains("libcudnn_graph.so.9"), "{needed}");
-    let ended = Child::bare(&program).env("LD_LIBRARY_PATH", &real).run(&[]);
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
-    assert!(ended.stdout.contains("No GPU to ") || ended.stdout.contains("right"), "{ended:#?}");
+    let output = Child::bare(&program).env("LD_LIBRARY_PATH", &real).run(&[]);
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    assert!(output.stdout.contains("No GPU to ") || output.stdout.contains("right"), "{output:#?}");
 }

@@ -12,11 +12,11 @@ const VERSION: Version = Version::new(9, 19, 0);
 /// A real graph library of 9.19.0, which comes alone, with stand-ins for the others.
 fn good_installation() -> Option<TempDir> {
     let real = lib_dir("jit-cu12-9.19.0")?;
-    let folder = TempDir::copy_of(&real);
+    let dir = TempDir::copy_of(&real);
     for library in [SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext] {
-        FakeLibrary::new(library.library(), VERSION).build(&folder.file(library.library()));
+        FakeLibrary::new(library.library(), VERSION).build(&dir.file(library.library()));
     }
-    Some(folder)
+    Some(dir)
 }
 
 /// The status that a call into the faulty library returns, and words that its story must have.
@@ -50,16 +50,16 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
 
 #[test]
 fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
-    check(&|folder, library| matrix::provoke(DRIVER, Subject::Loader, folder, library));
+    check(&|dir, library| matrix::provoke(DRIVER, Subject::Loader, dir, library));
 }
 
 #[test]
 fn every_fault_gives_the_same_to_a_c_program_through_the_drop_in_library() {
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
     let client = client.path().join("client");
-    check(&|folder, library| {
-        put_drop_in(folder.path());
-        let child = Child::bare(&client).env("LD_LIBRARY_PATH", folder.path());
+    check(&|dir, library| {
+        put_drop_in(dir.path());
+        let child = Child::bare(&client).env("LD_LIBRARY_PATH", dir.path());
         matrix::provoke_with(child, library)
     });
 }
@@ -68,30 +68,30 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
     let Some(good) = good_installation() else { return };
     for library in SubLibrary::ALL.iter().copied() {
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
-            let folder = TempDir::links_to(good.path());
-            fault.inject(&folder, library, VERSION, 12);
-            let ended = provoke(&folder, library);
-            let case = format!("{library}: {}: {ended:#?}", fault.words());
-            assert_eq!(ended.code, Some(0), "{case}");
+            let dir = TempDir::links_to(good.path());
+            fault.inject(&dir, library, VERSION, 12);
+            let output = provoke(&dir, library);
+            let case = format!("{library}: {}: {output:#?}", fault.description());
+            assert_eq!(output.code, Some(0), "{case}");
             let function = matrix::a_function(library);
-            let returned = ended.returned(function).unwrap_or_default();
-            let story = ended.last_error(function);
+            let returned = output.returned(function).unwrap_or_default();
+            let message = output.last_error(function);
             if fault == Fault::None {
-                assert!(!story.contains("cannot be called"), "{case}");
+                assert!(!message.contains("cannot be called"), "{case}");
             } else {
-                let (status, words) = expected(fault, library);
+                let (status, fragment) = expected(fault, library);
                 // By number: the name is told by the graph library, which may be a stand-in that knows one alone.
                 let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
                 assert_eq!(number(returned), number(status), "{case}");
-                for words in [words, function, "What to do: "] {
-                    assert!(story.contains(words), "{words:?} is missing. {case}");
+                for fragment in [fragment, function, "What to do: "] {
+                    assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
                 }
             }
             // What is not in the faulty library works as before; the string functions work in any case.
             let graph_is_gone = library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
             let version = if graph_is_gone { "0" } else { "91900" };
-            assert_eq!(ended.returned("cudnnGetVersion"), Some(version), "{case}");
-            assert_eq!(ended.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
+            assert_eq!(output.returned("cudnnGetVersion"), Some(version), "{case}");
+            assert_eq!(output.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl Release {
         if !self.whole.file(file).exists() {
             return None;
         }
-        let folder = TempDir::links_to(self.whole.path());
+        let dir = TempDir::links_to(self.whole.path());
         let donor = match fault {
             Fault::OtherVersion => Some(&self.of_another_release),
             Fault::OtherCuda => self.of_another_cuda.as_ref(),
@@ -49,40 +49,40 @@ impl Release {
         match donor {
             // A child without privileges cannot follow links into a home folder.
             Some(donor) if donor.join(file.file_name()).exists() => {
-                std::fs::copy(donor.join(file.file_name()), folder.cleared(file)).unwrap();
+                std::fs::copy(donor.join(file.file_name()), dir.cleared(file)).unwrap();
             }
-            _ if fault.applies_to(library) => fault.inject(&folder, library, self.version, 12),
+            _ if fault.applies_to(library) => fault.inject(&dir, library, self.version, 12),
             _ => return None,
         }
-        Some(folder)
+        Some(dir)
     }
 }
 
-fn call(subject: Subject, folder: &TempDir, function: &str) -> ChildOutput {
-    Child::new(DRIVER, subject, folder.path()).without_privileges().run(&[function])
+fn call(subject: Subject, dir: &TempDir, function: &str) -> ChildOutput {
+    Child::new(DRIVER, subject, dir.path()).without_privileges().run(&[function])
 }
 
 /// What came of a call, in a table's cell: how it ended, and the first line of what was said about it.
-fn cell(ended: &ChildOutput, function: &str, folder: &Path) -> String {
-    let outcome = match (ended.signal, ended.returned(function)) {
+fn cell(output: &ChildOutput, function: &str, dir: &Path) -> String {
+    let outcome = match (output.signal, output.returned(function)) {
         (Some(6), _) => "**aborts**".into(),
         // Which signal it is (SIGBUS, SIGSEGV) depends on how the linker lays out the stand-in.
         (Some(_), _) => "**crashes**".into(),
         (None, Some(returned)) => returned.trim_start_matches("CUDNN_STATUS_").to_owned(),
-        (None, None) => format!("**exits with {:?}**", ended.code),
+        (None, None) => format!("**exits with {:?}**", output.code),
     };
-    let story = ended.last_error(function);
-    let (where_, said) = match story.lines().next() {
+    let message = output.last_error(function);
+    let (where_, text) = match message.lines().next() {
         Some(line) => ("", line),
-        None => ("on stderr: ", ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()),
+        None => ("on stderr: ", output.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()),
     };
     // The lengths of stand-ins are the compiler's affair.
-    let said =
-        said.split_once(" is truncated: ").map_or(said.to_owned(), |(before, _)| format!("{before} is truncated"));
-    let said = said.replace(&folder.display().to_string(), "…").replace('|', "\\|");
-    match said.as_str() {
+    let text =
+        text.split_once(" is truncated: ").map_or(text.to_owned(), |(before, _)| format!("{before} is truncated"));
+    let text = text.replace(&dir.display().to_string(), "…").replace('|', "\\|");
+    match text.as_str() {
         "" => outcome,
-        said => format!("{outcome}<br>{where_}{said}"),
+        text => format!("{outcome}<br>{where_}{text}"),
     }
 }
 
@@ -126,24 +126,24 @@ fn who_aborts_and_who_says_what_is_as_the_docs_have_it() {
             }
             for function in functions {
                 let mut cells = [String::new(), String::new(), String::new()];
-                for (index, (subject, folder)) in
+                for (index, (subject, dir)) in
                     [(Subject::Shim, &in_older), (Subject::Shim, &in_newer), (Subject::Loader, &in_newer)]
                         .into_iter()
                         .enumerate()
                 {
-                    cells[index] = match folder {
-                        Some(folder) => {
-                            let ended = call(subject, folder, function);
-                            aborts[index] += u32::from(ended.signal.is_some());
-                            cell(&ended, function, folder.path())
+                    cells[index] = match dir {
+                        Some(dir) => {
+                            let output = call(subject, dir, function);
+                            aborts[index] += u32::from(output.signal.is_some());
+                            cell(&output, function, dir.path())
                         }
                         None => "-".into(),
                     };
                 }
-                for folder in [&in_older, &in_newer].into_iter().flatten() {
-                    check_loader(&call(Subject::Loader, folder, function), fault, library, function);
+                for dir in [&in_older, &in_newer].into_iter().flatten() {
+                    check_loader(&call(Subject::Loader, dir, function), fault, library, function);
                 }
-                let _ = writeln!(text, "| {} | `{function}` | {} |", fault.words(), cells.join(" | "));
+                let _ = writeln!(text, "| {} | `{function}` | {} |", fault.description(), cells.join(" | "));
             }
         }
     }
@@ -164,11 +164,11 @@ fn who_aborts_and_who_says_what_is_as_the_docs_have_it() {
 }
 
 /// Whatever the fault, the loader returns a failure and tells of the function and of the library.
-fn check_loader(ended: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
-    let case = format!("{library}: {}: {ended:#?}", fault.words());
-    assert_eq!(ended.code, Some(0), "{case}");
-    let returned = ended.returned(function).unwrap_or_default();
-    let story = ended.last_error(function);
+fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
+    let case = format!("{library}: {}: {output:#?}", fault.description());
+    assert_eq!(output.code, Some(0), "{case}");
+    let returned = output.returned(function).unwrap_or_default();
+    let message = output.last_error(function);
     // A graph library of another release is a whole installation as long as nothing else is used.
     let is_fault = fault != Fault::None && (fault, library) != (Fault::OtherVersion, SubLibrary::Graph);
     match function {
@@ -177,11 +177,11 @@ fn check_loader(ended: &ChildOutput, fault: Fault, library: SubLibrary, function
         "cudnnGetVersion" => assert_eq!(returned == "0", is_fault && fault != Fault::LacksFunction, "{case}"),
         _ if is_fault => {
             assert!(returned.starts_with("CUDNN_STATUS_") && !returned.contains("SUCCESS"), "{case}");
-            for words in [function, "What to do: ", library.file_name()] {
-                assert!(story.contains(words), "{words:?} is missing. {case}");
+            for fragment in [function, "What to do: ", library.file_name()] {
+                assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
             }
         }
         // A null handle may be refused by cuDNN itself; it is not the loader that speaks.
-        _ => assert!(!story.contains("cannot be called"), "{case}"),
+        _ => assert!(!message.contains("cannot be called"), "{case}"),
     }
 }

@@ -76,14 +76,14 @@ fn check(lib_dir: &Path, version: Version) {
 
 #[test]
 fn the_table_has_what_9_19_0_exports() {
-    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
-    check(&folder, Version::new(9, 19, 0));
+    let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
+    check(&dir, Version::new(9, 19, 0));
 }
 
 #[test]
 fn the_table_has_what_9_27_0_exports() {
-    let Some(folder) = lib_dir("jit-cu13-9.27.0") else { return };
-    check(&folder, Version::new(9, 27, 0));
+    let Some(dir) = lib_dir("jit-cu13-9.27.0") else { return };
+    check(&dir, Version::new(9, 27, 0));
 }
 
 #[cfg(feature = "full-releases")]
@@ -95,7 +95,7 @@ fn the_table_has_what_each_pinned_release_exports() {
         ("cu12-9.28.0", Version::new(9, 28, 0)),
         ("cu13-9.28.0", Version::new(9, 28, 0)),
     ] {
-        let Some(folder) = lib_dir(id) else { return };
-        check(&folder, version);
+        let Some(dir) = lib_dir(id) else { return };
+        check(&dir, version);
     }
 }

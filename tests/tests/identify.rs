@@ -15,24 +15,24 @@ use support::{FakeLibrary, TempDir, lib_dir};
 /// Every library of a release, away from the wheel's record, so that only the file itself can tell.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
-    let folder = TempDir::copy_of(&lib_dir);
-    let mut told = 0;
-    for library in Library::ALL.iter().copied().filter(|library| folder.file(*library).exists()) {
-        let identity = identify(&folder.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
+    let dir = TempDir::copy_of(&lib_dir);
+    let mut reported = 0;
+    for library in Library::ALL.iter().copied().filter(|library| dir.file(*library).exists()) {
+        let identity = identify(&dir.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
-        let has_gpu_code = has_gpu_code(&folder, library);
+        let has_gpu_code = has_gpu_code(&dir, library);
         // adv of cu12 has no PTX among what is looked at, and so tells only that it is not of CUDA 13.
         let told_cuda = identity.cuda_major.or(identity.cuda_at_most);
         assert_eq!(told_cuda, has_gpu_code.then_some(cuda), "{library} of {id}");
         assert!(identity.cuda_major.is_some() || library == Library::Adv || !has_gpu_code, "{library} of {id}");
-        told += u32::from(has_gpu_code);
+        reported += u32::from(has_gpu_code);
     }
-    assert!(told > 0, "{id}");
+    assert!(reported > 0, "{id}");
 }
 
-fn has_gpu_code(folder: &TempDir, library: Library) -> bool {
+fn has_gpu_code(dir: &TempDir, library: Library) -> bool {
     let output =
-        std::process::Command::new("readelf").arg("-SW").arg(folder.file(library)).output().expect("readelf starts");
+        std::process::Command::new("readelf").arg("-SW").arg(dir.file(library)).output().expect("readelf starts");
     String::from_utf8_lossy(&output.stdout).contains(" .nv_fatbin ")
 }
 
@@ -52,29 +52,29 @@ fn each_library_of_the_full_releases_says_its_version_and_its_cuda_major() {
 }
 
 /// A good library to damage, as bytes.
-fn good(folder: &TempDir) -> Vec<u8> {
-    let file = folder.file(Library::Graph);
+fn good(dir: &TempDir) -> Vec<u8> {
+    let file = dir.file(Library::Graph);
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
     std::fs::read(file).unwrap()
 }
 
 #[test]
 fn section_headers_are_not_needed() {
-    let folder = TempDir::new();
-    let mut bytes = good(&folder);
+    let dir = TempDir::new();
+    let mut bytes = good(&dir);
     // e_shoff, then e_shentsize, e_shnum and e_shstrndx: none.
     bytes[40..48].fill(0);
     bytes[58..64].fill(0);
-    std::fs::write(folder.file(Library::Graph), bytes).unwrap();
-    let identity = identify(&folder.file(Library::Graph), Library::Graph).unwrap();
+    std::fs::write(dir.file(Library::Graph), bytes).unwrap();
+    let identity = identify(&dir.file(Library::Graph), Library::Graph).unwrap();
     assert_eq!(identity.version, Some(Version::new(9, 19, 0)));
 }
 
 #[test]
 fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
-    let folder = TempDir::new();
-    let bytes = good(&folder);
-    let file = folder.path().join("damaged");
+    let dir = TempDir::new();
+    let bytes = good(&dir);
+    let file = dir.path().join("damaged");
     let mut state = 1u64;
     let mut random = move || {
         state ^= state << 13;
@@ -104,9 +104,9 @@ fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
 
 #[test]
 fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
-    let folder = TempDir::new();
-    let file = folder.file(Library::Graph);
-    let mut bytes = good(&folder);
+    let dir = TempDir::new();
+    let file = dir.file(Library::Graph);
+    let mut bytes = good(&dir);
     // A count of 0 says that the first section header has the count: four thousand million.
     bytes[60..62].fill(0);
     let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
@@ -130,11 +130,11 @@ fn peak_memory() -> u64 {
 
 #[test]
 fn what_is_no_library_is_called_what_it_is() {
-    let folder = TempDir::new();
-    let file = folder.file(Library::Graph);
-    let refused = |words: &str| {
-        let said = identify(&file, Library::Graph).unwrap_err().to_string();
-        assert!(said.contains(words), "{said}");
+    let dir = TempDir::new();
+    let file = dir.file(Library::Graph);
+    let refused = |fragment: &str| {
+        let text = identify(&file, Library::Graph).unwrap_err().to_string();
+        assert!(text.contains(fragment), "{text}");
         let _ = std::fs::remove_file(&file);
     };
     refused("is absent");
@@ -149,9 +149,9 @@ fn what_is_no_library_is_called_what_it_is() {
     std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
     refused("is truncated");
     // Under its full name alone, it is found and the missing link named.
-    good(&folder);
-    std::fs::rename(&file, folder.path().join("libcudnn_graph.so.9.19.0")).unwrap();
-    let candidate = Candidate { dir: folder.path().to_owned(), origin: Origin::Explicit };
+    good(&dir);
+    std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
+    let candidate = Candidate { dir: dir.path().to_owned(), origin: Origin::Explicit };
     let refusal = check_dir(&candidate, &Requirements::default()).unwrap_err();
     assert!(refusal.to_string().contains("holds libcudnn_graph.so.9.19.0, but no link to it"), "{refusal}");
     assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
@@ -197,9 +197,9 @@ fn a_release_for_windows_is_read() {
 
 #[test]
 fn the_processors_that_a_library_has_code_for_are_told() {
-    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
-    let code = gpu_code(&folder.join(Library::EnginesRuntimeCompiled.file_name())).unwrap();
-    let told: Vec<String> = code.iter().map(GpuCode::to_string).collect();
-    assert_eq!(told, ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1", "12.1+PTX"]);
-    assert!(gpu_code(&folder.join(Library::Graph.file_name())).unwrap().is_empty());
+    let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
+    let code = gpu_code(&dir.join(Library::EnginesRuntimeCompiled.file_name())).unwrap();
+    let reported: Vec<String> = code.iter().map(GpuCode::to_string).collect();
+    assert_eq!(reported, ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1", "12.1+PTX"]);
+    assert!(gpu_code(&dir.join(Library::Graph.file_name())).unwrap().is_empty());
 }

@@ -171,8 +171,8 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
         compile("", &["-shared", "-nostdlib", &format!("-Wl,-soname,{needed}")], &stub);
         flags.push(stub.display().to_string());
     }
-    for (word, dtags) in [("rpath", "-Wl,--disable-new-dtags"), ("runpath", "-Wl,--enable-new-dtags")] {
-        if let Some(path) = after(word) {
+    for (arg, dtags) in [("rpath", "-Wl,--disable-new-dtags"), ("runpath", "-Wl,--enable-new-dtags")] {
+        if let Some(path) = after(arg) {
             flags.extend([dtags.into(), format!("-Wl,-rpath,{path}")]);
         }
     }
@@ -191,9 +191,9 @@ fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Opti
         .envs(variables.iter().cloned())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut found = BTreeMap::new();
-    for line in said.lines().map(str::trim) {
+    for line in text.lines().map(str::trim) {
         let file = |text: &str| PathBuf::from(text.rsplit_once(" (0x").map_or(text, |(path, _)| path));
         match line.split_once(" => ") {
             Some((name, "not found")) => found.insert(name.to_owned(), None),
@@ -234,12 +234,12 @@ fn the_prediction_is_what_the_real_linker_does() {
             _ => None,
         }) {
             let output = Command::new(&program).env_clear().envs(variables).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!output.status.success() && said.contains(&file.display().to_string()), "{about}: {said}");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && text.contains(&file.display().to_string()), "{about}: {text}");
             continue;
         }
-        let told: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
-        assert_eq!(told, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.steps());
+        let reported: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
+        assert_eq!(reported, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.steps());
         for (name, file) in &predicted {
             // What the linker does not tell under this name it had under another.
             let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
@@ -260,8 +260,8 @@ fn nvidias_shim_takes_the_graph_library_that_is_predicted() {
         let graph = prediction.loaded("libcudnn_graph.so.9").unwrap();
         assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.steps());
         let child = Child::new(env!("CARGO_BIN_EXE_driver"), Subject::Shim, shim).env("LD_LIBRARY_PATH", path);
-        let ended = child.run(&["cudnnGetVersion", "maps"]);
+        let output = child.run(&["cudnnGetVersion", "maps"]);
         let mapped = format!("mapped {}", taken.join("libcudnn_graph.so.9").display());
-        assert!(ended.stdout.lines().any(|line| line == mapped), "{mapped}: {ended:#?}");
+        assert!(output.stdout.lines().any(|line| line == mapped), "{mapped}: {output:#?}");
     }
 }

@@ -45,7 +45,7 @@ fn build(features: &str, lib_dir: Given<'_>) -> (PathBuf, Output) {
         command.env_remove(variable);
     }
     match lib_dir {
-        Given::Folder(folder) => command.env("CUDNN_SYS_LIB_DIR", folder),
+        Given::Folder(dir) => command.env("CUDNN_SYS_LIB_DIR", dir),
         Given::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
     };
     let output = command.output().expect("cargo can be started");
@@ -65,30 +65,30 @@ fn needed(program: &Path) -> Vec<String> {
 #[test]
 fn each_feature_links_its_own_library_and_no_other() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let folder = TempDir::links_to(&real);
+    let dir = TempDir::links_to(&real);
     for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
         let mut stand_in = FakeLibrary::new(library, Version::new(9, 19, 0));
         for needed in library.dependencies() {
             stand_in = stand_in.needing(needed.file_name());
         }
-        stand_in.build(&folder.file(library));
+        stand_in.build(&dir.file(library));
     }
     for (feature, library) in FEATURES {
-        let (program, output) = build(feature, Given::Folder(folder.path()));
+        let (program, output) = build(feature, Given::Folder(dir.path()));
         assert!(output.status.success(), "{feature}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(needed(&program), [library.file_name()], "{feature}");
-        let output = Command::new(&program).env("LD_LIBRARY_PATH", folder.path()).output().expect("it starts");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let output = Command::new(&program).env("LD_LIBRARY_PATH", dir.path()).output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{feature}: {output:?}");
-        let told = format!("version 9.28.0\nlib_dir {}\nlib_version 9.19.0\n", folder.path().display());
-        assert!(said.starts_with(&told), "{feature}: {said}");
+        let reported = format!("version 9.28.0\nlib_dir {}\nlib_version 9.19.0\n", dir.path().display());
+        assert!(text.starts_with(&reported), "{feature}: {text}");
         if matches!(library, Library::Graph | Library::Shim) {
-            assert!(said.contains("cudnnGetVersion 91900"), "{feature}: {said}");
+            assert!(text.contains("cudnnGetVersion 91900"), "{feature}: {text}");
             let error = "cudnnBackendFinalize gave CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor";
-            assert!(said.contains(error), "{feature}: {said}");
+            assert!(text.contains(error), "{feature}: {text}");
         }
     }
-    let (program, output) = build("link-graph,link-cnn", Given::Folder(folder.path()));
+    let (program, output) = build("link-graph,link-cnn", Given::Folder(dir.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut both = needed(&program);
     both.sort();
@@ -97,24 +97,24 @@ fn each_feature_links_its_own_library_and_no_other() {
     let venv = TempDir::new();
     let wheel = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
     std::fs::create_dir_all(wheel.parent().unwrap()).unwrap();
-    std::os::unix::fs::symlink(folder.path(), &wheel).unwrap();
+    std::os::unix::fs::symlink(dir.path(), &wheel).unwrap();
     let (program, output) = build("link-graph", Given::VirtualEnvironment(venv.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(needed(&program), ["libcudnn_graph.so.9"]);
     // A library for another processor is passed over, and named.
     let foreign = TempDir::new();
-    let mut bytes = std::fs::read(folder.file(Library::Graph)).unwrap();
+    let mut bytes = std::fs::read(dir.file(Library::Graph)).unwrap();
     bytes[18] = 183;
     std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
     let (_, output) = build("link-graph", Given::Folder(foreign.path()));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("is built for aarch64") && said.contains("given by CUDNN_SYS_LIB_DIR"), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("is built for aarch64") && text.contains("given by CUDNN_SYS_LIB_DIR"), "{text}");
     // With no library to be found, the build fails and says where it looked.
     let empty = TempDir::new();
     let (_, output) = build("link-graph", Given::Folder(empty.path()));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    for words in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {
-        assert!(said.contains(words), "{words:?} is missing: {said}");
+    for fragment in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {
+        assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
 }

@@ -12,10 +12,10 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
-fn run(child: Child, words: &[&str]) -> ChildOutput {
-    let ended = child.run(words);
-    assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
-    ended
+fn run(child: Child, args: &[&str]) -> ChildOutput {
+    let output = child.run(args);
+    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+    output
 }
 
 fn functions(entries: &[Entry]) -> Vec<&str> {
@@ -23,14 +23,14 @@ fn functions(entries: &[Entry]) -> Vec<&str> {
 }
 
 /// The one file in a folder.
-fn only_file(folder: &Path) -> PathBuf {
-    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+fn only_file(dir: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files.into_iter().next().unwrap()
 }
 
-fn read(folder: &Path) -> Vec<Entry> {
-    let log = std::fs::read_to_string(only_file(folder)).unwrap();
+fn read(dir: &Path) -> Vec<Entry> {
+    let log = std::fs::read_to_string(only_file(dir)).unwrap();
     let entries = parse(&log);
     // Nothing is lost or written over: every line is an entry's.
     let lines = log.lines().filter(|line| !line.is_empty());
@@ -51,7 +51,7 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
         let child = child.env(DESTINATION, logs.path().join("cudnn_%Y%m%d_%i.log"));
         run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
         let entries = read(logs.path());
-        let story = [
+        let message = [
             "cudnn_loader::search",
             "cudnn_loader::pin",
             "cudnn_loader::load",
@@ -61,12 +61,12 @@ fn the_loaders_entries_stand_among_cudnns_in_one_file() {
             "cudnnCreateTensorDescriptor",
             "cudnnGetVersion",
         ];
-        let told = functions(&entries);
+        let reported = functions(&entries);
         // What cuDNN is asked on the way differs by release.
-        let told: Vec<&str> = told.into_iter().filter(|function| story.contains(function)).collect();
-        let mut once = told.clone();
+        let reported: Vec<&str> = reported.into_iter().filter(|function| message.contains(function)).collect();
+        let mut once = reported.clone();
         once.dedup();
-        assert_eq!(once, story, "{id}: {told:?}");
+        assert_eq!(once, message, "{id}: {reported:?}");
         let failed = entries.iter().find(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor"));
         let failed = failed.unwrap();
         assert_eq!((failed.severity, failed.traceback.len()), (Severity::Error, 1), "{failed:#?}");
@@ -89,11 +89,11 @@ fn a_file_that_cudnn_opened_before_is_joined() {
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
     run(child, &[&open, "~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
     let entries = read(logs.path());
-    let told = functions(&entries);
+    let reported = functions(&entries);
     for function in ["cudnn_loader::search", "cudnn_loader::pin", "cudnnGetVersion", "cudnnCreateTensorDescriptor"] {
-        assert!(told.contains(&function), "{told:?}");
+        assert!(reported.contains(&function), "{reported:?}");
     }
-    assert_eq!(told.last(), Some(&"cudnnGetVersion"));
+    assert_eq!(reported.last(), Some(&"cudnnGetVersion"));
 }
 
 #[test]
@@ -114,20 +114,20 @@ fn threads_that_race_write_whole_entries() {
 }
 
 /// What a child without any cuDNN has written: by severity.
-fn written(set: &[(&str, &str)], words: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
+fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
     let (nothing, logs) = (TempDir::new(), TempDir::new());
     let mut child = Child::bare(DRIVER).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
     for (name, value) in set {
         child = child.env(name, value);
     }
-    let ended = run(child, words);
+    let output = run(child, args);
     let mut by_severity: BTreeMap<Severity, Vec<String>> = BTreeMap::new();
     let files: Vec<PathBuf> = std::fs::read_dir(logs.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    for entry in parse(&text).into_iter().chain(parse(&ended.stdout)).chain(parse(&ended.stderr)) {
+    for entry in parse(&text).into_iter().chain(parse(&output.stdout)).chain(parse(&output.stderr)) {
         by_severity.entry(entry.severity).or_default().push(entry.function.unwrap());
     }
-    (by_severity, ended)
+    (by_severity, output)
 }
 
 #[test]
@@ -162,16 +162,16 @@ fn the_variables_mean_what_they_mean_to_cudnn_also_without_it() {
         (&[("CUDNN_LOGERR_DBG", "1"), ("CUDNN_LOGINFO_DBG", "1")], &all),
         (&[("CUDNN_LOGERR_DBG", "1"), (LEVEL, "0")], &[]),
     ] {
-        let (written, ended) = written(set, &["cudnnCreate"]);
-        assert_eq!(written.keys().copied().collect::<Vec<_>>(), severities, "{set:?}: {ended:#?}");
-        assert_eq!(ended.returned("cudnnCreate"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
+        let (written, output) = written(set, &["cudnnCreate"]);
+        assert_eq!(written.keys().copied().collect::<Vec<_>>(), severities, "{set:?}: {output:#?}");
+        assert_eq!(output.returned("cudnnCreate"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
         let to_stdout = set.contains(&(DESTINATION, "stdout"));
-        assert_eq!(ended.stdout.contains("! CuDNN (v0)"), to_stdout, "{set:?}: {ended:#?}");
+        assert_eq!(output.stdout.contains("! CuDNN (v0)"), to_stdout, "{set:?}: {output:#?}");
         let to_file = set.iter().any(|(name, value)| *name == DESTINATION && value.starts_with("log"));
         assert_eq!(
-            ended.stderr.contains("! CuDNN (v0)"),
+            output.stderr.contains("! CuDNN (v0)"),
             !severities.is_empty() && !to_stdout && !to_file,
-            "{set:?}: {ended:#?}"
+            "{set:?}: {output:#?}"
         );
         if let Some(errors) = written.get(&Error) {
             assert_eq!(errors.as_slice(), ["cudnn_loader::search", "cudnnCreate"], "{set:?}");
@@ -197,13 +197,13 @@ fn what_was_there_and_could_not_be_taken_is_a_warning() {
 #[test]
 fn a_hostile_path_makes_no_entry_of_its_own() {
     let logs = TempDir::new();
-    let folder = logs.path().join("a\nE! CuDNN (v90000) function cudnnForged() called:\n\u{1b}[31m");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join(Library::Graph.file_name()), b"\x7fELF").unwrap();
-    let child = Child::new(DRIVER, Subject::Loader, &folder).env(LEVEL, "3").env(DESTINATION, "stdout");
-    let ended = run(child, &["~cudnnCreate"]);
-    let entries = parse(&ended.stdout);
-    assert!(!functions(&entries).contains(&"cudnnForged") && !ended.stdout.contains('\u{1b}'), "{ended:#?}");
+    let dir = logs.path().join("a\nE! CuDNN (v90000) function cudnnForged() called:\n\u{1b}[31m");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join(Library::Graph.file_name()), b"\x7fELF").unwrap();
+    let child = Child::new(DRIVER, Subject::Loader, &dir).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let output = run(child, &["~cudnnCreate"]);
+    let entries = parse(&output.stdout);
+    assert!(!functions(&entries).contains(&"cudnnForged") && !output.stdout.contains('\u{1b}'), "{output:#?}");
     let is_told = |entry: &&Entry| entry.traceback.iter().any(|reason| reason.reason.contains("Forged"));
     assert!(entries.iter().filter(is_told).count() == 3, "{entries:#?}");
 }
@@ -212,34 +212,34 @@ fn a_hostile_path_makes_no_entry_of_its_own() {
 fn a_callback_gets_the_loaders_entries_too() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let nothing = TempDir::new();
-    let errors = |ended: &ChildOutput| -> Vec<String> {
-        ended.stdout.lines().filter(|line| line.starts_with("callback 1")).map(str::to_owned).collect()
+    let errors = |output: &ChildOutput| -> Vec<String> {
+        output.stdout.lines().filter(|line| line.starts_with("callback 1")).map(str::to_owned).collect()
     };
     for subject in [Subject::Loader, Subject::Shim] {
         let drop_in = drop_in_alone();
-        let child = |folder: &Path| match subject {
-            Subject::Loader => Child::new(DRIVER, subject, folder),
-            Subject::Shim => Child::new(DRIVER, subject, drop_in.path()).env("CUDNN_LOADER_DIR", folder),
+        let child = |dir: &Path| match subject {
+            Subject::Loader => Child::new(DRIVER, subject, dir),
+            Subject::Shim => Child::new(DRIVER, subject, drop_in.path()).env("CUDNN_LOADER_DIR", dir),
         };
         // Errors come whatever the mask, as with cuDNN; the environment's destination gets nothing any more.
-        let ended = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
-        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
-        let told = errors(&ended);
+        let output = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
+        assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+        let reported = errors(&output);
         assert!(
-            told.iter().any(|line| {
+            reported.iter().any(|line| {
                 line == "callback 1 5 3009 \"CuDNN (v91900) function cudnnCreateTensorDescriptor() called:\""
             }),
-            "{ended:#?}"
+            "{output:#?}"
         );
-        assert!(!ended.stderr.contains("function cudnnCreateTensorDescriptor()"), "{ended:#?}");
+        assert!(!output.stderr.contains("function cudnnCreateTensorDescriptor()"), "{output:#?}");
         // It is set without cuDNN too, and told why there is none.
-        let ended = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
-        assert_eq!(ended.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"));
-        let told = errors(&ended);
+        let output = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
+        assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"));
+        let reported = errors(&output);
         for function in ["cudnn_loader::search", "cudnnSetCallback", "cudnnCreate"] {
             assert!(
-                told.contains(&format!("callback 1 5 1008 \"CuDNN (v0) function {function}() called:\"")),
-                "{function}: {ended:#?}"
+                reported.contains(&format!("callback 1 5 1008 \"CuDNN (v0) function {function}() called:\"")),
+                "{function}: {output:#?}"
             );
         }
     }
@@ -248,16 +248,16 @@ fn a_callback_gets_the_loaders_entries_too() {
 #[test]
 fn a_closure_is_set_before_the_first_use_loads_nothing_and_hears_all() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let ended = run(Child::new(DRIVER, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
-    let (before, after) = ended.stdout.split_once("event").unwrap();
-    assert_eq!((ended.returned("log"), before.contains("mapped")), (Some("Ok(())"), false), "{ended:#?}");
-    for told in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
-        assert!(after.contains(told), "{told}: {ended:#?}");
+    let output = run(Child::new(DRIVER, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
+    let (before, after) = output.stdout.split_once("event").unwrap();
+    assert_eq!((output.returned("log"), before.contains("mapped")), (Some("Ok(())"), false), "{output:#?}");
+    for reported in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
+        assert!(after.contains(reported), "{reported}: {output:#?}");
     }
     let nothing = TempDir::new();
-    let ended = run(Child::new(DRIVER, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
-    assert!(ended.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
-    assert_eq!(ended.returned("cudnnGetVersion"), Some("0"), "{ended:#?}");
+    let output = run(Child::new(DRIVER, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
+    assert!(output.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
+    assert_eq!(output.returned("cudnnGetVersion"), Some("0"), "{output:#?}");
 }
 
 /// An entry without what differs from run to run.
@@ -274,20 +274,20 @@ fn constant(entry: &Entry) -> String {
 #[test]
 fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let words = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
+    let args = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
     let by_variables = TempDir::new();
     let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3");
-    run(child.env(DESTINATION, by_variables.path().join("log")), &words);
+    run(child.env(DESTINATION, by_variables.path().join("log")), &args);
     let by_code = TempDir::new();
     let write = format!("write:3,{}", by_code.path().join("log_%i").display());
-    let all: Vec<&str> = [write.as_str()].into_iter().chain(words).collect();
+    let all: Vec<&str> = [write.as_str()].into_iter().chain(args).collect();
     run(Child::new(DRIVER, Subject::Loader, &real), &all);
-    let shape = |folder: &TempDir| read(folder.path()).iter().map(constant).collect::<Vec<String>>();
+    let shape = |dir: &TempDir| read(dir.path()).iter().map(constant).collect::<Vec<String>>();
     let (code, variables) = (shape(&by_code), shape(&by_variables));
     // cuDNN asks itself a few things while it is loaded, before it can be told where to.
     let missing: Vec<&String> = variables.iter().filter(|entry| !code.contains(entry)).collect();
     assert!(missing.iter().all(|entry| entry.contains("cudnnGetCudartVersion")), "{missing:#?}\n{code:#?}");
-    let raw = |folder: &TempDir| std::fs::read_to_string(only_file(folder.path())).unwrap();
+    let raw = |dir: &TempDir| std::fs::read_to_string(only_file(dir.path())).unwrap();
     let error = |log: &str| {
         let start = log.find("\nE! CuDNN (v91900 56) function cudnnBackendFinalize()").unwrap();
         let entry = log.get(start..).unwrap().split("\n\n").next().unwrap().to_owned();
@@ -296,14 +296,14 @@ fn a_log_asked_for_in_code_is_as_cudnn_writes_it() {
     assert_eq!(error(&raw(&by_code)), error(&raw(&by_variables)));
     // In place of what the environment says.
     let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3").env(DESTINATION, "stdout");
-    let ended = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
-    assert_eq!(functions(&parse(&ended.stderr)), ["cudnnBackendFinalize"], "{ended:#?}");
-    assert!(!ended.stdout.contains("cudnnBackendFinalize()"), "{ended:#?}");
+    let output = run(child, &["write:1,stderr", "~cudnnGetVersion", "~cudnnBackendFinalize"]);
+    assert_eq!(functions(&parse(&output.stderr)), ["cudnnBackendFinalize"], "{output:#?}");
+    assert!(!output.stdout.contains("cudnnBackendFinalize()"), "{output:#?}");
 }
 
 /// A destination in a folder, and a child that writes everything there.
-fn logging(real: &Path, folder: &Path, name: &str) -> Child {
-    Child::new(DRIVER, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, folder.join(name))
+fn logging(real: &Path, dir: &Path, name: &str) -> Child {
+    Child::new(DRIVER, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, dir.join(name))
 }
 
 #[test]
@@ -315,11 +315,11 @@ fn other_files_are_left_alone_also_those_whose_names_would_fit() {
         let hold = format!("hold:{}", other.display());
         // Whoever loads cuDNN.
         let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
-        for words in [&[&*hold][..], &[&*open, &*hold]] {
-            let words = [words, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]].concat();
-            let ended = run(logging(&real, logs.path(), "cudnn_%Y.log").env(LEVEL, level), &words);
-            assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
-            assert_eq!(ended.returned("locked"), Some("true"), "{ended:#?}");
+        for args in [&[&*hold][..], &[&*open, &*hold]] {
+            let args = [args, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]].concat();
+            let output = run(logging(&real, logs.path(), "cudnn_%Y.log").env(LEVEL, level), &args);
+            assert_eq!(output.returned("appends"), Some("false"), "{output:#?}");
+            assert_eq!(output.returned("locked"), Some("true"), "{output:#?}");
         }
         assert_eq!(std::fs::read(&other).unwrap(), b"", "{level}");
         std::fs::remove_file(&other).unwrap();
@@ -332,8 +332,8 @@ fn a_child_process_writes_into_its_own_file() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = TempDir::new();
     let child = logging(&real, logs.path(), "cudnn_%i.log");
-    let ended = run(child, &["~cudnnGetVersion", "spawn:~cudnnGetVersion+~cudnnCreateTensorDescriptor"]);
-    assert_eq!(ended.returned("spawned"), Some("Some(0)"), "{ended:#?}");
+    let output = run(child, &["~cudnnGetVersion", "spawn:~cudnnGetVersion+~cudnnCreateTensorDescriptor"]);
+    assert_eq!(output.returned("spawned"), Some("Some(0)"), "{output:#?}");
     let mut sizes = Vec::new();
     for file in std::fs::read_dir(logs.path()).unwrap() {
         let log = parse(&std::fs::read_to_string(file.unwrap().path()).unwrap());
@@ -353,9 +353,9 @@ fn a_link_is_followed_and_its_file_joined() {
     std::os::unix::fs::symlink(&file, logs.path().join("link")).unwrap();
     run(logging(&real, logs.path(), "link"), &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "~cudnnGetVersion"]);
     let log = std::fs::read_to_string(&file).unwrap();
-    let told = parse(&log);
-    assert_eq!(functions(&told).first(), Some(&"cudnn_loader::search"));
-    assert_eq!(functions(&told).last(), Some(&"cudnnGetVersion"));
+    let reported = parse(&log);
+    assert_eq!(functions(&reported).first(), Some(&"cudnn_loader::search"));
+    assert_eq!(functions(&reported).last(), Some(&"cudnnGetVersion"));
     assert!(log.lines().filter(|line| !line.is_empty()).all(|line| line.get(1..3) == Some("! ")), "{log}");
 }
 
@@ -369,8 +369,8 @@ fn what_cannot_be_written_to_costs_nothing_but_the_log() {
     // Nobody reads from the pipe. With cuDNN, cuDNN itself would wait for a reader.
     for (destination, cudnn) in [("pipe", nothing.path()), (".", nothing.path()), (".", &*real), ("a/b", &*real)] {
         let child = logging(cudnn, logs.path(), destination);
-        let ended = run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
-        assert!(ended.returned("cudnnCreateTensorDescriptor").is_some(), "{destination}: {ended:#?}");
+        let output = run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
+        assert!(output.returned("cudnnCreateTensorDescriptor").is_some(), "{destination}: {output:#?}");
     }
 }
 
@@ -397,16 +397,16 @@ fn a_log_asked_for_in_code_empties_its_file_and_takes_nobodys() {
     std::fs::write(&file, "stale").unwrap();
     let (hold, write) =
         (format!("hold:{}", logs.path().join("other").display()), format!("write:3,{}", file.display()));
-    let ended = run(
+    let output = run(
         Child::new(DRIVER, Subject::Loader, &real),
         &[&hold, &write, "~cudnnGetVersion", &write, "~cudnnCreateTensorDescriptor", "held"],
     );
-    assert_eq!(ended.returned("appends"), Some("false"), "{ended:#?}");
+    assert_eq!(output.returned("appends"), Some("false"), "{output:#?}");
     let log = std::fs::read_to_string(&file).unwrap();
-    let told = parse(&log);
+    let reported = parse(&log);
     // Emptied again by the second.
-    assert!(!log.contains("stale") && !functions(&told).contains(&"cudnnGetVersion"), "{log}");
-    assert!(functions(&told).contains(&"cudnnCreateTensorDescriptor"), "{log}");
+    assert!(!log.contains("stale") && !functions(&reported).contains(&"cudnnGetVersion"), "{log}");
+    assert!(functions(&reported).contains(&"cudnnCreateTensorDescriptor"), "{log}");
 }
 
 #[test]
@@ -414,9 +414,9 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = TempDir::new();
     let write = format!("write:3,{}", logs.path().join("log").display());
-    for word in [write.as_str(), "log"] {
-        let ended = run(Child::new(DRIVER, Subject::Loader, &real), &[word, "~cudnnGetVersion", "cancel"]);
-        assert_eq!(ended.signal, None, "{word}: {ended:#?}");
+    for arg in [write.as_str(), "log"] {
+        let output = run(Child::new(DRIVER, Subject::Loader, &real), &[arg, "~cudnnGetVersion", "cancel"]);
+        assert_eq!(output.signal, None, "{arg}: {output:#?}");
     }
 }
 
@@ -438,16 +438,16 @@ fn a_reader_that_has_gone_does_not_end_the_process() {
 
 #[test]
 fn a_name_of_a_file_makes_no_lines_of_its_own() {
-    let folder = TempDir::new();
-    std::fs::write(folder.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
-    let child = Child::new(DRIVER, Subject::Loader, folder.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
-    let ended = run(child, &["~cudnnCreate"]);
+    let dir = TempDir::new();
+    std::fs::write(dir.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
+    let child = Child::new(DRIVER, Subject::Loader, dir.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
+    let output = run(child, &["~cudnnCreate"]);
     let is_forged = |line: &str| {
         let line = line.get(1..).unwrap_or_default();
         line.starts_with("! Time: f") || line.starts_with("! Process=1;")
     };
-    let forged = ended.stdout.lines().any(is_forged);
-    assert!(!forged && ended.stdout.contains("forged"), "{ended:#?}");
+    let forged = output.stdout.lines().any(is_forged);
+    assert!(!forged && output.stdout.contains("forged"), "{output:#?}");
 }
 
 #[test]
@@ -457,7 +457,7 @@ fn a_process_that_inherits_a_log_of_the_same_name_has_its_own_cudnn_append() {
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
     let spawn = format!("spawn:{open}+~cudnnGetVersion+~cudnnCreateTensorDescriptor+~cudnnGetVersion");
     run(logging(&real, logs.path(), "log"), &[&open, &spawn]);
-    let told = read(logs.path());
-    assert_eq!(functions(&told).last(), Some(&"cudnnGetVersion"));
-    assert!(functions(&told).contains(&"cudnn_loader::pin"));
+    let reported = read(logs.path());
+    assert_eq!(functions(&reported).last(), Some(&"cudnnGetVersion"));
+    assert!(functions(&reported).contains(&"cudnn_loader::pin"));
 }

@@ -8,15 +8,15 @@ use support::{FakeLibrary, TempDir, lib_dir};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-fn report(folder: &Path) -> InstallationReport {
-    InstallationReport::read(folder, &Host::sandbox("/nowhere")).expect("there is a cuDNN")
+fn report(dir: &Path) -> InstallationReport {
+    InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("there is a cuDNN")
 }
 
 /// Stand-ins for these libraries in a folder.
-fn stand_ins(folder: &Path, libraries: &[Library]) {
-    std::fs::create_dir_all(folder).unwrap();
+fn stand_ins(dir: &Path, libraries: &[Library]) {
+    std::fs::create_dir_all(dir).unwrap();
     for library in libraries {
-        FakeLibrary::new(*library, VERSION).build(&folder.join(library.file_name()));
+        FakeLibrary::new(*library, VERSION).build(&dir.join(library.file_name()));
     }
 }
 
@@ -33,8 +33,8 @@ fn write(file: &Path, text: &str) {
 
 #[test]
 fn a_real_jit_wheel_is_told_in_full() {
-    let Some(folder) = lib_dir("jit-cu12-9.19.0") else { return };
-    let report = report(&folder);
+    let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
+    let report = report(&dir);
     assert_eq!((report.major, report.version), (9, Some(VERSION)));
     assert_eq!(report.cuda().as_deref(), Some("12.9"));
     assert_eq!(report.variant, Variant::JitOnly);
@@ -48,7 +48,7 @@ fn a_real_jit_wheel_is_told_in_full() {
     let says: Vec<String> =
         report.evidence.iter().map(|witness| format!("{}: {}", witness.value, witness.source)).collect();
     for witness in ["cuDNN 9.19.0: cudnn_graph_version in", "CUDA 12.9: GPU code in", "include/cudnn_version.h"] {
-        assert!(says.iter().any(|said| said.contains(witness)), "{witness}: {says:#?}");
+        assert!(says.iter().any(|text| text.contains(witness)), "{witness}: {says:#?}");
     }
 }
 
@@ -58,8 +58,8 @@ fn real_full_releases_have_all_that_their_release_has() {
     for (id, cuda) in
         [("cu12-9.0.0", "12.3"), ("cu12-9.10.2", "12.9"), ("cu12-9.28.0", "12.9"), ("cu13-9.28.0", "13.5")]
     {
-        let Some(folder) = lib_dir(id) else { return };
-        let report = report(&folder);
+        let Some(dir) = lib_dir(id) else { return };
+        let report = report(&dir);
         assert_eq!((report.variant, report.missing.as_slice()), (Variant::Full, &[][..]), "{id}");
         assert_eq!(report.cuda().as_deref(), Some(cuda), "{id}");
         assert_eq!(report.conflicts().len(), 0, "{id}");
@@ -68,9 +68,9 @@ fn real_full_releases_have_all_that_their_release_has() {
 
 #[test]
 fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
-    let folder = TempDir::new();
-    stand_ins(folder.path(), &[Library::Shim, Library::Graph, Library::Ops]);
-    let report = report(folder.path());
+    let dir = TempDir::new();
+    stand_ins(dir.path(), &[Library::Shim, Library::Graph, Library::Ops]);
+    let report = report(dir.path());
     assert_eq!(report.variant, Variant::Partial);
     let missing: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
     assert_eq!(
@@ -87,17 +87,17 @@ fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
 
 #[test]
 fn libraries_of_two_releases_or_cuda_majors_contradict_each_other() {
-    let folder = TempDir::new();
-    stand_ins(folder.path(), &all());
-    FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).build(&folder.file(Library::Ops));
-    FakeLibrary::new(Library::Cnn, VERSION).with_ptx(8).build(&folder.file(Library::Cnn));
-    FakeLibrary::new(Library::Adv, VERSION).with_ptx(9).build(&folder.file(Library::Adv));
-    let report = report(folder.path());
+    let dir = TempDir::new();
+    stand_ins(dir.path(), &all());
+    FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).build(&dir.file(Library::Ops));
+    FakeLibrary::new(Library::Cnn, VERSION).with_ptx(8).build(&dir.file(Library::Cnn));
+    FakeLibrary::new(Library::Adv, VERSION).with_ptx(9).build(&dir.file(Library::Adv));
+    let report = report(dir.path());
     assert_eq!(report.variant, Variant::Full);
-    let said: Vec<String> =
+    let text: Vec<String> =
         report.conflicts().iter().map(|(part, refusal)| format!("{} {refusal}", part.library)).collect();
     assert_eq!(
-        said,
+        text,
         [
             "libcudnn_ops.so.9 is cuDNN 9.10.2 beside a libcudnn_graph.so.9 of 9.19.0",
             "libcudnn_adv.so.9 is built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"
@@ -110,9 +110,8 @@ fn each_package_managers_record_is_read() {
     let world = TempDir::new();
     let root = world.path();
     let environment = Host::sandbox(root);
-    let package = |folder: &Path| {
-        InstallationReport::read(folder, &environment).unwrap().package.map(|package| package.to_string())
-    };
+    let package =
+        |dir: &Path| InstallationReport::read(dir, &environment).unwrap().package.map(|package| package.to_string());
     let libraries = [Library::Graph];
 
     let conda = root.join("conda");
@@ -165,10 +164,9 @@ fn rpms_database_is_read_whatever_its_form() {
     let world = TempDir::new();
     let root = world.path();
     let environment = Host::sandbox(root);
-    let folder = root.join("usr/lib64");
-    stand_ins(&folder, &[Library::Graph]);
-    let package =
-        || InstallationReport::read(&folder, &environment).unwrap().package.map(|package| package.to_string());
+    let dir = root.join("usr/lib64");
+    stand_ins(&dir, &[Library::Graph]);
+    let package = || InstallationReport::read(&dir, &environment).unwrap().package.map(|package| package.to_string());
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
     // A header's texts begin so; other places name the package too.
@@ -189,8 +187,8 @@ fn strange_folders_and_files_are_survived() {
     let root = world.path();
     let named = |name: &[u8]| root.join("named").join(std::ffi::OsString::from_vec(name.to_vec()));
     let good = [named(b"new\nline"), named(b"no \xff\xfe utf-8"), named(b"\x1b[31mred"), named(b"a:b;c $ORIGIN")];
-    for folder in &good {
-        stand_ins(folder, &[Library::Graph]);
+    for dir in &good {
+        stand_ins(dir, &[Library::Graph]);
     }
     let pipe = root.join("pipe");
     std::fs::create_dir(&pipe).unwrap();
@@ -219,8 +217,8 @@ fn strange_folders_and_files_are_survived() {
         .filter(|one| one.report.version == Some(Version::new(9, 19, 0)))
         .map(|one| one.report.dir.as_path())
         .collect();
-    for folder in &good {
-        assert!(usable.contains(&folder.as_path()), "{folder:?}: {found:#?}");
+    for dir in &good {
+        assert!(usable.contains(&dir.as_path()), "{dir:?}: {found:#?}");
     }
     for one in &found {
         let broken = |name: &str| one.report.dir.ends_with(name);
@@ -232,10 +230,10 @@ fn strange_folders_and_files_are_survived() {
 
 #[test]
 fn an_older_cudnn_is_known_and_called_by_its_number() {
-    let folder = TempDir::new();
-    std::fs::write(folder.path().join("libcudnn.so.8.9.7"), "").unwrap();
-    std::os::unix::fs::symlink("libcudnn.so.8.9.7", folder.path().join("libcudnn.so.8")).unwrap();
-    let report = report(folder.path());
+    let dir = TempDir::new();
+    std::fs::write(dir.path().join("libcudnn.so.8.9.7"), "").unwrap();
+    std::os::unix::fs::symlink("libcudnn.so.8.9.7", dir.path().join("libcudnn.so.8")).unwrap();
+    let report = report(dir.path());
     assert_eq!((report.major, report.version), (8, Some(Version::new(8, 9, 7))));
     assert!(InstallationReport::read(Path::new("/etc"), &Host::sandbox("/nowhere")).is_none());
 }

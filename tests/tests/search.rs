@@ -12,26 +12,24 @@ use support::TempDir;
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
     search
         .candidates()
-        .map(|Candidate { dir: folder, origin }| {
-            (folder.strip_prefix(root).unwrap_or(&folder).display().to_string(), origin)
-        })
+        .map(|Candidate { dir, origin }| (dir.strip_prefix(root).unwrap_or(&dir).display().to_string(), origin))
         .collect()
 }
 
-fn folder(root: &Path, below: &str) -> PathBuf {
-    let folder = root.join(below);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+fn make_dir(root: &Path, below: &str) -> PathBuf {
+    let dir = root.join(below);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
 }
 
 /// A world in which every stage of the search has something.
 fn full_world(root: &Path) -> Host {
-    folder(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
-    folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
-    folder(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
-    folder(root, "conda/lib/python3.11/site-packages/nvidia/cudnn/lib");
-    folder(root, "py/lib/python3.10/dist-packages/nvidia/cudnn/lib");
-    std::fs::write(folder(root, "py/bin").join("python3"), "").unwrap();
+    make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
+    make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
+    make_dir(root, "conda/lib/python3.11/site-packages/nvidia/cudnn/lib");
+    make_dir(root, "py/lib/python3.10/dist-packages/nvidia/cudnn/lib");
+    std::fs::write(make_dir(root, "py/bin").join("python3"), "").unwrap();
     Host::sandbox(root)
         .executable(root.join("app/bin/program"))
         .env("VIRTUAL_ENV", root.join("venv"))
@@ -62,8 +60,8 @@ fn folders_are_looked_at_in_the_documented_order() {
         ("first", Origin::LibraryPath),
     ];
     let found = candidates(&search, root);
-    for (index, (folder, origin)) in expected.into_iter().enumerate() {
-        assert_eq!(found.get(index), Some(&(folder.to_owned(), origin)), "{found:#?}");
+    for (index, (dir, origin)) in expected.into_iter().enumerate() {
+        assert_eq!(found.get(index), Some(&(dir.to_owned(), origin)), "{found:#?}");
     }
     let origins: Vec<&Origin> = found.iter().map(|(_, origin)| origin).collect();
     let place = |wanted: &Origin| origins.iter().position(|origin| *origin == wanted);
@@ -96,12 +94,12 @@ fn the_folder_of_a_library_that_the_process_holds_comes_first() {
 fn without_a_virtual_environment_pips_other_places_are_searched() {
     let world = TempDir::new();
     let root = world.path();
-    folder(root, "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib");
-    folder(root, "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib");
-    std::fs::write(folder(root, "usr/bin").join("python3"), "").unwrap();
+    make_dir(root, "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    make_dir(root, "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib");
+    std::fs::write(make_dir(root, "usr/bin").join("python3"), "").unwrap();
     let environment = Host::sandbox(root).env("PATH", root.join("usr/bin")).env("HOME", root.join("home"));
     let found = candidates(&Search::new(environment.clone()), root);
-    let folders: Vec<&str> = found.iter().map(|(folder, _)| folder.as_str()).take(2).collect();
+    let folders: Vec<&str> = found.iter().map(|(dir, _)| dir.as_str()).take(2).collect();
     assert_eq!(
         folders,
         [
@@ -116,7 +114,7 @@ fn without_a_virtual_environment_pips_other_places_are_searched() {
 #[test]
 fn a_path_that_names_a_file_stands_for_its_folder() {
     let world = TempDir::new();
-    let file = folder(world.path(), "lib").join("libcudnn_graph.so.9");
+    let file = dir(world.path(), "lib").join("libcudnn_graph.so.9");
     std::fs::write(&file, "").unwrap();
     let search = Search::new(Host::sandbox(world.path())).explicit(&file);
     assert_eq!(candidates(&search, world.path()), [("lib".into(), Origin::Explicit)]);
@@ -128,8 +126,8 @@ fn a_privileged_program_believes_no_variable_and_does_not_look_beside_itself() {
     let root = world.path();
     let environment = full_world(root).env("CUDNN_LOADER_DIR", root.join("named")).secure_execution(true);
     let found = candidates(&Search::new(environment), root);
-    for (folder, origin) in &found {
-        assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{folder} ({origin})");
+    for (dir, origin) in &found {
+        assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{dir} ({origin})");
     }
     assert!(!found.is_empty());
 }
@@ -143,8 +141,8 @@ fn the_working_directory_is_never_searched() {
     }
     // An empty part of the path is the working directory to the dynamic linker.
     let search = Search::new(environment.env("LD_LIBRARY_PATH", ":.;relative::lib"));
-    for Candidate { dir: folder, origin } in search.candidates() {
-        assert!(folder.is_absolute(), "{folder:?} ({origin})");
+    for Candidate { dir, origin } in search.candidates() {
+        assert!(dir.is_absolute(), "{dir:?} ({origin})");
     }
     // Named, it is refused, and not looked for elsewhere.
     let named = Search::new(Host::sandbox(world.path()).env("CUDNN_LOADER_DIR", "."));

@@ -1,6 +1,6 @@
-//! What goes wrong for people, fifteen times, from public reports: each situation is built from real releases where they
-//! can show it; the doctor names cause and cure, and the loader behaves. What each says, and NVIDIA's shim beside them,
-//! is docs/what-goes-wrong.md; `CUDNN_TESTS_WRITE=1` writes it anew.
+//! Fifteen problems from public reports, each built from real releases where they can show it. The doctor must name
+//! the cause and a remedy, and the loader must report it. What each prints, beside NVIDIA's shim, is
+//! docs/what-goes-wrong.md; `CUDNN_TESTS_WRITE=1` rewrites that file.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -19,18 +19,18 @@ use support::{Child, ChildOutput, FakeLibrary, TempDir, Version, lib_dir, not_ru
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const OLDER: Version = Version::new(9, 19, 0);
 
-/// The folder of a wheel's libraries below an environment's root.
+/// The directory of a wheel's libraries, relative to the environment's root.
 const WHEEL: &str = "lib/python3.12/site-packages/nvidia/cudnn/lib";
 
-/// A situation's files, and the variables that everything in it runs with.
+/// A situation: its files, and the environment variables of every process in it.
 struct World {
     root: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// What was said in a situation.
+/// What each program prints in a situation.
 #[derive(Default)]
-struct Said {
+struct Messages {
     situation: &'static str,
     shim: Option<String>,
     doctor: String,
@@ -46,33 +46,33 @@ impl World {
         self.root.path().join(below)
     }
 
-    /// A folder of it, made.
-    fn folder(&self, below: &str) -> PathBuf {
-        let folder = self.path(below);
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
+    /// Creates a directory below the root.
+    fn make_dir(&self, below: &str) -> PathBuf {
+        let dir = self.path(below);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
     }
 
-    /// Puts a real release, or some of its files, into a folder of it.
+    /// Installs a real release, or some of its files, in a directory below the root.
     fn install(&self, below: &str, from: &Path, names: Option<&[Library]>) -> PathBuf {
-        let folder = self.folder(below);
+        let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| names.is_none_or(|names| names.contains(library))) {
             let file = std::fs::canonicalize(from.join(library.file_name()));
             let Ok(file) = file else { continue };
-            let to = folder.join(library.file_name());
+            let to = dir.join(library.file_name());
             std::fs::hard_link(&file, &to).or_else(|_| std::fs::copy(&file, &to).map(drop)).unwrap();
         }
-        folder
+        dir
     }
 
-    /// A whole set of stand-ins.
-    fn stand_ins(&self, below: &str, version: Version, ptx: u16) -> PathBuf {
-        let folder = self.folder(below);
+    /// Builds a complete set of fake libraries.
+    fn fake_libraries(&self, below: &str, version: Version, ptx: u16) -> PathBuf {
+        let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| cudnn_probe::release_facts::has_library(version, **library))
         {
-            FakeLibrary::new(*library, version).with_ptx(ptx).build(&folder.join(library.file_name()));
+            FakeLibrary::new(*library, version).with_ptx(ptx).build(&dir.join(library.file_name()));
         }
-        folder
+        dir
     }
 
     fn with(mut self, name: &'static str, value: impl Into<PathBuf>) -> World {
@@ -80,24 +80,24 @@ impl World {
         self
     }
 
-    fn doctor(&self, words: &[&str]) -> Doctor {
+    fn doctor(&self, args: &[&str]) -> Doctor {
         let output = Command::new(support::doctor())
-            .args(words)
+            .args(args)
             .env_clear()
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
             .unwrap();
-        Doctor { said: String::from_utf8_lossy(&output.stdout).into_owned(), code: output.status.code() }
+        Doctor { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), code: output.status.code() }
     }
 
-    fn findings(&self, words: &[&str]) -> Vec<Value> {
-        let said = self.doctor(&[&["check", "--json"], words].concat()).said;
-        let document: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    fn findings(&self, args: &[&str]) -> Vec<Value> {
+        let stdout = self.doctor(&[&["check", "--json"], args].concat()).stdout;
+        let document: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
         document["findings"].as_array().unwrap().clone()
     }
 
-    /// The finding with this code, in words; each of the words must be in it, and a cure.
-    fn finding(&self, options: &[&str], code: &str, words: &[&str]) -> String {
+    /// The text of the finding with this code, which must contain each fragment and a help text.
+    fn finding(&self, options: &[&str], code: &str, fragments: &[&str]) -> String {
         let findings = self.findings(options);
         let found = findings.iter().find(|finding| finding["code"] == code);
         let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
@@ -105,57 +105,56 @@ impl World {
         let why: Vec<&str> = found["why"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let all = format!("{code}: {}\n{}\nTo do: {}", text("what"), why.join("\n"), text("cure"));
         assert!(!text("cure").is_empty(), "{all}");
-        for word in words {
-            assert!(all.contains(word), "{word:?} is missing: {all}");
-        }
+        require(&all, fragments);
         all
     }
 
-    fn run(&self, child: Child, words: &[&str]) -> ChildOutput {
-        self.variables.iter().fold(child, |child, (name, value)| child.env(name, value)).run(words)
+    fn run(&self, child: Child, args: &[&str]) -> ChildOutput {
+        self.variables.iter().fold(child, |child, (name, value)| child.env(name, value)).run(args)
     }
 
-    /// What the loader makes of it.
-    fn loader(&self, words: &[&str]) -> ChildOutput {
-        let ended = self.run(Child::bare(DRIVER), words);
-        assert_eq!(ended.code, Some(0), "{ended:#?}");
-        ended
+    /// Runs the driver with the loader, which must not abort.
+    fn loader(&self, args: &[&str]) -> ChildOutput {
+        let output = self.run(Child::bare(DRIVER), args);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
     }
 
-    fn shim(&self, shim: &Path, words: &[&str]) -> ChildOutput {
+    /// Runs the driver with NVIDIA's shim.
+    fn shim(&self, shim: &Path, args: &[&str]) -> ChildOutput {
         let shim = shim.to_str().unwrap();
-        self.run(Child::bare(DRIVER), &[&["--shim", shim], words].concat())
+        self.run(Child::bare(DRIVER), &[&["--shim", shim], args].concat())
     }
 }
 
 struct Doctor {
-    said: String,
+    stdout: String,
     code: Option<i32>,
 }
 
 impl Doctor {
-    fn has(self, code: i32, words: &[&str]) -> String {
-        assert_eq!(self.code, Some(code), "{}", self.said);
-        for word in words {
-            assert!(self.said.contains(word), "{word:?} is missing: {}", self.said);
-        }
-        self.said
+    /// What it printed, which must contain each fragment.
+    fn has(self, code: i32, fragments: &[&str]) -> String {
+        assert_eq!(self.code, Some(code), "{}", self.stdout);
+        require(&self.stdout, fragments);
+        self.stdout
     }
 }
 
-/// How a process ended, in a few words: the signal, what calls returned, what was said.
-fn told(ended: &ChildOutput) -> String {
-    let mut lines: Vec<String> = ended.stdout.lines().map(|line| line.trim_start_matches("  | ").to_owned()).collect();
-    lines.extend(ended.stderr.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
-    if let Some(signal) = ended.signal {
+/// What a child printed, and the signal that ended it.
+fn printed(output: &ChildOutput) -> String {
+    let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_start_matches("  | ").to_owned()).collect();
+    lines.extend(output.stderr.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+    if let Some(signal) = output.signal {
         lines.push(format!("(the process is ended by signal {signal})"));
     }
     lines.join("\n")
 }
 
-fn words<'a>(text: &'a str, words: &[&str]) -> &'a str {
-    for word in words {
-        assert!(text.contains(word), "{word:?} is missing: {text}");
+/// The text, after checking that it contains each fragment.
+fn require<'a>(text: &'a str, fragments: &[&str]) -> &'a str {
+    for fragment in fragments {
+        assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
     text
 }
@@ -164,8 +163,8 @@ fn jit() -> Option<(PathBuf, PathBuf)> {
     Some((lib_dir("jit-cu12-9.19.0")?, lib_dir("jit-cu13-9.27.0")?))
 }
 
-/// A framework that brings NVIDIA's shim alone; the rest is in a wheel.
-fn row_1() -> Option<(World, Said)> {
+/// A framework bundles NVIDIA's shim alone; the other libraries are in a wheel.
+fn wheel_on_no_search_path() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let world = World::new();
     let wheel = world.install(&format!("venv/{WHEEL}"), &older, None);
@@ -187,17 +186,16 @@ fn row_1() -> Option<(World, Said)> {
     assert!(list.contains("->"), "{list}");
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    let said = Said {
+    Some((world, Messages {
         situation: "The wheel's folder is on no search path, and a framework brings NVIDIA's shim alone.",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// One framework has loaded its cuDNN; another's shim is used then.
-fn row_2() -> Option<(World, Said)> {
+/// One framework has loaded its cuDNN; then another one's shim is called.
+fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
     let (older, newer) = jit()?;
     let world = World::new();
     let first = world.install("first", &older, None).join("libcudnn_graph.so.9");
@@ -216,27 +214,26 @@ fn row_2() -> Option<(World, Said)> {
     let doctor = doctor.has(2, &["cuDNN from 2 folders in one process: 9.19.0, ", "; then 9.27.0, ", "opened by code"]);
     let at = |text: &str| doctor.find(text).unwrap_or_else(|| panic!("{text:?}: {doctor}"));
     assert!(at("first/libcudnn_graph.so.9") < at("second/libcudnn.so.9"), "{doctor}");
-    // The loader takes the one that is there, and refuses to put another beside it.
+    // The loader adopts the loaded one, and refuses to load another beside it.
     let adopted = world.loader(&[&open, "load:", "cudnnGetVersion"]);
     assert_eq!(adopted.returned("cudnnGetVersion"), Some("91900"));
-    words(&adopted.stdout, &["already loaded in this process"]);
+    require(&adopted.stdout, &["already loaded in this process"]);
     let refused = world.loader(&[&open, &format!("load:path={}", second.display())]);
-    words(&refused.stdout, &[second.to_str().unwrap(), "which the process has loaded already", "9.19.0"]);
-    let said = Said {
+    require(&refused.stdout, &[second.to_str().unwrap(), "which the process has loaded already", "9.19.0"]);
+    Some((world, Messages {
         situation: "Two cuDNNs in one process: one framework has loaded 9.19, another brings the shim of 9.27.",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&refused),
-    };
-    Some((world, said))
+        loader: printed(&refused),
+    }))
 }
 
-/// A program for cuDNN 8, on a machine with 9; and the reverse.
-fn row_3() -> Option<(World, Said)> {
+/// A program for cuDNN 8 on a machine with cuDNN 9, and the reverse.
+fn program_for_cudnn_8() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
-    let stub = world.folder("app").join("libcudnn_ops_infer.so.8");
+    let stub = world.make_dir("app").join("libcudnn_ops_infer.so.8");
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn_ops_infer.so.8"], &stub);
     let program = world.path("app/program");
     support::compile("int main(void) { return 0; }", &["-w", "-Wl,--no-as-needed", stub.to_str().unwrap()], &program);
@@ -252,25 +249,24 @@ fn row_3() -> Option<(World, Said)> {
         ],
     );
     let reverse = World::new();
-    let only_8 = reverse.folder("here");
+    let only_8 = reverse.make_dir("here");
     std::fs::write(only_8.join("libcudnn.so.8"), "").unwrap();
     let reverse = reverse.with("LD_LIBRARY_PATH", only_8);
     reverse.finding(&[], "C010", &["holds cuDNN 8, and cuDNN 9 is needed"]);
     let loader = reverse.loader(&["cudnnDestroy"]);
-    words(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "What to do"]);
+    require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "What to do"]);
     let loader =
-        told(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
-    let said = Said {
+        printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
+    Some((world, Messages {
         situation: "A program wants cuDNN 8 where 9 is; for the loader: only 8 is there.",
         shim: None,
         doctor,
         loader,
-    };
-    Some((world, said))
+    }))
 }
 
 /// A bundled cuDNN beside a program with an RPATH, another on LD_LIBRARY_PATH.
-fn row_4() -> Option<(World, Said)> {
+fn rpath_and_library_path_of_two_releases() -> Option<(World, Messages)> {
     let (older, newer) = jit()?;
     let world = World::new();
     let bundled = world.install("app", &older, None);
@@ -301,17 +297,16 @@ fn row_4() -> Option<(World, Said)> {
     let loader = world.loader(&["load:", "cudnnGetVersion", "maps"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     assert!(!loader.stdout.contains("app/libcudnn"), "{loader:#?}");
-    let said = Said {
+    Some((world, Messages {
         situation: "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// No unversioned link.
-fn row_5() -> Option<(World, Said)> {
+/// There is no unversioned symlink.
+fn no_unversioned_link() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -320,17 +315,16 @@ fn row_5() -> Option<(World, Said)> {
     let doctor = world.doctor(&["list"]).has(0, &["->", "9.19.0", "LD_LIBRARY_PATH"]);
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    let said = Said {
+    Some((world, Messages {
         situation: "Only `libcudnn.so.9` is there, without a link `libcudnn.so`.",
         shim: None,
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// No driver.
-fn row_6() -> Option<(World, Said)> {
+/// There is no driver.
+fn no_driver() -> Option<(World, Messages)> {
     if Path::new("/proc/driver/nvidia/version").exists() {
         not_run("row 6", "this machine has a driver");
         return None;
@@ -344,17 +338,16 @@ fn row_6() -> Option<(World, Said)> {
         world.finding(&[], "C001", &["libcuda.so.1, the driver's library, is not found", "docker run --gpus all"]);
     let loader = world.loader(&["cudnnGetVersion", "create"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    let said = Said {
+    Some((world, Messages {
         situation: "The driver's library is not visible, as in a container without the GPU runtime.",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// A GTX 1080 Ti, as NVML tells of it.
-fn row_7() -> Option<(World, Said)> {
+/// NVML reports a GTX 1080 Ti.
+fn gpu_too_old() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -374,20 +367,19 @@ fn row_7() -> Option<(World, Said)> {
     );
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    let said = Said {
+    Some((world, Messages {
         situation: "A GPU of compute capability 6.1, and a release from 9.11 on. (The GPU is a stand-in for NVML.)",
         shim: None,
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
 /// cuDNN for CUDA 12 among libraries of CUDA 13.
-fn row_8() -> Option<(World, Said)> {
+fn cuda_12_among_cuda_13() -> Option<(World, Messages)> {
     let world = World::new();
-    let here = world.stand_ins("here", OLDER, 8);
-    support::compile("", &["-shared", "-nostdlib"], &world.folder("cuda").join("libcublasLt.so.13"));
+    let here = world.fake_libraries("here", OLDER, 8);
+    support::compile("", &["-shared", "-nostdlib"], &world.make_dir("cuda").join("libcublasLt.so.13"));
     let path = std::env::join_paths([&here, &world.path("cuda")]).unwrap();
     let world = world.with("LD_LIBRARY_PATH", path);
     let doctor = world.finding(
@@ -402,39 +394,37 @@ fn row_8() -> Option<(World, Said)> {
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
-    words(&loader.stdout, &["is built for CUDA 12, and CUDA 13 is asked for"]);
-    let said = Said {
+    require(&loader.stdout, &["is built for CUDA 12, and CUDA 13 is asked for"]);
+    Some((world, Messages {
         situation: "cuDNN for CUDA 12 on a host with CUDA 13's libraries.",
         shim: None,
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// Three libraries of all.
-fn row_9() -> Option<(World, Said)> {
+/// Only three of the libraries are there.
+fn bundle_lacks_libraries() -> Option<(World, Messages)> {
     let world = World::new();
-    let all = world.stand_ins("all", OLDER, 8);
+    let all = world.fake_libraries("all", OLDER, 8);
     let three = [Library::Shim, Library::Graph, Library::Ops];
     let here = world.install("bundle", &all, Some(&three));
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
-    words(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "What to do"]);
-    let said = Said { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: told(&loader) };
-    Some((world, said))
+    require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "What to do"]);
+    Some((world, Messages { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: printed(&loader) }))
 }
 
-/// CUDA_HOME beside a wheel.
-fn row_10() -> Option<(World, Said)> {
+/// CUDA_HOME has one cuDNN and a wheel another.
+fn cuda_home_beside_a_wheel() -> Option<(World, Messages)> {
     let (older, newer) = jit()?;
     let world = World::new();
     let toolkit = world.install("cuda/lib64", &older, None);
     world.install(&format!("venv/{WHEEL}"), &newer, None);
     let (cuda, venv) = (world.path("cuda"), world.path("venv"));
     let world = world.with("CUDA_HOME", cuda).with("VIRTUAL_ENV", venv);
-    // As TransformerEngine: CUDA_HOME's own, by its path.
+    // TransformerEngine opens the one in CUDA_HOME by its path.
     let shim = world.shim(&toolkit.join("libcudnn.so.9"), &["cudnnGetVersion"]);
     assert_eq!(shim.returned("cudnnGetVersion"), Some("91900"));
     let doctor = world.doctor(&["list"]).has(0, &["found: below CUDA_HOME", "found: the active virtual environment"]);
@@ -443,17 +433,16 @@ fn row_10() -> Option<(World, Said)> {
     world.finding(&[], "C016", &["2 cuDNNs are installed", "also here: 9.19.0 in ", "below CUDA_HOME"]);
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    let said = Said {
+    let stdout = Messages {
         situation: "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// A newer one is needed.
-fn row_11() -> Option<(World, Said)> {
+/// The application requires a newer cuDNN.
+fn release_too_old() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let record = support::release("jit-cu12-9.19.0")?;
     let world = World::new();
@@ -471,16 +460,15 @@ fn row_11() -> Option<(World, Said)> {
         &["is cuDNN 9.19.0, and at least 9.20.0 is asked for", "pip nvidia-cudnn-jit-cu12 9.19.0.56", "pip install"],
     );
     let loader = world.loader(&["load:min=9.20"]);
-    words(&loader.stdout, &["at least 9.20.0 is asked for", "What to do"]);
-    let said =
-        Said { situation: "The application needs 9.20, and 9.19 is there.", shim: None, doctor, loader: told(&loader) };
-    Some((world, said))
+    require(&loader.stdout, &["at least 9.20.0 is asked for", "What to do"]);
+    Some((world, Messages { situation: "The application needs 9.20, and 9.19 is there.", shim: None, doctor, loader: printed(&loader) };
+    Some((world, stdout))
 }
 
 /// A dependency of one library is missing.
-fn row_12() -> Option<(World, Said)> {
+fn missing_dependency() -> Option<(World, Messages)> {
     let world = World::new();
-    let here = world.stand_ins("here", OLDER, 8);
+    let here = world.fake_libraries("here", OLDER, 8);
     let (_, newer) = jit()?;
     let shim = here.join("libcudnn.so.9");
     std::fs::copy(newer.join("libcudnn.so.9"), &shim).unwrap();
@@ -490,18 +478,17 @@ fn row_12() -> Option<(World, Said)> {
     let doctor =
         world.finding(&[], "C051", &["libnowhere.so.1", "libcudnn_ops.so.9", "cannot open shared object file"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    words(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "What to do"]);
-    let said = Said {
+    require(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "What to do"]);
+    let stdout = Messages {
         situation: "A library that cuDNN's own libraries need is missing. (All but the shim are stand-ins.)",
-        shim: Some(told(&shim)),
+        shim: Some(printed(&shim)),
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// A function of a later release.
-fn row_13() -> Option<(World, Said)> {
+/// The program calls a function of a later release.
+fn function_of_a_later_release() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -513,37 +500,35 @@ fn row_13() -> Option<(World, Said)> {
         &["cudnnCausalConv1dForward came with cuDNN 9.22.0, and this is 9.19.0", "pip install"],
     );
     let loader = world.loader(&[function]);
-    words(&loader.stdout, &["9.22.0", "9.19.0", "here", "What to do"]);
-    let said = Said {
+    require(&loader.stdout, &["9.22.0", "9.19.0", "here", "What to do"]);
+    Some((world, Messages {
         situation: "A program calls a function that came with a later release.",
         shim: None,
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// Two CUDA majors of one version.
-fn row_14() -> Option<(World, Said)> {
+/// The libraries have one version and two CUDA majors.
+fn mixed_cuda_majors() -> Option<(World, Messages)> {
     let world = World::new();
-    let here = world.stand_ins("here", OLDER, 8);
+    let here = world.fake_libraries("here", OLDER, 8);
     FakeLibrary::new(Library::Ops, OLDER).with_ptx(9).build(&here.join("libcudnn_ops.so.9"));
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    words(&loader.stdout, &["CUDA 13", "CUDA 12", "What to do"]);
-    let said = Said {
+    require(&loader.stdout, &["CUDA 13", "CUDA 12", "What to do"]);
+    Some((world, Messages {
         situation: "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Stand-ins; tested on real full \
                     releases too, in docs/fault-matrix.md.)",
         shim: None,
         doctor,
-        loader: told(&loader),
-    };
-    Some((world, said))
+        loader: printed(&loader),
+    }))
 }
 
-/// What is no library of this machine's.
-fn row_15() -> Option<(World, Said)> {
+/// The file is no library for this machine.
+fn not_a_library_for_this_machine() -> Option<(World, Messages)> {
     let (older, _) = jit()?;
     let graph = std::fs::read(older.join("libcudnn_graph.so.9")).unwrap();
     let aarch64 = lib_dir("aarch64-jit-cu12-9.19.0")?.join("libcudnn_graph.so.9");
@@ -553,7 +538,7 @@ fn row_15() -> Option<(World, Said)> {
         ("is built for ELF machine 183, and this program runs on x86-64", std::fs::read(aarch64).unwrap()),
     ];
     let world = World::new();
-    let here = world.folder("here");
+    let here = world.make_dir("here");
     let file = here.join("libcudnn_graph.so.9");
     let world = world.with("LD_LIBRARY_PATH", here);
     let (mut doctor, mut loader) = (String::new(), String::new());
@@ -563,27 +548,26 @@ fn row_15() -> Option<(World, Said)> {
         let named = named.replace("ELF machine 183", "aarch64");
         doctor += &world.finding(&[], "C011", &[&named]);
         doctor.push('\n');
-        let ended = world.loader(&["cudnnGetVersion", "cudnnDestroy"]);
-        loader += words(&told(&ended), &[&named, "What to do"]);
+        let output = world.loader(&["cudnnGetVersion", "cudnnDestroy"]);
+        loader += require(&printed(&output), &[&named, "What to do"]);
         loader.push('\n');
     }
-    let said = Said {
+    Some((world, Messages {
         situation: "A truncated library; a text file of that name; a library for aarch64. (An unreadable one: \
                     docs/fault-matrix.md.)",
         shim: None,
         doctor,
         loader,
-    };
-    Some((world, said))
+    }))
 }
 
-type Row = fn() -> Option<(World, Said)>;
+type Situation = fn() -> Option<(World, Messages)>;
 
-const ROWS: [Row; 15] =
-    [row_1, row_2, row_3, row_4, row_5, row_6, row_7, row_8, row_9, row_10, row_11, row_12, row_13, row_14, row_15];
+const SITUATIONS: [Situation; 15] =
+    [wheel_on_no_search_path, two_cudnns_in_one_process, program_for_cudnn_8, rpath_and_library_path_of_two_releases, no_unversioned_link, no_driver, gpu_too_old, cuda_12_among_cuda_13, bundle_lacks_libraries, cuda_home_beside_a_wheel, release_too_old, missing_dependency, function_of_a_later_release, mixed_cuda_majors, not_a_library_for_this_machine];
 
 #[test]
-fn the_doctor_names_cause_and_cure_and_the_loader_behaves() {
+fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
     let mut text = String::from(
         "# What goes wrong, and what is said\n\n\
          Fifteen situations that people have reported to the trackers of frameworks, each built anew from real releases\n\
@@ -592,23 +576,23 @@ fn the_doctor_names_cause_and_cure_and_the_loader_behaves() {
          Written and held to the truth by `cargo test -p cudnn-tests --test user_reports`, on Linux x86-64 with no GPU.\n",
     );
     let mut is_whole = true;
-    for (index, row) in ROWS.iter().enumerate() {
-        let Some((world, said)) = row() else {
+    for (index, situation) in SITUATIONS.iter().enumerate() {
+        let Some((world, messages)) = situation() else {
             is_whole = false;
             continue;
         };
-        let clean = |told: &str| {
-            let told = told.replace(&world.root.path().display().to_string(), "…");
+        let clean = |text: &str| {
+            let text = text.replace(&world.root.path().display().to_string(), "…");
             // The folders of the machine that is tested on, which hold nothing.
             let is_telling = |line: &&str| !line.is_empty() && !line.ends_with("is absent");
-            let lines = told.lines().map(str::trim_end).filter(is_telling);
+            let lines = text.lines().map(str::trim_end).filter(is_telling);
             lines.map(|line| format!("    {line}\n")).collect::<String>()
         };
-        text += &format!("\n## {}. {}\n", index + 1, said.situation);
-        if let Some(shim) = &said.shim {
+        text += &format!("\n## {}. {}\n", index + 1, messages.situation);
+        if let Some(shim) = &messages.shim {
             text += &format!("\nNVIDIA's shim:\n\n{}", clean(shim));
         }
-        text += &format!("\ncudnn-doctor:\n\n{}\nThe loader:\n\n{}", clean(&said.doctor), clean(&said.loader));
+        text += &format!("\ncudnn-doctor:\n\n{}\nThe loader:\n\n{}", clean(&messages.doctor), clean(&messages.loader));
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/what-goes-wrong.md");
     if !is_whole {

@@ -17,17 +17,17 @@ fn a_loaded_cudnn_is_adopted() {
     let there = || Child::bare(DRIVER).env("VIRTUAL_ENV", venv.path());
     let theirs = format!("{:?} (already loaded in this process)", std::fs::canonicalize(&real).unwrap());
     // Without another in the process, the one in the environment is taken.
-    let ended = run(there(), &["load:"]);
-    assert!(ended.returned("load").unwrap().contains("the active virtual environment"), "{ended:#?}");
+    let output = run(there(), &["load:"]);
+    assert!(output.returned("load").unwrap().contains("the active virtual environment"), "{output:#?}");
     for library in [Library::Graph, Library::Shim] {
         let open = format!("open:{}", real.join(library.file_name()).display());
-        let ended = run(there(), &[&open, "load:", "cudnnGetVersion", "maps"]);
-        assert_eq!(ended.returned("load"), Some(format!("9.19.0 {theirs}").as_str()), "{library}: {ended:#?}");
-        assert!(mapped(&ended).iter().all(|file| !file.starts_with(venv.path())), "{library}: {ended:#?}");
+        let output = run(there(), &[&open, "load:", "cudnnGetVersion", "maps"]);
+        assert_eq!(output.returned("load"), Some(format!("9.19.0 {theirs}").as_str()), "{library}: {output:#?}");
+        assert!(mapped(&output).iter().all(|file| !file.starts_with(venv.path())), "{library}: {output:#?}");
     }
     let preloaded = there().env("LD_PRELOAD", real.join("libcudnn_graph.so.9"));
-    let ended = run(preloaded, &["load:"]);
-    assert_eq!(ended.returned("load"), Some(format!("9.19.0 {theirs}").as_str()), "{ended:#?}");
+    let output = run(preloaded, &["load:"]);
+    assert_eq!(output.returned("load"), Some(format!("9.19.0 {theirs}").as_str()), "{output:#?}");
 }
 
 #[test]
@@ -40,15 +40,15 @@ fn a_loaded_cudnn_is_recognised_by_its_soname() {
     for name in ["libcudnn_graph.so", "libcudnn_graph-1a2b3c.so.9.19.0", "bundled.bin"] {
         let file = held.path().join(name);
         std::fs::copy(held.file(Library::Graph), &file).unwrap();
-        let ended = run(found(), &[&format!("open:{}", file.display()), "load:", "maps"]);
-        assert_eq!(ended.returned("load"), Some(wanted.as_str()), "{name}: {ended:#?}");
-        assert!(mapped(&ended).iter().all(|file| !file.starts_with(other.path())), "{name}: {ended:#?}");
+        let output = run(found(), &[&format!("open:{}", file.display()), "load:", "maps"]);
+        assert_eq!(output.returned("load"), Some(wanted.as_str()), "{name}: {output:#?}");
+        assert!(mapped(&output).iter().all(|file| !file.starts_with(other.path())), "{name}: {output:#?}");
     }
     // Found through a relative part of LD_LIBRARY_PATH: its path is relative to the linker.
     let relative =
         Child::bare(DRIVER).within(held.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
-    let ended = run(relative, &["cd:/", "load:"]);
-    assert_eq!(ended.returned("load"), Some(wanted.as_str()), "{ended:#?}");
+    let output = run(relative, &["cd:/", "load:"]);
+    assert_eq!(output.returned("load"), Some(wanted.as_str()), "{output:#?}");
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn a_loaded_cudnn_that_does_not_fit_is_refused_and_no_second_one_is_loaded() {
     let asked = format!("load:path={}", other.path().display());
     let loaded = format!("cannot be loaded beside cuDNN 9.19.0 of {real:?}, which the process has loaded already");
     let by_variable = Child::bare(DRIVER).env(DIR_VARIABLE, other.path());
-    for ended in [run(by_variable, &[&open, "load:", "maps"]), run(Child::bare(DRIVER), &[&open, &asked, "maps"])] {
-        assert_eq!(ended.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{ended:#?}");
-        assert!(ended.last_error("load").contains(&loaded), "{ended:#?}");
-        assert!(mapped(&ended).iter().all(|file| !file.starts_with(other.path())), "{ended:#?}");
+    for output in [run(by_variable, &[&open, "load:", "maps"]), run(Child::bare(DRIVER), &[&open, &asked, "maps"])] {
+        assert_eq!(output.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{output:#?}");
+        assert!(output.last_error("load").contains(&loaded), "{output:#?}");
+        assert!(mapped(&output).iter().all(|file| !file.starts_with(other.path())), "{output:#?}");
     }
     let too_old = Child::bare(DRIVER).env("LD_LIBRARY_PATH", other.path());
-    let ended = run(too_old, &[&open, "load:min=9.99.0"]);
-    assert!(ended.last_error("load").contains("is cuDNN 9.19.0, and at least 9.99.0 is asked for"), "{ended:#?}");
+    let output = run(too_old, &[&open, "load:min=9.99.0"]);
+    assert!(output.last_error("load").contains("is cuDNN 9.19.0, and at least 9.99.0 is asked for"), "{output:#?}");
 }
 
 #[test]
@@ -79,18 +79,18 @@ fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
     }
     // Opened by another spelling of its path, as a framework does.
     let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", held.path().display(), held.name());
-    let mut words = vec![spelling];
+    let mut args = vec![spelling];
     for library in [Library::Graph, Library::Ops] {
-        words.push(format!("remove:{}", held.file(library).display()));
-        words.push(format!("copy:{},{}", update.file(library).display(), held.file(library).display()));
+        args.push(format!("remove:{}", held.file(library).display()));
+        args.push(format!("copy:{},{}", update.file(library).display(), held.file(library).display()));
     }
-    words.extend(["load:", "cudnnGetVersion", "@cudnnDestroyTensorDescriptor", "maps"].map(String::from));
-    let ended = run(Child::bare(DRIVER), &words.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(ended.returned("load").unwrap().starts_with("9.19.0 "), "{ended:#?}");
-    assert_eq!(ended.returned("cudnnGetVersion"), Some("91900"), "{ended:#?}");
-    let mismatch = ended.returned("@cudnnDestroyTensorDescriptor");
-    assert_eq!(mismatch, Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)"), "{ended:#?}");
-    assert!(ended.last_error("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{ended:#?}");
+    args.extend(["load:", "cudnnGetVersion", "@cudnnDestroyTensorDescriptor", "maps"].map(String::from));
+    let output = run(Child::bare(DRIVER), &args.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.returned("load").unwrap().starts_with("9.19.0 "), "{output:#?}");
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+    let mismatch = output.returned("@cudnnDestroyTensorDescriptor");
+    assert_eq!(mismatch, Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)"), "{output:#?}");
+    assert!(output.last_error("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{output:#?}");
 }
 
 #[test]
@@ -100,21 +100,21 @@ fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
     FakeLibrary::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
     let good = graph_with("");
     let open = format!("open:{}", good.file(Library::Graph).display());
-    let ended = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
-    assert!(ended.last_error("load").contains("which the process has loaded already"), "{ended:#?}");
+    let output = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
+    assert!(output.last_error("load").contains("which the process has loaded already"), "{output:#?}");
     // The same with ops alone: the installation's own is not put beside it.
-    let folder = completed_stand_ins();
-    let foreign = completed_stand_ins();
+    let dir = graph_and_ops();
+    let foreign = graph_and_ops();
     let open = format!("open:{}", foreign.file(Library::Ops).display());
-    let ended = run(child(folder.path()), &["~cudnnGetVersion", &open, "@cudnnDestroyTensorDescriptor", "maps"]);
-    assert!(ended.last_error("@cudnnDestroyTensorDescriptor").contains("already"), "{ended:#?}");
+    let output = run(child(dir.path()), &["~cudnnGetVersion", &open, "@cudnnDestroyTensorDescriptor", "maps"]);
+    assert!(output.last_error("@cudnnDestroyTensorDescriptor").contains("already"), "{output:#?}");
 }
 
 /// Stand-ins for graph and ops.
-fn completed_stand_ins() -> TempDir {
-    let folder = graph_with("");
-    FakeLibrary::new(Library::Ops, JIT).build(&folder.file(Library::Ops));
-    folder
+fn graph_and_ops() -> TempDir {
+    let dir = graph_with("");
+    FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
+    dir
 }
 
 #[test]
@@ -123,6 +123,6 @@ fn a_loaded_shim_without_libraries_beside_it_does_not_end_the_search() {
     FakeLibrary::new(Library::Shim, JIT).build(&alone.file(Library::Shim));
     let good = graph_with("");
     let open = format!("open:{}", alone.file(Library::Shim).display());
-    let ended = run(Child::bare(DRIVER).env("LD_LIBRARY_PATH", good.path()), &[&open, "load:"]);
-    assert!(ended.returned("load").unwrap().starts_with("9.19.0 "), "{ended:#?}");
+    let output = run(Child::bare(DRIVER).env("LD_LIBRARY_PATH", good.path()), &[&open, "load:"]);
+    assert!(output.returned("load").unwrap().starts_with("9.19.0 "), "{output:#?}");
 }

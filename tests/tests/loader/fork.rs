@@ -4,11 +4,11 @@ use super::{child, graph_with, run};
 
 #[test]
 fn a_child_forked_during_a_first_call_can_make_its_own() {
-    let folder = graph_with(
+    let dir = graph_with(
         "int usleep(unsigned); __attribute__((constructor)) static void construct(void) { usleep(900000); }",
     );
-    let ended = run(child(folder.path()), &["fork"]);
-    for said in ["in the child: 91900", "the child ended with 0", "in the parent: 91900"] {
-        assert!(ended.stdout.contains(said), "{ended:#?}");
+    let output = run(child(dir.path()), &["fork"]);
+    for text in ["in the child: 91900", "the child ended with 0", "in the parent: 91900"] {
+        assert!(output.stdout.contains(text), "{output:#?}");
     }
 }

@@ -9,7 +9,7 @@ use super::{JIT, child, graph_with, mapped, run};
 #[test]
 fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_another() {
     // A graph library that opens an engine by its bare name, as the real one does, and tells where it got it from.
-    let folder = graph_with(
+    let dir = graph_with(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         int cudnnDestroy(void *handle) {
             Dl_info info;
@@ -24,34 +24,34 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
         }",
     );
     let elsewhere = TempDir::new();
-    for place in [&folder, &elsewhere] {
+    for place in [&dir, &elsewhere] {
         FakeLibrary::new(Library::Heuristic, JIT).with_code("int mark;").build(&place.file(Library::Heuristic));
     }
     let full_name = TempDir::new();
     let copy = full_name.path().join("libcudnn_heuristic.so.9.19.0");
     std::fs::copy(elsewhere.file(Library::Heuristic), copy).unwrap();
-    let said = format!("engine from {}", folder.file(Library::Heuristic).display());
+    let text = format!("engine from {}", dir.file(Library::Heuristic).display());
     let elsewhere_second = format!("/nowhere;{}", elsewhere.path().display());
-    for path in ["", &elsewhere_second, &folder.path().display().to_string(), &full_name.path().display().to_string()] {
-        let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
-        assert!(ended.stderr.contains(&said), "{path:?}: {ended:#?}");
+    for path in ["", &elsewhere_second, &dir.path().display().to_string(), &full_name.path().display().to_string()] {
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
+        assert!(output.stderr.contains(&text), "{path:?}: {output:#?}");
     }
 }
 
 #[test]
 fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
     // 12.9, as the graph library says of itself; the engine's GPU code is of CUDA 13.
-    let folder = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
+    let dir = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let elsewhere = TempDir::new();
     FakeLibrary::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
-    let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
-    assert_eq!(ended.returned("cudnnDestroy"), mismatch, "{ended:#?}");
-    assert!(ended.last_error("cudnnDestroy").contains("is built for CUDA 13 beside"), "{ended:#?}");
+    assert_eq!(output.returned("cudnnDestroy"), mismatch, "{output:#?}");
+    assert!(output.last_error("cudnnDestroy").contains("is built for CUDA 13 beside"), "{output:#?}");
     // One of another minor release could not be loaded: it is no reason to refuse what works.
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
-    let ended = run(child(folder.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
-    assert_eq!(ended.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{ended:#?}");
+    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+    assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
 }
 
 #[cfg(feature = "full-releases")]
@@ -68,9 +68,9 @@ fn the_real_graph_library_gets_the_selected_plugins() {
         }
     }
     let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-loader/examples/plan_without_gpu/h200.json");
-    let ended = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
-    assert!(ended.returned("plan").unwrap().ends_with(" configurations"), "{ended:#?}");
+    let output = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
+    assert!(output.returned("plan").unwrap().ends_with(" configurations"), "{output:#?}");
     let real = std::fs::canonicalize(real).unwrap();
-    let mapped = mapped(&ended);
+    let mapped = mapped(&output);
     assert!(mapped.len() > 3 && mapped.iter().all(|file| file.starts_with(&real)), "{mapped:#?}");
 }

@@ -18,34 +18,34 @@ use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir};
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const JIT: Version = Version::new(9, 19, 0);
 
-fn child(folder: &Path) -> Child {
-    Child::new(DRIVER, Subject::Loader, folder)
+fn child(dir: &Path) -> Child {
+    Child::new(DRIVER, Subject::Loader, dir)
 }
 
 /// Runs a child that must end by itself.
-fn run(child: Child, words: &[&str]) -> ChildOutput {
-    let ended = child.run(words);
-    assert_eq!(ended.code, Some(0), "{words:?}: {ended:#?}");
-    ended
+fn run(child: Child, args: &[&str]) -> ChildOutput {
+    let output = child.run(args);
+    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+    output
 }
 
 /// The files of cuDNN's that were mapped whenever the child was asked, one after the other.
-fn mapped(ended: &ChildOutput) -> Vec<PathBuf> {
-    ended.stdout.lines().filter_map(|line| line.strip_prefix("mapped ")).map(PathBuf::from).collect()
+fn mapped(output: &ChildOutput) -> Vec<PathBuf> {
+    output.stdout.lines().filter_map(|line| line.strip_prefix("mapped ")).map(PathBuf::from).collect()
 }
 
 /// The real graph library of a JIT wheel, with stand-ins for the libraries that such a wheel has not.
-fn completed(jit: &Path) -> TempDir {
-    let folder = TempDir::links_to(jit);
+fn complete_jit(jit: &Path) -> TempDir {
+    let dir = TempDir::links_to(jit);
     for library in [Library::Ops, Library::Cnn, Library::Adv] {
-        FakeLibrary::new(library, JIT).build(&folder.file(library));
+        FakeLibrary::new(library, JIT).build(&dir.file(library));
     }
-    folder
+    dir
 }
 
 /// A good graph library, in C, of which the given code is a part.
 fn graph_with(code: &str) -> TempDir {
-    let folder = TempDir::new();
-    FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&folder.file(Library::Graph));
-    folder
+    let dir = TempDir::new();
+    FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));
+    dir
 }

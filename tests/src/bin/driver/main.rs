@@ -8,7 +8,7 @@
 //! ~NAME          calls it and leaves the last-error text where it is
 //! @NAME          resolves it
 //! create         calls cudnnCreate with a place for the handle
-//! preload:WISHES loads ahead; the wishes are separated by commas: engines context device=N background twice
+//! preload:OPTIONS loads ahead; the wishes are separated by commas: engines context device=N background twice
 //! log            has cuDNN's log come to a closure, which prints it; log:panic, to one that panics
 //! write:LEVEL,DESTINATION
 //!                has the log written there in cuDNN's form: NULL, stdout, stderr or a file
@@ -16,7 +16,7 @@
 //! check          makes a call that fails, and prints it as an error
 //! last           prints the last-error text
 //! last-of-other-thread
-//! load:WISHES    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
+//! load:OPTIONS    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
 //! open:FILE      opens a library by its path, as a framework may
 //! maps           prints each of cuDNN's files that the process has mapped
 //! plan:FILE      plans a convolution for the device described in the file: see `plan`
@@ -136,27 +136,27 @@ fn main() {
     // A deadlock ends as a signal.
     // SAFETY: the call only sets a timer.
     unsafe { libc::alarm(60) };
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
-    let shim = (words.first().is_some_and(|word| word == "--shim")).then(|| {
-        let file = words.drain(..2).nth(1).expect("a file");
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let shim = (args.first().is_some_and(|arg| arg == "--shim")).then(|| {
+        let file = args.drain(..2).nth(1).expect("a file");
         open_shim(Path::new(&file))
     });
-    for word in &words {
-        perform(word, shim.as_ref());
+    for arg in &args {
+        perform(arg, shim.as_ref());
     }
 }
 
-fn perform(word: &str, shim: Option<&Shim>) {
+fn perform(arg: &str, shim: Option<&Shim>) {
     let function = |name| Function::from_name(name).expect("a function's name");
     let called = |name| println!("{name} = {}", call(function(name), shim.map(|shim| shim.address(name))));
-    match word.split_once(':').unwrap_or((word, "")) {
-        ("last", _) => print_story(&last_error(shim)),
+    match arg.split_once(':').unwrap_or((arg, "")) {
+        ("last", _) => print_last_error(&last_error(shim)),
         ("last-of-other-thread", _) => {
-            std::thread::scope(|scope| scope.spawn(|| print_story(&last_error(shim))).join()).expect("no panic");
+            std::thread::scope(|scope| scope.spawn(|| print_last_error(&last_error(shim))).join()).expect("no panic");
         }
         ("create", _) => create(shim),
-        ("log", wish) => receive_log(wish == "panic"),
-        ("write", wish) => write_log(wish),
+        ("log", option) => receive_log(option == "panic"),
+        ("write", option) => write_log(option),
         ("callback", mask) => set_callback(mask.parse().expect("a number"), shim),
         ("check", _) => {
             // SAFETY: cuDNN refuses null.
@@ -164,8 +164,8 @@ fn perform(word: &str, shim: Option<&Shim>) {
             let error = result.expect_err("null is refused");
             println!("check = {error}; category {:?}", error.status.category());
         }
-        ("preload", wishes) => preload(wishes),
-        ("load", wishes) => load(wishes),
+        ("preload", options) => preload(options),
+        ("load", options) => load(options),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
@@ -192,10 +192,10 @@ fn perform(word: &str, shim: Option<&Shim>) {
                 println!("locked = {}", is_locked(*file));
             }
         }
-        ("spawn", words) => {
+        ("spawn", args) => {
             let program = std::env::current_exe().expect("it has a file");
-            let ended = std::process::Command::new(program).args(words.split('+')).status().expect("it starts");
-            println!("spawned = {:?}", ended.code());
+            let output = std::process::Command::new(program).args(args.split('+')).status().expect("it starts");
+            println!("spawned = {:?}", output.code());
         }
         // Rust programs are not ended by it; others are.
         // SAFETY: the default is what every program begins with.
@@ -204,46 +204,46 @@ fn perform(word: &str, shim: Option<&Shim>) {
             // SAFETY: what others think is open is closed under them, as some programs do when they become daemons.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
-        ("cd", folder) => std::env::set_current_dir(folder).expect("the folder is there"),
+        ("cd", dir) => std::env::set_current_dir(dir).expect("the folder is there"),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
             let (from, to) = files.split_once(',').expect("two files");
             std::fs::copy(from, to).map(drop).expect("the file can be copied");
         }
-        (word, _) => {
-            if let Some(name) = word.strip_prefix('@') {
+        (arg, _) => {
+            if let Some(name) = arg.strip_prefix('@') {
                 match function(name).resolve() {
                     Ok(_) => println!("@{name} = resolved"),
                     Err(error) => {
                         println!("@{name} = {:?}", error.status());
-                        print_story(&error.to_string());
+                        print_last_error(&error.to_string());
                     }
                 }
-            } else if let Some(name) = word.strip_prefix('~') {
+            } else if let Some(name) = arg.strip_prefix('~') {
                 called(name);
             } else {
-                called(word);
-                print_story(&last_error(shim));
+                called(arg);
+                print_last_error(&last_error(shim));
             }
         }
     }
 }
 
-fn print_story(story: &str) {
-    for line in story.lines() {
+fn print_last_error(message: &str) {
+    for line in message.lines() {
         println!("  | {line}");
     }
 }
 
-fn load(wishes: &str) {
+fn load(list: &str) {
     let mut options = Options::new();
-    for wish in wishes.split(',').filter(|wish| !wish.is_empty()) {
-        options = match wish.split_once('=').unwrap_or((wish, "")) {
+    for option in list.split(',').filter(|option| !option.is_empty()) {
+        options = match option.split_once('=').unwrap_or((option, "")) {
             ("path", path) => options.path(path),
             ("min", version) => options.minimum_version(version.parse().expect("a version")),
             ("cuda", major) => options.cuda_major(major.parse().expect("a number")),
             ("strict", _) => options.strict(true),
-            _ => panic!("{wish:?} is no wish"),
+            _ => panic!("{option:?} is not an option"),
         };
     }
     match options.load() {
@@ -252,7 +252,7 @@ fn load(wishes: &str) {
         }
         Err(error) => {
             println!("load = {:?}", error.status());
-            print_story(&error.to_string());
+            print_last_error(&error.to_string());
         }
     }
 }
@@ -270,9 +270,9 @@ fn receive_log(panics: bool) {
     println!("log = {received:?}");
 }
 
-fn write_log(wish: &str) {
+fn write_log(option: &str) {
     use cudnn_loader::log::{Destination, Severity, write_to};
-    let (level, destination) = wish.split_once(',').expect("a level and a destination");
+    let (level, destination) = option.split_once(',').expect("a level and a destination");
     let destination = match destination {
         "NULL" => Destination::None,
         "stdout" => Destination::Stdout,
@@ -307,12 +307,15 @@ fn set_callback(mask: u32, shim: Option<&Shim>) {
     println!("cudnnSetCallback = {status:?}");
 }
 
-fn preload(wishes: &str) {
+fn preload(options: &str) {
     use cudnn_loader::preload::{Devices, Preload};
-    let wishes: Vec<&str> = wishes.split(',').filter(|wish| !wish.is_empty()).collect();
-    let has = |wish| wishes.contains(&wish);
-    let devices: Vec<i32> =
-        wishes.iter().filter_map(|wish| wish.strip_prefix("device=")).map(|number| number.parse().unwrap()).collect();
+    let options: Vec<&str> = options.split(',').filter(|option| !option.is_empty()).collect();
+    let has = |option| options.contains(&option);
+    let devices: Vec<i32> = options
+        .iter()
+        .filter_map(|option| option.strip_prefix("device="))
+        .map(|number| number.parse().unwrap())
+        .collect();
     let devices = if has("context") { Devices::Current } else { Devices::List(devices) };
     let what = Preload::new().engines(has("engines")).devices(devices);
     let once = || if has("background") { what.clone().start().join() } else { cudnn_loader::preload(&what) };
@@ -325,11 +328,11 @@ fn preload(wishes: &str) {
 }
 
 fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::preload::PreloadError>) {
-    let (word, report) = match outcome {
+    let (arg, report) = match outcome {
         Ok(report) => ("done".to_owned(), report),
         Err(error) => (format!("failed at {error}").lines().next().unwrap_or_default().to_owned(), error.report),
     };
-    println!("preload = {word}");
+    println!("preload = {arg}");
     report.steps.iter().for_each(|step| println!("step {} = {}", step.step, step.outcome));
 }
 
@@ -343,7 +346,7 @@ fn create(shim: Option<&Shim>) {
     let mut handle = std::ptr::null_mut();
     // SAFETY: there is a place for the handle.
     println!("cudnnCreate = {:?}", unsafe { function(&mut handle) });
-    print_story(&last_error(shim));
+    print_last_error(&last_error(shim));
 }
 
 fn print_maps() {

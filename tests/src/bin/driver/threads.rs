@@ -27,9 +27,9 @@ pub(crate) fn race() {
                     let function = Function::ALL[index % count];
                     let outcome = if missing.contains(&function.library()) {
                         let returned = super::call(function, None);
-                        let story = super::last_error(None);
-                        if !returned.contains("CUDNN_STATUS_NOT_SUPPORTED") || !story.starts_with(function.name()) {
-                            println!("wrong: {function} returned {returned} and left {story:?}");
+                        let message = super::last_error(None);
+                        if !returned.contains("CUDNN_STATUS_NOT_SUPPORTED") || !message.starts_with(function.name()) {
+                            println!("wrong: {function} returned {returned} and left {message:?}");
                             wrong
                         } else {
                             failed
@@ -57,9 +57,9 @@ pub(crate) fn race() {
 /// The sub-libraries that are not in the folder that the variable names. Asked of the folder, so that the race is the
 /// loader's very first use.
 fn missing_libraries() -> Vec<SubLibrary> {
-    let folder = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the folder is given");
-    let folder = std::path::Path::new(&folder);
-    SubLibrary::ALL.iter().copied().filter(|library| !folder.join(library.file_name()).exists()).collect()
+    let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the folder is given");
+    let dir = std::path::Path::new(&dir);
+    SubLibrary::ALL.iter().copied().filter(|library| !dir.join(library.file_name()).exists()).collect()
 }
 
 static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
