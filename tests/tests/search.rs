@@ -114,7 +114,7 @@ fn without_a_virtual_environment_pips_other_places_are_searched() {
 #[test]
 fn a_path_that_names_a_file_stands_for_its_folder() {
     let world = TempDir::new();
-    let file = dir(world.path(), "lib").join("libcudnn_graph.so.9");
+    let file = make_dir(world.path(), "lib").join("libcudnn_graph.so.9");
     std::fs::write(&file, "").unwrap();
     let search = Search::new(Host::sandbox(world.path())).explicit(&file);
     assert_eq!(candidates(&search, world.path()), [("lib".into(), Origin::Explicit)]);

@@ -186,12 +186,15 @@ fn wheel_on_no_search_path() -> Option<(World, Messages)> {
     assert!(list.contains("->"), "{list}");
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((world, Messages {
-        situation: "The wheel's folder is on no search path, and a framework brings NVIDIA's shim alone.",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "The wheel's folder is on no search path, and a framework brings NVIDIA's shim alone.",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// One framework has loaded its cuDNN; then another one's shim is called.
@@ -220,12 +223,15 @@ fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
     require(&adopted.stdout, &["already loaded in this process"]);
     let refused = world.loader(&[&open, &format!("load:path={}", second.display())]);
     require(&refused.stdout, &[second.to_str().unwrap(), "which the process has loaded already", "9.19.0"]);
-    Some((world, Messages {
-        situation: "Two cuDNNs in one process: one framework has loaded 9.19, another brings the shim of 9.27.",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&refused),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "Two cuDNNs in one process: one framework has loaded 9.19, another brings the shim of 9.27.",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&refused),
+        },
+    ))
 }
 
 /// A program for cuDNN 8 on a machine with cuDNN 9, and the reverse.
@@ -257,12 +263,15 @@ fn program_for_cudnn_8() -> Option<(World, Messages)> {
     require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "What to do"]);
     let loader =
         printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
-    Some((world, Messages {
-        situation: "A program wants cuDNN 8 where 9 is; for the loader: only 8 is there.",
-        shim: None,
-        doctor,
-        loader,
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "A program wants cuDNN 8 where 9 is; for the loader: only 8 is there.",
+            shim: None,
+            doctor,
+            loader,
+        },
+    ))
 }
 
 /// A bundled cuDNN beside a program with an RPATH, another on LD_LIBRARY_PATH.
@@ -297,12 +306,15 @@ fn rpath_and_library_path_of_two_releases() -> Option<(World, Messages)> {
     let loader = world.loader(&["load:", "cudnnGetVersion", "maps"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     assert!(!loader.stdout.contains("app/libcudnn"), "{loader:#?}");
-    Some((world, Messages {
-        situation: "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// There is no unversioned symlink.
@@ -315,12 +327,15 @@ fn no_unversioned_link() -> Option<(World, Messages)> {
     let doctor = world.doctor(&["list"]).has(0, &["->", "9.19.0", "LD_LIBRARY_PATH"]);
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((world, Messages {
-        situation: "Only `libcudnn.so.9` is there, without a link `libcudnn.so`.",
-        shim: None,
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "Only `libcudnn.so.9` is there, without a link `libcudnn.so`.",
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// There is no driver.
@@ -338,12 +353,15 @@ fn no_driver() -> Option<(World, Messages)> {
         world.finding(&[], "C001", &["libcuda.so.1, the driver's library, is not found", "docker run --gpus all"]);
     let loader = world.loader(&["cudnnGetVersion", "create"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    Some((world, Messages {
-        situation: "The driver's library is not visible, as in a container without the GPU runtime.",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "The driver's library is not visible, as in a container without the GPU runtime.",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// NVML reports a GTX 1080 Ti.
@@ -367,12 +385,15 @@ fn gpu_too_old() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((world, Messages {
-        situation: "A GPU of compute capability 6.1, and a release from 9.11 on. (The GPU is a stand-in for NVML.)",
-        shim: None,
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "A GPU of compute capability 6.1, and a release from 9.11 on. (The GPU is a stand-in for NVML.)",
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// cuDNN for CUDA 12 among libraries of CUDA 13.
@@ -395,12 +416,15 @@ fn cuda_12_among_cuda_13() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
     require(&loader.stdout, &["is built for CUDA 12, and CUDA 13 is asked for"]);
-    Some((world, Messages {
-        situation: "cuDNN for CUDA 12 on a host with CUDA 13's libraries.",
-        shim: None,
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "cuDNN for CUDA 12 on a host with CUDA 13's libraries.",
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// Only three of the libraries are there.
@@ -412,8 +436,14 @@ fn bundle_lacks_libraries() -> Option<(World, Messages)> {
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
-    require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "What to do"]);
-    Some((world, Messages { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: printed(&loader) }))
+    require(
+        &loader.stdout,
+        &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "What to do"],
+    );
+    Some((
+        world,
+        Messages { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: printed(&loader) },
+    ))
 }
 
 /// CUDA_HOME has one cuDNN and a wheel another.
@@ -433,12 +463,15 @@ fn cuda_home_beside_a_wheel() -> Option<(World, Messages)> {
     world.finding(&[], "C016", &["2 cuDNNs are installed", "also here: 9.19.0 in ", "below CUDA_HOME"]);
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    let stdout = Messages {
-        situation: "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// The application requires a newer cuDNN.
@@ -461,8 +494,15 @@ fn release_too_old() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["load:min=9.20"]);
     require(&loader.stdout, &["at least 9.20.0 is asked for", "What to do"]);
-    Some((world, Messages { situation: "The application needs 9.20, and 9.19 is there.", shim: None, doctor, loader: printed(&loader) };
-    Some((world, stdout))
+    Some((
+        world,
+        Messages {
+            situation: "The application needs 9.20, and 9.19 is there.",
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// A dependency of one library is missing.
@@ -478,13 +518,19 @@ fn missing_dependency() -> Option<(World, Messages)> {
     let doctor =
         world.finding(&[], "C051", &["libnowhere.so.1", "libcudnn_ops.so.9", "cannot open shared object file"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    require(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "What to do"]);
-    let stdout = Messages {
-        situation: "A library that cuDNN's own libraries need is missing. (All but the shim are stand-ins.)",
-        shim: Some(printed(&shim)),
-        doctor,
-        loader: printed(&loader),
-    }))
+    require(
+        &loader.stdout,
+        &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "What to do"],
+    );
+    Some((
+        world,
+        Messages {
+            situation: "A library that cuDNN's own libraries need is missing. (All but the shim are stand-ins.)",
+            shim: Some(printed(&shim)),
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// The program calls a function of a later release.
@@ -501,12 +547,15 @@ fn function_of_a_later_release() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&[function]);
     require(&loader.stdout, &["9.22.0", "9.19.0", "here", "What to do"]);
-    Some((world, Messages {
-        situation: "A program calls a function that came with a later release.",
-        shim: None,
-        doctor,
-        loader: printed(&loader),
-    }))
+    Some((
+        world,
+        Messages {
+            situation: "A program calls a function that came with a later release.",
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// The libraries have one version and two CUDA majors.
@@ -518,13 +567,16 @@ fn mixed_cuda_majors() -> Option<(World, Messages)> {
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     require(&loader.stdout, &["CUDA 13", "CUDA 12", "What to do"]);
-    Some((world, Messages {
-        situation: "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Stand-ins; tested on real full \
+    Some((
+        world,
+        Messages {
+            situation: "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Stand-ins; tested on real full \
                     releases too, in docs/fault-matrix.md.)",
-        shim: None,
-        doctor,
-        loader: printed(&loader),
-    }))
+            shim: None,
+            doctor,
+            loader: printed(&loader),
+        },
+    ))
 }
 
 /// The file is no library for this machine.
@@ -552,19 +604,37 @@ fn not_a_library_for_this_machine() -> Option<(World, Messages)> {
         loader += require(&printed(&output), &[&named, "What to do"]);
         loader.push('\n');
     }
-    Some((world, Messages {
-        situation: "A truncated library; a text file of that name; a library for aarch64. (An unreadable one: \
+    Some((
+        world,
+        Messages {
+            situation: "A truncated library; a text file of that name; a library for aarch64. (An unreadable one: \
                     docs/fault-matrix.md.)",
-        shim: None,
-        doctor,
-        loader,
-    }))
+            shim: None,
+            doctor,
+            loader,
+        },
+    ))
 }
 
 type Situation = fn() -> Option<(World, Messages)>;
 
-const SITUATIONS: [Situation; 15] =
-    [wheel_on_no_search_path, two_cudnns_in_one_process, program_for_cudnn_8, rpath_and_library_path_of_two_releases, no_unversioned_link, no_driver, gpu_too_old, cuda_12_among_cuda_13, bundle_lacks_libraries, cuda_home_beside_a_wheel, release_too_old, missing_dependency, function_of_a_later_release, mixed_cuda_majors, not_a_library_for_this_machine];
+const SITUATIONS: [Situation; 15] = [
+    wheel_on_no_search_path,
+    two_cudnns_in_one_process,
+    program_for_cudnn_8,
+    rpath_and_library_path_of_two_releases,
+    no_unversioned_link,
+    no_driver,
+    gpu_too_old,
+    cuda_12_among_cuda_13,
+    bundle_lacks_libraries,
+    cuda_home_beside_a_wheel,
+    release_too_old,
+    missing_dependency,
+    function_of_a_later_release,
+    mixed_cuda_majors,
+    not_a_library_for_this_machine,
+];
 
 #[test]
 fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
