@@ -1,5 +1,5 @@
-//! Gives the library its name and its versions, as NVIDIA's has them. The versions need LLVM's linker, which Rust brings and
-//! uses by itself on x86-64 Linux from 1.90 on: GNU's does not take a second version script beside Rust's own.
+//! Gives the drop-in NVIDIA's soname and symbol versions. The versions need LLVM's linker, which takes a second version
+//! script beside Rust's; GNU ld does not. Rust ships it, and uses it by default on x86-64 Linux since 1.90.
 
 use std::path::Path;
 
@@ -13,5 +13,7 @@ fn main() {
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all,--hash-style=gnu,--build-id=none");
+    // Threads, exit handlers and fork handlers of the drop-in may outlive a dlclose.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", versions.display());
 }

@@ -1,4 +1,4 @@
-# find_package(cudnn-shim) gives the target cudnn-shim::cudnn. cuDNN's own headers come with cuDNN.
+# find_package(cudnn-shim) defines the imported target cudnn-shim::cudnn. cuDNN's headers are not included.
 get_filename_component(_cudnn_shim_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET cudnn-shim::cudnn)

@@ -1,7 +1,7 @@
-/* What the drop-in libcudnn.so.9 can be asked beyond cuDNN's own functions.
+/* Functions that the drop-in libcudnn.so.9 has in addition to cuDNN's: a report, the last load error, preloading.
  *
- * These functions are in the drop-in alone: a program that is to run with NVIDIA's libcudnn.so.9 too looks them up with
- * dlsym(RTLD_DEFAULT, ...) and does without where they are not. They may be called from any thread; none aborts.
+ * NVIDIA's libcudnn.so.9 does not have them. A program that must also run with NVIDIA's looks them up with
+ * dlsym(RTLD_DEFAULT, ...) and does without them if that returns NULL. All of them are thread-safe.
  */
 #ifndef CUDNN_SHIM_H
 #define CUDNN_SHIM_H
@@ -12,52 +12,53 @@
 extern "C" {
 #endif
 
-/* What to load ahead, as a mask: the sub-libraries, ... */
+/* Flags of cudnnShimPreload. The sub-libraries to load: */
 #define CUDNN_SHIM_GRAPH 1u
 #define CUDNN_SHIM_OPS 2u
 #define CUDNN_SHIM_CNN 4u
 #define CUDNN_SHIM_ADV 8u
 #define CUDNN_SHIM_EXT 16u
 #define CUDNN_SHIM_LIBRARIES 31u
-/* ... the contexts of devices, ... */
+/* Create the CUDA contexts of the devices. */
 #define CUDNN_SHIM_CONTEXTS 32u
-/* ... and cuDNN's registration of its engines, which takes most of the time of a first plan or workspace query. */
+/* Register cuDNN's engines, which takes most of the time of the first plan or workspace query. */
 #define CUDNN_SHIM_ENGINES 64u
-#define CUDNN_SHIM_EVERYTHING 127u
+#define CUDNN_SHIM_ALL 127u
 
-/* The drop-in's own version, "0.1.0". A static text. */
+/* Returns the drop-in's version, "0.1.0": a static string. */
 const char *cudnnShimGetVersion(void);
 
-/* Describes what is loaded and from where, in lines of text: the installation, each sub-library, and NVIDIA's own shim if
- * the process has loaded it too. Loads nothing.
+/* Describes the selected installation, each loaded sub-library, and NVIDIA's libcudnn.so.9 if the process has loaded it
+ * too. One line each. Loads nothing.
  *
- * Writes at most `size` bytes with the NUL at the end, nothing where `text` is NULL or `size` is 0; gives the length of
- * the whole text without the NUL, so that a longer buffer can be tried. */
-size_t cudnnShimGetReport(char *text, size_t size);
+ * Like snprintf: writes at most `size` bytes including the terminating NUL, and nothing if `buffer` is NULL or `size` is 0.
+ * Returns the length of the full text without the NUL; if that is `size` or more, the text was truncated. */
+size_t cudnnShimGetReport(char *buffer, size_t size);
 
-/* This thread's last failure to load, in full: every path that was tried, the dynamic linker's own words, what to do. Not
- * forgotten when it is read, unlike cudnnGetLastErrorString's. Empty where there was none. As for `size`, see above. */
-size_t cudnnShimGetLastLoadError(char *text, size_t size);
+/* Describes the calling thread's last load error in full: the reason, what to do, the error message of the dynamic loader,
+ * and every directory that was searched. Empty if no load has failed. Reading does not clear it, unlike
+ * cudnnGetLastErrorString. `buffer`, `size` and the return value are as for cudnnShimGetReport. */
+size_t cudnnShimGetLastLoadError(char *buffer, size_t size);
 
-/* Loads ahead what the mask says, side by side where cuDNN allows it, and waits. With CUDNN_SHIM_CONTEXTS: the contexts of
- * these devices, or, where `device_count` is 0, that of the current one. What the installation does not include is left out.
+/* Loads libraries, creates contexts and registers engines ahead of the first use, in parallel where cuDNN allows it, and
+ * waits until that is done. CUDNN_SHIM_CONTEXTS applies to the listed devices, or to the current device if `device_count`
+ * is 0. Steps that the installation does not support are skipped.
  *
- * Gives 0, or the cudnnStatus_t of the first step that failed (1001 for the driver's); the others are done all the same,
- * and what failed can be tried again. What a step cost, and why it failed, is in cudnnShimGetPreloadReport.
+ * Returns 0, or the cudnnStatus_t of the first step that failed (1001 for a failure of the CUDA driver). The other steps
+ * still run, and a failed step can be retried. cudnnShimGetPreloadReport has each step's duration and error.
  *
- * A callback (cudnnSetCallback) must not throw an exception at what this has to tell it: part of the work is done in
- * threads that nobody else has. */
-int cudnnShimPreload(unsigned int what, const int *devices, int device_count);
+ * A callback set with cudnnSetCallback must not throw C++ exceptions during a preload: it may run on internal threads. */
+int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 
-/* As cudnnShimPreload, in a thread of its own. Gives 0 when it has been started. */
-int cudnnShimPreloadStart(unsigned int what, const int *devices, int device_count);
+/* Starts cudnnShimPreload in a background thread. Returns 0 once it is started. */
+int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
-/* Waits for what was started last, and gives what cudnnShimPreload would have given; 0 where nothing was started. */
+/* Waits for the preload that was started last and returns its status. Returns 0 if none was started. */
 int cudnnShimPreloadWait(void);
 
-/* The steps of the last preload that came to its end, a line each: when it began, how long it took, what came of it. As for
- * `size`, see above. */
-size_t cudnnShimGetPreloadReport(char *text, size_t size);
+/* Describes the last finished preload, one line a step: start time, duration, result. `buffer`, `size` and the return value
+ * are as for cudnnShimGetReport. */
+size_t cudnnShimGetPreloadReport(char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

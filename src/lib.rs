@@ -1,25 +1,19 @@
 //! The drop-in `libcudnn.so.9`: cuDNN's functions for programs in any language, with `cudnn-loader` behind them.
 //!
-//! Each export is a load and a jump, to the loader's resolver at first and to cuDNN's own function from then on: with
-//! link-time optimisation, as `cargo xtask dist` has it; without, it is a jump more. All have the version that NVIDIA's
-//! have (`cudnnCreate@@libcudnn.so.9`), so that a program which was linked to the one runs with the other. This crate
-//! knows nothing of finding or loading.
+//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. That needs
+//! link-time optimisation, which `cargo xtask dist` turns on; other builds have one more jump. Each export has the symbol
+//! version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the other.
 //!
-//! `cargo xtask dist` makes what is installed; see README.md for how it is put in front of a program.
-#![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
+//! This crate knows nothing of finding or loading cuDNN. README.md tells how to put the drop-in in front of a program.
+#![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
-pub mod beyond;
+mod c_abi;
 pub mod preload;
-pub mod undeclared;
+pub mod private_exports;
+pub mod shim_api;
+mod symbol_version;
 
-/// Gives a function that is defined in this crate its version. In the same object file, or it would have no effect: see
-/// `codegen-units` in Cargo.toml.
-macro_rules! versioned {
-    ($name:ident @@ $version:literal) => {
-        std::arch::global_asm!(concat!(".symver ", stringify!($name), ",", stringify!($name), "@@", $version));
-    };
-}
-pub(crate) use versioned;
+use symbol_version::versioned;
 
 macro_rules! exports {
     ($($library:ident { $(
@@ -29,7 +23,7 @@ macro_rules! exports {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As in C: see cuDNN's documentation. An exception that a callback of the caller's throws passes.
+        /// As in C: see cuDNN's documentation. An exception that the caller's callback throws passes through.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
             // SAFETY: the caller's obligation, passed on unchanged.

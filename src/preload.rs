@@ -1,4 +1,4 @@
-//! Loading ahead, from C (`dist/cudnn_shim.h`) and by an environment variable.
+//! Preloading: the functions for C (`dist/cudnn_shim.h`), and the environment variable for programs that cannot be changed.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, Once, PoisonError};
@@ -6,52 +6,55 @@ use std::sync::{Mutex, Once, PoisonError};
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
-use crate::beyond::{catch_panic, write};
-use crate::versioned;
+use crate::c_abi::{catch_panic, write_text};
+use crate::symbol_version::versioned;
 
-/// Names what to load ahead as soon as the library is loaded into a program that is linked to it, in a thread of its own:
-/// `libraries`, `contexts` (that of the first device), `engines`, with commas between them, or `everything`. A program that
-/// was given the library by LD_PRELOAD and needs no cuDNN is left alone.
+/// Starts a preload in a background thread when the drop-in is loaded: `libraries`, `contexts` (of the first device),
+/// `engines`, separated by commas, or `all`. Has no effect in a program that does not link to cuDNN and has the drop-in
+/// from LD_PRELOAD only.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
+const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
-const EVERYTHING: c_uint = 127;
-/// CUDNN_STATUS_INTERNAL_ERROR.
+const ALL: c_uint = 127;
+/// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
-static STARTED: Mutex<Option<PreloadHandle>> = Mutex::new(None);
+/// The preload that runs in the background.
+static RUNNING: Mutex<Option<PreloadHandle>> = Mutex::new(None);
+/// Status and report of the last preload that finished.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
-/// Loads ahead, and waits.
+/// Preloads, and waits for the end.
 ///
 /// # Safety
-/// `devices` points to so many numbers, or the number is 0.
+/// `devices` points to `device_count` numbers, or `device_count` is 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnShimPreload(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
+pub unsafe extern "C" fn cudnnShimPreload(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
-    let what = unsafe { wanted(what, devices, device_count) };
-    catch_panic(|| end(what.run())).unwrap_or(INTERNAL_ERROR)
+    let preload = unsafe { preload(flags, devices, device_count) };
+    catch_panic(|| finish(preload.run())).unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 
-/// Loads ahead in a thread of its own.
+/// Starts a preload in a background thread.
 ///
 /// # Safety
 /// As [`cudnnShimPreload`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnShimPreloadStart(what: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
+pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
-    let what = unsafe { wanted(what, devices, device_count) };
+    let preload = unsafe { preload(flags, devices, device_count) };
     catch_panic(|| {
-        start(what);
+        start(preload);
         0
     })
     .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
-/// Waits for what was started last.
+/// Waits for the preload that was started last.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
@@ -62,44 +65,46 @@ pub extern "C" fn cudnnShimPreloadWait() -> c_int {
 }
 versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 
-/// The steps of the last preload.
+/// Returns the steps of the last preload.
 ///
 /// # Safety
-/// `text` is null or has room for `size` bytes.
+/// `buffer` is null or has room for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnShimGetPreloadReport(text: *mut c_char, size: usize) -> usize {
+pub unsafe extern "C" fn cudnnShimGetPreloadReport(buffer: *mut c_char, size: usize) -> usize {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).1.clone();
     // SAFETY: the caller's obligation, passed on.
-    unsafe { write(&last, text, size) }
+    unsafe { write_text(&last, buffer, size) }
 }
 versioned!(cudnnShimGetPreloadReport @@ "libcudnn_shim_1");
 
 /// # Safety
 /// As [`cudnnShimPreload`].
-unsafe fn wanted(what: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
+unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
     let numbers = match usize::try_from(device_count) {
-        // SAFETY: the caller says that there are so many.
+        // SAFETY: the caller promises this many numbers.
         Ok(count) if count > 0 && !devices.is_null() => unsafe { std::slice::from_raw_parts(devices, count) }.to_vec(),
         _ => Vec::new(),
     };
-    let devices = match what & CONTEXTS {
-        0 => Devices::List(Vec::new()),
-        _ if numbers.is_empty() => Devices::Current,
-        _ => Devices::List(numbers),
+    let devices = if flags & CONTEXTS != 0 && numbers.is_empty() {
+        Devices::Current
+    } else if flags & CONTEXTS != 0 {
+        Devices::List(numbers)
+    } else {
+        Devices::List(Vec::new())
     };
     let libraries: Vec<SubLibrary> = SubLibrary::ALL
         .iter()
         .copied()
         .enumerate()
-        .filter(|(bit, _)| what >> bit & 1 == 1)
-        .map(|(_, one)| one)
+        .filter(|(bit, _)| flags >> bit & 1 == 1)
+        .map(|(_, library)| library)
         .collect();
-    Preload::new().libraries(&libraries).devices(devices).engines(what & ENGINES != 0)
+    Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0)
 }
 
-/// Keeps the report, and gives the status.
-fn end(outcome: Result<Report, PreloadError>) -> c_int {
-    let (status, text) = match outcome {
+/// Stores the report, and returns the status.
+fn finish(result: Result<Report, PreloadError>) -> c_int {
+    let (status, text) = match result {
         Ok(report) => (0, report.to_string()),
         Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
     };
@@ -108,24 +113,24 @@ fn end(outcome: Result<Report, PreloadError>) -> c_int {
     status
 }
 
-/// Starts it in a thread of its own, once what was started before is done.
-fn start(what: Preload) {
+/// Starts a preload in a background thread, after the one before has finished.
+fn start(preload: Preload) {
     static ONCE: Once = Once::new();
-    // Neither an exit nor a fork comes upon libraries that are half loaded: both wait.
-    // SAFETY: the functions live as long as the library, which is never unloaded once cuDNN is in use.
+    // An exit or a fork must not meet half-initialised libraries, so both wait.
+    // SAFETY: the functions live as long as the drop-in, which is linked with `-z nodelete`.
     ONCE.call_once(|| unsafe {
         libc::atexit(wait);
         libc::pthread_atfork(Some(wait_before_fork), None, None);
     });
     wait();
-    *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.start());
+    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(preload.start());
 }
 
-/// Waits for what was started, if anything was, and keeps its report.
+/// Waits for the background preload, if there is one, and stores its report.
 extern "C" fn wait() {
-    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(started) = started {
-        end(started.join());
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(running) = running {
+        finish(running.join());
     }
 }
 
@@ -133,30 +138,31 @@ unsafe extern "C" fn wait_before_fork() {
     wait();
 }
 
-/// Run by the dynamic linker when the library is loaded.
+/// ld.so runs this when it loads the drop-in.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static INIT_ENTRY: extern "C" fn() = at_loading;
+static INIT_ENTRY: extern "C" fn() = preload_from_env;
 
-extern "C" fn at_loading() {
+extern "C" fn preload_from_env() {
     let _ = catch_panic(|| {
         let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::is_secure_execution()) else { return };
         let value = value.to_string_lossy();
-        let mask = value.split(',').fold(0, |mask, word| {
-            mask | match word.trim() {
-                "everything" | "1" => EVERYTHING,
-                "libraries" => 31,
-                "contexts" => CONTEXTS,
-                "engines" => ENGINES | 1,
-                // What is not understood is not done.
-                _ => 0,
-            }
+        let flags = value.split(',').fold(0, |flags, word| {
+            flags
+                | match word.trim() {
+                    "all" => ALL,
+                    "libraries" => LIBRARIES,
+                    "contexts" => CONTEXTS,
+                    "engines" => ENGINES | 1,
+                    // An unknown word has no effect.
+                    _ => 0,
+                }
         });
-        if mask != 0 && cudnn_loader::process_needs_shim() {
-            // SAFETY: no devices are named.
-            let what = unsafe { wanted(mask, std::ptr::null(), 0) };
-            // The thread waits for the linker to be done with this library.
-            start(what);
+        if flags != 0 && cudnn_loader::process_needs_shim() {
+            // SAFETY: the list of devices is empty.
+            let preload = unsafe { preload(flags, std::ptr::null(), 0) };
+            // The new thread waits until ld.so has finished loading the drop-in.
+            start(preload);
         }
     });
 }

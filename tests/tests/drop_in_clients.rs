@@ -111,7 +111,7 @@ fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
     assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
     assert!(
         text.contains(&format!(
-            "NVIDIA's own shim is loaded too, and calls that reach it do not come here: {theirs:?}"
+            "NVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {theirs:?}"
         )),
         "{text}"
     );
@@ -160,7 +160,7 @@ fn another_copy_of_the_drop_in_is_not_taken_for_nvidias() {
     let file = ours.path().join("libcudnn.so.9");
     let variables = [("LD_PRELOAD", file.as_path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
     let (text, shims) = run(&client, &variables, &[&open, "cudnnGetVersion", "report"]);
-    assert!(!text.contains("NVIDIA's own shim"), "{text}");
+    assert!(!text.contains("NVIDIA's shim is loaded too"), "{text}");
     assert_eq!(shims.len(), 2);
 }
 
@@ -172,7 +172,7 @@ fn a_program_that_needs_no_cudnn_is_not_loaded_ahead_for() {
     let child = Child::bare("/bin/sh")
         .env("LD_PRELOAD", ours.path().join("libcudnn.so.9"))
         .env("CUDNN_LOADER_DIR", &cudnn)
-        .env("CUDNN_LOADER_PRELOAD", "everything");
+        .env("CUDNN_LOADER_PRELOAD", "all");
     let output =
         child.run(&["-c", "sleep 0.2; grep -c libcudnn_graph /proc/self/maps; grep -c libcudnn_graph /proc/$$/maps"]);
     assert_eq!(output.stdout, "0\n0\n", "{output:#?}");
@@ -212,7 +212,7 @@ fn its_own_calls_say_what_is_loaded_and_what_failed() {
     let (text, _) = run(&client, &variables, &args);
     let parts: Vec<&str> = text.split("cudnnShim").collect();
     let [_, before, all, after, no_error, error, steps] = parts.as_slice() else { panic!("{text}") };
-    assert!(before.contains("no cuDNN in use yet") && before.contains("libcudnn_graph.so.9: not loaded"), "{before}");
+    assert!(before.contains("no cuDNN selected yet") && before.contains("libcudnn_graph.so.9: not loaded"), "{before}");
     assert!(all.starts_with("Preload = 0"), "{all}");
     assert!(after.contains("cuDNN 9.19.0") && after.contains("libcudnn_graph.so.9\", loaded in"), "{after}");
     assert!(no_error.starts_with("GetLastLoadError = 0"), "{no_error}");
@@ -238,7 +238,7 @@ fn a_variable_has_it_load_ahead() {
     for value in ["", "nonsense"] {
         let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
         let (text, _) = run(&client, &preload, &["preload-wait", "report"]);
-        assert!(text.contains("cudnnShimPreloadWait = 0") && text.contains("no cuDNN in use yet"), "{text}");
+        assert!(text.contains("cudnnShimPreloadWait = 0") && text.contains("no cuDNN selected yet"), "{text}");
     }
     let (text, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
     assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
@@ -329,7 +329,7 @@ fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() 
         let child = Child::bare(client.path().join("client"))
             .env("LD_LIBRARY_PATH", alone.path())
             .env("CUDNN_LOADER_DIR", &cudnn)
-            .env("CUDNN_LOADER_PRELOAD", "everything");
+            .env("CUDNN_LOADER_PRELOAD", "all");
         let output = child.run(&[arg]);
         assert_eq!(output.code, Some(0), "{arg}: {output:#?}");
         output

@@ -1,23 +1,23 @@
-//! The four functions that NVIDIA's shim exports and no public header declares. Their arguments are not known here, so each
-//! is passed on as it came: every register that can hold an argument is kept over the first call's search.
+//! The four functions that NVIDIA's shim exports and no public header declares. Their signatures are unknown, so each export
+//! is a tail jump, and the first call saves every register that can hold an argument while it resolves the symbol.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cudnn_loader::{SubLibrary, cudnnStatus_t};
 
-use crate::versioned;
+use crate::symbol_version::versioned;
 
-macro_rules! undeclared {
+macro_rules! private_exports {
     ($($library:ident $name:ident $symbol:literal;)*) => { $(
-        /// In no public header: passed on as it is.
+        /// No public header declares this function; calls go to cuDNN unchanged.
         ///
         /// # Safety
-        /// Known to cuDNN's own libraries alone.
+        /// Only cuDNN's libraries know the signature and what it requires.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            go_to!($name::SLOT)
+            tail_jump!($name::SLOT)
         }
         versioned!($name @@ "libcudnn.so.9");
 
@@ -25,44 +25,45 @@ macro_rules! undeclared {
         mod $name {
             use super::*;
 
-            pub(super) static SLOT: AtomicPtr<c_void> = AtomicPtr::new(first as *const () as *mut c_void);
+            pub(super) static SLOT: AtomicPtr<c_void> = AtomicPtr::new(resolve_first_call as *const () as *mut c_void);
 
             #[unsafe(naked)]
-            unsafe extern "C" fn first() {
-                keeping_arguments_go_to!(find)
+            unsafe extern "C" fn resolve_first_call() {
+                save_args_and_jump!(resolve)
             }
 
-            extern "C" fn find() -> *const c_void {
-                super::find(SubLibrary::$library, $symbol, &SLOT)
+            extern "C" fn resolve() -> *const c_void {
+                super::resolve(SubLibrary::$library, $symbol, &SLOT)
             }
         }
     )* };
 }
 
-/// Jumps to where a slot says.
+/// Jumps to the address in a slot.
 #[cfg(target_arch = "x86_64")]
-macro_rules! go_to {
+macro_rules! tail_jump {
     ($slot:path) => {
         core::arch::naked_asm!("mov r11, qword ptr [rip + {slot}]", "jmp r11", slot = sym $slot)
     };
 }
 
-/// Calls a function that takes nothing, and jumps to the address that it gives, with all arguments as they were.
+/// Calls the resolver, a function without arguments, then jumps to the address that it returns with all argument registers
+/// restored.
 #[cfg(target_arch = "x86_64")]
-macro_rules! keeping_arguments_go_to {
-    ($find:path) => {
+macro_rules! save_args_and_jump {
+    ($resolve:path) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
             "push rdi", ".cfi_adjust_cfa_offset 8", "push rsi", ".cfi_adjust_cfa_offset 8",
             "push rdx", ".cfi_adjust_cfa_offset 8", "push rcx", ".cfi_adjust_cfa_offset 8",
             "push r8", ".cfi_adjust_cfa_offset 8", "push r9", ".cfi_adjust_cfa_offset 8",
-            // Aligned: the address to return to, six registers, and these.
+            // Keeps the stack aligned: return address, six registers, and these 136 bytes.
             "sub rsp, 136",
             ".cfi_adjust_cfa_offset 136",
             "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
             "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
             "mov [rsp + 128], rax",
-            "call {find}",
+            "call {resolve}",
             "mov r11, rax",
             "mov rax, [rsp + 128]",
             "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
@@ -76,14 +77,14 @@ macro_rules! keeping_arguments_go_to {
             "pop rdi", ".cfi_adjust_cfa_offset -8",
             "jmp r11",
             ".cfi_endproc",
-            find = sym $find,
+            resolve = sym $resolve,
         )
     };
 }
 
-/// As above.
+/// The same for aarch64.
 #[cfg(target_arch = "aarch64")]
-macro_rules! go_to {
+macro_rules! tail_jump {
     ($slot:path) => {
         core::arch::naked_asm!(
             "adrp x16, {slot}", "ldr x16, [x16, :lo12:{slot}]", "br x16", slot = sym $slot
@@ -91,10 +92,10 @@ macro_rules! go_to {
     };
 }
 
-/// As above.
+/// The same for aarch64.
 #[cfg(target_arch = "aarch64")]
-macro_rules! keeping_arguments_go_to {
-    ($find:path) => {
+macro_rules! save_args_and_jump {
+    ($resolve:path) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
             "stp x29, x30, [sp, #-224]!",
@@ -104,7 +105,7 @@ macro_rules! keeping_arguments_go_to {
             "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
             "str x8, [sp, #80]",
             "stp q0, q1, [sp, #96]", "stp q2, q3, [sp, #128]", "stp q4, q5, [sp, #160]", "stp q6, q7, [sp, #192]",
-            "bl {find}",
+            "bl {resolve}",
             "mov x16, x0",
             "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
             "ldr x8, [sp, #80]",
@@ -113,32 +114,32 @@ macro_rules! keeping_arguments_go_to {
             ".cfi_adjust_cfa_offset -224",
             "br x16",
             ".cfi_endproc",
-            find = sym $find,
+            resolve = sym $resolve,
         )
     };
 }
 
-undeclared! {
+private_exports! {
     Graph cudnnGetBackdoor c"cudnnGetBackdoor";
     Graph cudnnSetBackdoor c"cudnnSetBackdoor";
     Graph cudnnSetBackdoorEx c"cudnnSetBackdoorEx";
     Adv cudnnGetRNNDropoutLocationsInternal c"cudnnGetRNNDropoutLocationsInternal";
 }
 
-/// The function's address; where it cannot be had, that of a function which returns the status for it.
-fn find(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const c_void {
+/// Returns the function's address, or that of a function which returns the failure's status.
+fn resolve(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const c_void {
     match cudnn_loader::resolve_private_symbol(library, name) {
         Ok(address) => {
             slot.store(address.cast_mut(), Ordering::Release);
             address
         }
-        Err(cudnnStatus_t(1002)) => failed::<1002> as *const c_void,
-        Err(cudnnStatus_t(3000)) => failed::<3000> as *const c_void,
-        Err(cudnnStatus_t(3009)) => failed::<3009> as *const c_void,
-        Err(_) => failed::<1008> as *const c_void,
+        Err(cudnnStatus_t(1002)) => return_status::<1002> as *const c_void,
+        Err(cudnnStatus_t(3000)) => return_status::<3000> as *const c_void,
+        Err(cudnnStatus_t(3009)) => return_status::<3009> as *const c_void,
+        Err(_) => return_status::<1008> as *const c_void,
     }
 }
 
-extern "C" fn failed<const STATUS: u32>() -> u32 {
+extern "C" fn return_status<const STATUS: u32>() -> u32 {
     STATUS
 }

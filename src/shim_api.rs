@@ -1,0 +1,65 @@
+//! The functions that only the drop-in has: its version, a report and the last load error. `dist/cudnn_shim.h` documents
+//! them for C.
+
+use std::ffi::c_char;
+use std::fmt::Write;
+
+use cudnn_loader::SubLibrary;
+
+use crate::c_abi::{catch_panic, write_text};
+use crate::symbol_version::versioned;
+
+/// Returns the drop-in's version.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnShimGetVersion() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+versioned!(cudnnShimGetVersion @@ "libcudnn_shim_1");
+
+/// Describes which libraries are loaded, and from where.
+///
+/// # Safety
+/// `buffer` is null or has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetReport(buffer: *mut c_char, size: usize) -> usize {
+    let text = catch_panic(report).unwrap_or_default();
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { write_text(&text, buffer, size) }
+}
+versioned!(cudnnShimGetReport @@ "libcudnn_shim_1");
+
+/// Returns the calling thread's last load error.
+///
+/// # Safety
+/// `buffer` is null or has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetLastLoadError(buffer: *mut c_char, size: usize) -> usize {
+    let text = catch_panic(cudnn_loader::last_load_error).flatten().unwrap_or_default();
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { write_text(&text, buffer, size) }
+}
+versioned!(cudnnShimGetLastLoadError @@ "libcudnn_shim_1");
+
+fn report() -> String {
+    let mut text = format!("cudnn-shim {}", env!("CARGO_PKG_VERSION"));
+    match cudnn_loader::installation() {
+        Some(selected) => {
+            let cuda = selected.cuda_major.map_or(String::new(), |major| format!(" for CUDA {major}"));
+            let _ = write!(text, "\ncuDNN {}{cuda} in {:?} ({})", selected.version, selected.dir, selected.origin);
+        }
+        None => text.push_str("\nno cuDNN selected yet"),
+    }
+    for library in SubLibrary::ALL {
+        let _ = match library.loaded() {
+            Some(loaded) => {
+                let micros = loaded.duration.as_micros() as u64;
+                write!(text, "\n{library}: {:?}, loaded in {micros} us", loaded.path)
+            }
+            None => write!(text, "\n{library}: not loaded"),
+        };
+    }
+    if let Some(path) = cudnn_loader::nvidia_shim() {
+        let _ = write!(text, "\nNVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {path:?}");
+    }
+    text
+}
