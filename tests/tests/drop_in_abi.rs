@@ -89,7 +89,7 @@ fn it_needs_only_what_every_system_has_and_is_small() {
     let soname: Vec<String> = text.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
     assert_eq!(soname, ["libcudnn.so.9"]);
     // Its threads and handlers may outlive a dlclose.
-    assert!(said.lines().any(|line| line.contains("(FLAGS_1)") && line.contains("NODELETE")), "{said}");
+    assert!(text.lines().any(|line| line.contains("(FLAGS_1)") && line.contains("NODELETE")), "{text}");
     let length = std::fs::metadata(library()).unwrap().len();
     assert!(length <= LARGEST, "{length} bytes");
 }

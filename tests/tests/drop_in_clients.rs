@@ -110,9 +110,7 @@ fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
     let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
     assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
     assert!(
-        text.contains(&format!(
-            "NVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {theirs:?}"
-        )),
+        text.contains(&format!("NVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {theirs:?}")),
         "{text}"
     );
     assert_eq!(shims.len(), 2);

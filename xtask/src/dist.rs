@@ -33,7 +33,11 @@ pub(crate) fn make() -> Result<PathBuf> {
     let library = lib.join("libcudnn.so.9");
     // Written anew and put in its place in one step: a program may be running with the one that is there.
     let unfinished = lib.join(format!(".libcudnn.so.9.{}", std::process::id()));
-    run(Command::new("strip").arg("--remove-section=.comment").arg("-o").arg(&unfinished).arg(target.join("dist/libcudnn.so")))?;
+    run(Command::new("strip")
+        .arg("--remove-section=.comment")
+        .arg("-o")
+        .arg(&unfinished)
+        .arg(target.join("dist/libcudnn.so")))?;
     std::fs::rename(unfinished, library)?;
     link("libcudnn.so.9", &lib.join("libcudnn.so"))?;
     for (from, to) in FILES {
