@@ -1,15 +1,16 @@
-//! The drop-in library as `cargo xtask dist` makes it, and programs in C that are linked to it or to NVIDIA's.
+//! The drop-in library as `cargo xtask dist` builds it, and C programs that link to it or to NVIDIA's shim.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
 use crate::{TempDir, lib_dir};
 
-/// The folder that `cargo xtask dist` makes: `lib/libcudnn.so.9` and what belongs to it.
+/// The directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
 ///
 /// # Panics
-/// When it cannot be made.
+/// When the build fails.
 #[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -19,7 +20,7 @@ pub fn drop_in() -> PathBuf {
             let output = Command::new(cargo)
                 .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
                 .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-                // Instrumentation, for example of coverage, would be in it too.
+                // Flags for coverage and the like would change the library.
                 .env_remove("RUSTFLAGS")
                 .env_remove("CARGO_ENCODED_RUSTFLAGS")
                 .output()
@@ -30,7 +31,7 @@ pub fn drop_in() -> PathBuf {
         .clone()
 }
 
-/// A folder with the drop-in library alone.
+/// A directory with the drop-in library alone.
 ///
 /// # Panics
 /// When it cannot be copied.
@@ -41,7 +42,7 @@ pub fn drop_in_alone() -> TempDir {
     dir
 }
 
-/// Puts the drop-in library into a folder, in place of NVIDIA's shim if that is there.
+/// Copies the drop-in library to a directory. It replaces NVIDIA's shim if that is there.
 ///
 /// # Panics
 /// When it cannot be copied.
@@ -51,20 +52,20 @@ pub fn put_drop_in(dir: &Path) {
     std::fs::copy(drop_in().join("lib/libcudnn.so.9"), file).unwrap();
 }
 
-/// Compiles one of `tests/clients` against NVIDIA's headers, linked to the `libcudnn.so.9` of a folder; `None` where the
-/// headers cannot be had.
+/// Compiles one of `tests/clients` against NVIDIA's headers and links it to the `libcudnn.so.9` of a directory; `None`
+/// where the headers are not available.
 ///
 /// # Panics
 /// When the compiler fails.
 #[must_use]
 pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir> {
-    // Of these bindings' release, or near it: with the libraries' extensions.
+    // The headers of a release that has libcudnn_ext.so.9.
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");
-    // The few CUDA types that these need.
+    // The few CUDA types that cuDNN's headers need.
     let cuda = concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda");
     let dir = TempDir::new();
-    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-    let output = Command::new(compiler)
+    let mut compiler = if source.ends_with(".cpp") { cpp_compiler() } else { c_compiler() };
+    compiler
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(source))
         .args(["-Wall", "-Werror", "-Wno-deprecated-declarations", "-Wno-cast-function-type", "-O1", "-o"])
         .arg(dir.path().join("client"))
@@ -75,9 +76,7 @@ pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir>
         .arg("-L")
         .arg(linked_to)
         .args(["-l:libcudnn.so.9", "-ldl", "-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-in-shared-libs"])
-        .args(flags)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+        .args(flags);
+    run_compiler(&mut compiler);
     Some(dir)
 }

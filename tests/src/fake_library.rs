@@ -1,14 +1,15 @@
-//! Stand-ins for cuDNN's libraries, compiled with `cc`: for what real releases cannot show. Every function of the
-//! table that belongs to the library is in it and returns 0.
+//! Fake cuDNN libraries, compiled from C, for what real releases cannot show. A fake library exports every function
+//! that the real one does; each returns 0.
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 use cudnn_loader::{Function, Version};
 use cudnn_probe::Library;
 
-/// A stand-in, described.
+use crate::compiler::{c_compiler, compile, run_compiler};
+
+/// A description of a fake library.
 #[derive(Clone, Debug)]
 pub struct FakeLibrary {
     library: Library,
@@ -22,7 +23,7 @@ pub struct FakeLibrary {
 }
 
 impl FakeLibrary {
-    /// A good one of this version.
+    /// A good library of this version.
     #[must_use]
     pub fn new(library: Library, version: Version) -> Self {
         FakeLibrary {
@@ -37,28 +38,28 @@ impl FakeLibrary {
         }
     }
 
-    /// Leaves a function out.
+    /// Omits a function.
     #[must_use]
     pub fn without(mut self, function: &'static str) -> Self {
         self.without = Some(function);
         self
     }
 
-    /// Has it need a library of this name.
+    /// Adds a dependency (DT_NEEDED) on a library of this name.
     #[must_use]
     pub fn needing(mut self, soname: &str) -> Self {
         self.needs.push(soname.into());
         self
     }
 
-    /// Has it need a symbol that nothing has.
+    /// Adds a reference to a symbol that no library defines.
     #[must_use]
     pub fn with_undefined(mut self, symbol: &'static str) -> Self {
         self.undefined = Some(symbol);
         self
     }
 
-    /// Gives it GPU code of this PTX version: 8 comes with CUDA 12, 9 with CUDA 13.
+    /// Adds GPU code of this PTX version: 8 comes with CUDA 12, 9 with CUDA 13.
     #[must_use]
     pub fn with_ptx(mut self, major: u16) -> Self {
         self.ptx = Some(major);
@@ -72,9 +73,9 @@ impl FakeLibrary {
         self
     }
 
-    /// Has it call itself otherwise.
+    /// Sets another DT_SONAME.
     #[must_use]
-    pub fn calling_itself(mut self, soname: &str) -> Self {
+    pub fn with_soname(mut self, soname: &str) -> Self {
         self.soname = soname.into();
         self
     }
@@ -82,29 +83,22 @@ impl FakeLibrary {
     /// Compiles it to this file.
     ///
     /// # Panics
-    /// When `cc` fails.
+    /// When the compiler fails.
     pub fn build(&self, file: &Path) {
         let dir = file.parent().unwrap();
         let source = dir.join(format!("{}.c", self.library.file_name()));
         std::fs::write(&source, self.source()).unwrap();
-        let mut command = Command::new("cc");
+        let mut command = c_compiler();
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
         command.arg(format!("-Wl,-soname,{}", self.soname)).arg("-Wl,--no-as-needed").arg("-Wl,-rpath,$ORIGIN");
         for needed in &self.needs {
             let stub = dir.join(needed);
-            let made_here = !stub.exists();
-            if made_here {
-                let made = Command::new("cc")
-                    .args(["-shared", "-nostdlib", "-w", "-x", "c", "/dev/null", "-o"])
-                    .arg(&stub)
-                    .arg(format!("-Wl,-soname,{needed}"))
-                    .status();
-                assert!(made.is_ok_and(|status| status.success()), "cc cannot make {needed}");
+            if !stub.exists() {
+                compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{needed}")], &stub);
             }
             command.arg(&stub);
         }
-        let output = command.output().expect("cc, which Rust links with, can be started");
-        assert!(output.status.success(), "cc: {}", String::from_utf8_lossy(&output.stderr));
+        run_compiler(&mut command);
         for needed in &self.needs {
             if !needed.starts_with("libcudnn") {
                 std::fs::remove_file(dir.join(needed)).unwrap();
@@ -131,7 +125,7 @@ impl FakeLibrary {
             let _ = writeln!(text, "extern int {symbol}(void); int use_{symbol}(void) {{ return {symbol}(); }}");
         }
         if let Some(major) = self.ptx {
-            // One container with one PTX entry: header, then entry header, then no code.
+            // One container with one PTX entry: its header, the header of the entry, and no code.
             let _ = writeln!(
                 text,
                 "__attribute__((section(\".nv_fatbin\"), used)) const unsigned short fatbin[40] = \
@@ -147,16 +141,4 @@ impl FakeLibrary {
         }
         text
     }
-}
-
-/// Compiles C code to this file.
-///
-/// # Panics
-/// When `cc` fails.
-pub fn compile(code: &str, flags: &[&str], file: &Path) {
-    let source = file.with_extension("c");
-    std::fs::write(&source, code).unwrap();
-    let output = Command::new("cc").args(flags).arg(&source).arg("-o").arg(file).output().expect("cc can be started");
-    assert!(output.status.success(), "cc: {}", String::from_utf8_lossy(&output.stderr));
-    std::fs::remove_file(source).unwrap();
 }

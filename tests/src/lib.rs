@@ -1,26 +1,26 @@
-//! What the end-to-end tests share: real releases, stand-ins, folders made for one test, and child processes.
+//! What the end-to-end tests share: real releases, fake libraries, temporary directories and child processes.
 #![allow(
     clippy::panic,
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on says so by panicking"
+    reason = "a test that cannot continue panics"
 )]
 
 mod child;
+mod compiler;
 mod doctor;
 mod drop_in;
-
 mod fake_library;
 pub mod matrix;
 mod release;
 mod temp_dir;
 
 pub use child::{Child, ChildOutput, Subject};
-/// What descriptions of stand-ins are made of.
+pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};
 pub use doctor::doctor;
 pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
-pub use fake_library::{FakeLibrary, compile};
+pub use fake_library::FakeLibrary;
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
 pub use temp_dir::TempDir;

@@ -122,7 +122,7 @@ impl Fault {
                 let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
                 bytes[sections..].fill(0x41);
             }),
-            Fault::WrongSoname => good.calling_itself("libsomething_else.so.1").build(&file),
+            Fault::WrongSoname => good.with_soname("libsomething_else.so.1").build(&file),
             Fault::MissingDependency => good.needing("libnowhere.so.12").build(&file),
             Fault::UndefinedSymbol => good.with_undefined("a_symbol_that_is_nowhere").build(&file),
             Fault::OtherVersion => {

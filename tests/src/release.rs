@@ -2,34 +2,56 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// Set to `skip`, this variable lets the tests that need a release that cannot be had pass unrun, each by name.
+use cudnn_fetch::{FetchError, Network};
+
+/// `CUDNN_TESTS_OFFLINE=skip` lets tests pass without running when they need a release that cannot be fetched. Each of
+/// them prints NOT RUN and its name.
 pub const OFFLINE_VARIABLE: &str = "CUDNN_TESTS_OFFLINE";
 
-/// The unpacked wheel of a pinned release; `None` where it cannot be had and the tests were told to go on.
+/// How long a failed download is remembered, so that not every test of a run waits for pip to fail again.
+const REMEMBER_FAILURE: Duration = Duration::from_secs(10 * 60);
+
+/// The unpacked wheel of a pinned release; `None` where it cannot be fetched and [`OFFLINE_VARIABLE`] is `skip`.
 ///
 /// # Panics
-/// When it cannot be had and they were not told.
+/// When it cannot be fetched and the variable is not `skip`.
 #[must_use]
 pub fn release(id: &str) -> Option<PathBuf> {
-    let found = cudnn_fetch::release(id).and_then(|release| cudnn_fetch::fetch(release, cudnn_fetch::Network::Allowed));
-    match found {
-        Ok(dir) => Some(dir),
-        Err(error) => {
-            let thread = std::thread::current();
-            let test = thread.name().unwrap_or("a test");
-            if std::env::var_os(OFFLINE_VARIABLE).is_some_and(|value| value == "skip") {
-                not_run(test, &error.to_string());
-                return None;
-            }
-            panic!(
-                "{test} could not run: {error}\nSet {OFFLINE_VARIABLE}=skip to go on without the tests that need it"
-            );
-        }
-    }
+    let may_skip = std::env::var_os(OFFLINE_VARIABLE).is_some_and(|value| value == "skip");
+    let error = match fetch(id, may_skip) {
+        Ok(dir) => return Some(dir),
+        Err(error) => error,
+    };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(
+        may_skip,
+        "{test} needs a release of cuDNN: {error}\nSet {OFFLINE_VARIABLE}=skip to skip the tests that need it."
+    );
+    not_run(test, &error.to_string());
+    None
 }
 
-/// The folder with the libraries of a pinned release; `None` as for [`release`].
+/// Fetches a release, unless a download failed a short while ago and tests may be skipped.
+fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
+    let release = cudnn_fetch::release(id)?;
+    // Beside the releases: all test programs of a run share the cache.
+    let marker = cudnn_fetch::cache_dir()?.join(".tests-offline");
+    let age = std::fs::metadata(&marker).and_then(|metadata| metadata.modified()).ok().and_then(|at| at.elapsed().ok());
+    let failed_lately = age.is_some_and(|age| age < REMEMBER_FAILURE);
+    let network = if may_skip && failed_lately { Network::Forbidden } else { Network::Allowed };
+    let result = cudnn_fetch::fetch(release, network);
+    match &result {
+        Err(FetchError::Pip { .. }) if may_skip => drop(std::fs::write(&marker, "A test could not fetch a release.\n")),
+        Ok(_) if network == Network::Allowed && age.is_some() => drop(std::fs::remove_file(&marker)),
+        _ => {}
+    }
+    result
+}
+
+/// The directory with the libraries of a pinned release; `None` as for [`release`].
 ///
 /// # Panics
 /// As [`release`].
@@ -39,7 +61,8 @@ pub fn lib_dir(id: &str) -> Option<PathBuf> {
     Some(cudnn_fetch::release(id).ok()?.lib_dir(&dir))
 }
 
-/// Says that a test did not run, and why. Past the test harness, which keeps back what a test that passes prints.
+/// Prints that a test did not run, and why. It writes to stderr itself, because the harness hides what a passing test
+/// prints through `eprintln!`.
 pub fn not_run(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {why}");
 }

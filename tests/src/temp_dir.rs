@@ -1,42 +1,39 @@
-//! A folder of one test's own, removed with all that is in it when the test ends.
+//! A temporary directory for one test, with the libraries of an installation in it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudnn_probe::Library;
 
-/// A temporary folder.
+/// A temporary directory, removed with everything in it on drop.
 #[derive(Debug)]
-pub struct TempDir(PathBuf);
+pub struct TempDir(tempfile::TempDir);
 
 impl TempDir {
-    /// A new, empty one that every user can enter.
+    /// Creates an empty directory that every user can enter.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("cudnn-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        TempDir(path)
+        let permissions = std::fs::Permissions::from_mode(0o755);
+        TempDir(tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap())
     }
 
-    /// A new one with a link to each library of an installation.
+    /// Creates a directory with a symlink to each library of an installation.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn links_to(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
     }
 
-    /// A new one with each library of an installation, for children that may not enter the user's own folders, as
-    /// those without privileges. No room is taken where the file system can do without.
+    /// Creates a directory with a copy of each library of an installation, for children without privileges, which may
+    /// not enter the user's home directory. Hard links save the disk space where the file system allows them.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn copy_of(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, copy| {
@@ -56,25 +53,25 @@ impl TempDir {
         dir
     }
 
-    /// The folder itself.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
-    /// Its name, without the folders above it.
+    /// Its name, without its parent's path.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+        self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// The path of a library in it.
     #[must_use]
     pub fn file(&self, library: Library) -> PathBuf {
-        self.0.join(library.file_name())
+        self.path().join(library.file_name())
     }
 
-    /// Removes a library, if it is there, and gives its path.
+    /// Removes a library, if it is there, and returns its path.
     #[must_use]
     pub fn cleared(&self, library: Library) -> PathBuf {
         let file = self.file(library);
@@ -86,11 +83,5 @@ impl TempDir {
 impl Default for TempDir {
     fn default() -> Self {
         TempDir::new()
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

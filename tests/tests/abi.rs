@@ -4,11 +4,10 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 use cudnn_loader::Version;
 use cudnn_sys::*;
-use support::{TempDir, release};
+use support::{TempDir, c_compiler, release, run_compiler};
 
 /// A name that is no function, with what Rust makes of it.
 enum Item {
@@ -118,8 +117,8 @@ fn check(include: &Path, version: Version) {
     let headers = ["cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_subquadratic_ops", "cudnn_gnn_ops"]
         .map(|name| format!("{name}.h"));
     let mut text = String::new();
-    let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
-    let mut read = std::fs::read_to_string(stand_ins.join("library_types.h")).unwrap();
+    let cuda_headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
+    let mut read = std::fs::read_to_string(cuda_headers.join("library_types.h")).unwrap();
     for header in headers.iter().filter(|header| include.join(header).exists()) {
         let _ = writeln!(text, "#include <{header}>");
         read += &std::fs::read_to_string(include.join(header)).unwrap();
@@ -167,16 +166,15 @@ fn check(include: &Path, version: Version) {
     let dir = TempDir::new();
     let file = dir.path().join("abi.c");
     std::fs::write(&file, text).unwrap();
-    let output = Command::new("cc")
-        .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror"])
-        .arg("-I")
-        .arg(include)
-        .arg("-I")
-        .arg(stand_ins)
-        .arg(&file)
-        .output()
-        .expect("cc, which Rust links with, can be started");
-    assert!(output.status.success(), "{version}: {}", String::from_utf8_lossy(&output.stderr));
+    run_compiler(
+        c_compiler()
+            .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror"])
+            .arg("-I")
+            .arg(include)
+            .arg("-I")
+            .arg(cuda_headers)
+            .arg(&file),
+    );
     deprecations(&read, version == newest);
 }
 
@@ -257,7 +255,7 @@ fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
          size_t size;\n",
     )
     .unwrap();
-    let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
+    let cuda_headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
     // NVIDIA's header wants one that is in the compiler's wheel, for the words that CUDA's compiler knows.
     std::fs::create_dir(dir.path().join("crt")).unwrap();
     std::fs::write(
@@ -268,17 +266,16 @@ fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
          #define __builtin_align__(n) __align__(n)\n",
     )
     .unwrap();
-    for include in [wheel.join("nvidia/cuda_runtime/include"), stand_ins] {
+    for include in [wheel.join("nvidia/cuda_runtime/include"), cuda_headers] {
         assert!(include.join("cuda_runtime_api.h").is_file(), "{include:?}");
-        let output = Command::new("cc")
-            .args(["-std=c11", "-fsyntax-only", "-Werror", "-I"])
-            .arg(&include)
-            .arg("-I")
-            .arg(dir.path())
-            .arg(&file)
-            .output()
-            .expect("cc can be started");
-        assert!(output.status.success(), "{include:?}: {}", String::from_utf8_lossy(&output.stderr));
+        run_compiler(
+            c_compiler()
+                .args(["-std=c11", "-fsyntax-only", "-Werror", "-I"])
+                .arg(&include)
+                .arg("-I")
+                .arg(dir.path())
+                .arg(&file),
+        );
     }
     assert_eq!(size_of::<libraryPropertyType>(), 4);
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 use support::{
-    Child, ChildOutput, FakeLibrary, TempDir, Version, client, drop_in, drop_in_alone, lib_dir, not_run, put_drop_in,
+    Child, ChildOutput, FakeLibrary, TempDir, Version, c_compiler, client, drop_in, drop_in_alone, lib_dir, not_run,
+    put_drop_in, run_compiler,
 };
 
 const VERSION: &str = "91900";
@@ -311,9 +312,7 @@ fn pkg_config_leads_to_it() {
     let code =
         "#include <cudnn_shim.h>\n#include <stdio.h>\nint main(void) { puts(cudnnShimGetVersion()); return 0; }\n";
     std::fs::write(&source, code).unwrap();
-    let mut compiler = std::process::Command::new("cc");
-    let compiled = compiler.arg(&source).arg("-o").arg(&program).args(flags.split_whitespace()).status().unwrap();
-    assert!(compiled.success());
+    run_compiler(c_compiler().arg(&source).arg("-o").arg(&program).args(flags.split_whitespace()));
     let output = Child::bare(&program).env("LD_LIBRARY_PATH", dist.join("lib")).run(&[]);
     assert_eq!(output.stdout.trim(), env!("CARGO_PKG_VERSION"), "{output:#?}");
 }

@@ -205,6 +205,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
         ("cd", dir) => std::env::set_current_dir(dir).expect("the folder is there"),
+        ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
             let (from, to) = files.split_once(',').expect("two files");

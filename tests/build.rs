@@ -1,0 +1,8 @@
+//! Passes the target triple to the support library, which finds the C compiler for it at run time.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    for name in ["HOST", "TARGET"] {
+        println!("cargo::rustc-env={name}_TRIPLE={}", std::env::var(name).unwrap_or_default());
+    }
+}

@@ -1,0 +1,69 @@
+//! Tests on a machine without a network: each says that it did not run, and only the first one waits for pip.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use std::os::unix::fs::PermissionsExt;
+
+use support::{Child, ChildOutput, OFFLINE_VARIABLE, TempDir};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
+
+/// An empty cache, and a `python3` that records each start and fails.
+struct Offline {
+    cache: TempDir,
+    python: TempDir,
+}
+
+impl Offline {
+    fn new() -> Offline {
+        let offline = Offline { cache: TempDir::new(), python: TempDir::new() };
+        let python = offline.python.path().join("python3");
+        std::fs::write(&python, "#!/bin/sh\necho start >> \"${0%/*}/starts\"\nexit 1\n").unwrap();
+        std::fs::set_permissions(python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        offline
+    }
+
+    fn run(&self, args: &[&str]) -> ChildOutput {
+        Child::bare(DRIVER)
+            .env("PATH", "/usr/bin:/bin")
+            .env("PYTHON", self.python.path().join("python3"))
+            .env(cudnn_fetch::CACHE_VARIABLE, self.cache.path())
+            .env(OFFLINE_VARIABLE, "skip")
+            .run(args)
+    }
+
+    fn pip_starts(&self) -> usize {
+        std::fs::read_to_string(self.python.path().join("starts")).unwrap_or_default().lines().count()
+    }
+}
+
+#[test]
+fn a_release_that_cannot_be_fetched_is_tried_once_and_every_test_says_that_it_did_not_run() {
+    let offline = Offline::new();
+    let output = offline.run(&["release:jit-cu12-9.19.0", "release:jit-cu13-9.27.0", "release:jit-cu12-9.19.0"]);
+    assert_eq!(output.stdout, "release = none\n".repeat(3), "{output:#?}");
+    assert_eq!(output.stderr.matches("NOT RUN: main: ").count(), 3, "{output:#?}");
+    assert_eq!(offline.pip_starts(), 1, "{output:#?}");
+    // The next test program shares the cache, and does not try either.
+    let output = offline.run(&["release:jit-cu12-9.19.0"]);
+    assert_eq!((output.stdout.as_str(), offline.pip_starts()), ("release = none\n", 1), "{output:#?}");
+    // An old failure is forgotten.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60 * 60);
+    std::fs::File::open(offline.cache.path().join(".tests-offline")).unwrap().set_modified(long_ago).unwrap();
+    offline.run(&["release:jit-cu12-9.19.0"]);
+    assert_eq!(offline.pip_starts(), 2);
+}
+
+#[test]
+fn without_the_variable_a_release_that_cannot_be_fetched_fails_the_test() {
+    let offline = Offline::new();
+    let output = offline.run(&["release:jit-cu12-9.19.0"]);
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    let strict = Child::bare(DRIVER)
+        .env("PYTHON", offline.python.path().join("python3"))
+        .env(cudnn_fetch::CACHE_VARIABLE, offline.cache.path())
+        .run(&["release:jit-cu12-9.19.0"]);
+    assert_eq!(strict.code, Some(101), "{strict:#?}");
+    assert!(strict.stderr.contains("main needs a release of cuDNN: "), "{strict:#?}");
+    // It does not believe the earlier failure.
+    assert_eq!(offline.pip_starts(), 2);
+}
