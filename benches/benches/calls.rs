@@ -1,4 +1,4 @@
-//! Nanoseconds a call, in each way.
+//! Nanoseconds per call, for each call path.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use criterion::measurement::WallTime;
@@ -9,23 +9,23 @@ use cudnn_benches::{
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-fn version<W: CallPath>(group: &mut Group<'_>) {
-    let way = W::ready();
-    group.bench_function(W::NAME, |bencher| bencher.iter(|| versions(&way)));
+fn version<P: CallPath>(group: &mut Group<'_>) {
+    let path = P::ready();
+    group.bench_function(P::NAME, |bencher| bencher.iter(|| versions(&path)));
 }
 
-fn set_tensor<W: CallPath>(group: &mut Group<'_>) {
-    let (way, tensor) = (W::ready(), tensor());
-    group.bench_function(W::NAME, |bencher| bencher.iter(|| set_tensors(&way, tensor)));
+fn set_tensor<P: CallPath>(group: &mut Group<'_>) {
+    let (path, tensor) = (P::ready(), tensor());
+    group.bench_function(P::NAME, |bencher| bencher.iter(|| set_tensors(&path, tensor)));
 }
 
-fn convolution<W: CallPath>(group: &mut Group<'_>) {
-    let way = W::ready();
-    group.bench_function(W::NAME, |bencher| bencher.iter(|| convolutions(&way)));
+fn convolution<P: CallPath>(group: &mut Group<'_>) {
+    let path = P::ready();
+    group.bench_function(P::NAME, |bencher| bencher.iter(|| convolutions(&path)));
 }
 
 fn calls(criterion: &mut Criterion) {
-    macro_rules! in_every_way {
+    macro_rules! on_every_path {
         ($function:literal, $measure:ident) => {
             let mut group = criterion.benchmark_group($function);
             group.throughput(Throughput::Elements(CALLS.into()));
@@ -37,9 +37,9 @@ fn calls(criterion: &mut Criterion) {
             group.finish();
         };
     }
-    in_every_way!("cudnnGetVersion", version);
-    in_every_way!("cudnnSetTensor4dDescriptor", set_tensor);
-    in_every_way!("cudnnConvolutionForward", convolution);
+    on_every_path!("cudnnGetVersion", version);
+    on_every_path!("cudnnSetTensor4dDescriptor", set_tensor);
+    on_every_path!("cudnnConvolutionForward", convolution);
 }
 
 criterion_group!(benches, calls);

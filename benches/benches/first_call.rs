@@ -1,9 +1,9 @@
-//! The first call of `cudnnGetVersion`, each in a new process, all ways in turn.
+//! The first call of `cudnnGetVersion`, each in a new process, the call paths in turn.
 #![allow(
     clippy::panic,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a benchmark that cannot run says so by panicking"
+    reason = "a benchmark that cannot continue panics"
 )]
 
 use std::process::Command;
@@ -12,27 +12,27 @@ use cudnn_benches::CUDNN_DIR;
 
 const ROUNDS: usize = 200;
 
-/// A way, and the variable that tells its process where cuDNN is.
+/// A call path, and the variable by which its process finds cuDNN.
 struct CallPath {
     name: &'static str,
-    words: &'static [&'static str],
+    args: &'static [&'static str],
     variable: Option<&'static str>,
 }
 
 const CALL_PATHS: [CallPath; 6] = [
-    CallPath { name: "NVIDIA's shim, opened before", words: &["shim", CUDNN_DIR], variable: None },
-    CallPath { name: "NVIDIA's shim, opened by the call", words: &["open-shim", CUDNN_DIR], variable: None },
-    CallPath { name: "cudarc, LD_LIBRARY_PATH", words: &["cudarc"], variable: Some("LD_LIBRARY_PATH") },
-    CallPath { name: "this loader, folder given", words: &["loader"], variable: Some("CUDNN_LOADER_DIR") },
-    CallPath { name: "this loader, LD_LIBRARY_PATH", words: &["loader"], variable: Some("LD_LIBRARY_PATH") },
-    CallPath { name: "this loader, in a C++ program", words: &["loader-in-cpp"], variable: Some("CUDNN_LOADER_DIR") },
+    CallPath { name: "NVIDIA's shim, opened before", args: &["shim", CUDNN_DIR], variable: None },
+    CallPath { name: "NVIDIA's shim, opened by the call", args: &["open-shim", CUDNN_DIR], variable: None },
+    CallPath { name: "cudarc, LD_LIBRARY_PATH", args: &["cudarc"], variable: Some("LD_LIBRARY_PATH") },
+    CallPath { name: "this loader, CUDNN_LOADER_DIR", args: &["loader"], variable: Some("CUDNN_LOADER_DIR") },
+    CallPath { name: "this loader, LD_LIBRARY_PATH", args: &["loader"], variable: Some("LD_LIBRARY_PATH") },
+    CallPath { name: "this loader, in a C++ program", args: &["loader-in-cpp"], variable: Some("CUDNN_LOADER_DIR") },
 ];
 
-fn measure(way: &CallPath) -> f64 {
+fn measure(path: &CallPath) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_first-call"));
-    let output = command.args(way.words).env_clear().envs(way.variable.map(|name| (name, CUDNN_DIR))).output();
-    let output = output.expect("the program starts");
-    assert!(output.status.success(), "{}: {output:?}", way.name);
+    let output = command.args(path.args).env_clear().envs(path.variable.map(|name| (name, CUDNN_DIR))).output();
+    let output = output.expect("first-call starts");
+    assert!(output.status.success(), "{}: {output:?}", path.name);
     let nanoseconds: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
     nanoseconds / 1e6
 }
@@ -40,8 +40,8 @@ fn measure(way: &CallPath) -> f64 {
 fn main() {
     let mut times = CALL_PATHS.map(|_| Vec::new());
     for _ in 0..ROUNDS {
-        for (way, times) in CALL_PATHS.iter().zip(&mut times) {
-            times.push(measure(way));
+        for (path, times) in CALL_PATHS.iter().zip(&mut times) {
+            times.push(measure(path));
         }
     }
     let medians = times.map(|mut times| {
@@ -49,11 +49,9 @@ fn main() {
         times[times.len() / 2]
     });
     let [before, by_the_call, ..] = medians;
-    println!(
-        "First call of cudnnGetVersion, medians of {ROUNDS} processes each; ratios to NVIDIA's shim, opened before"
-    );
-    println!("and opened by the call.");
-    for (way, median) in CALL_PATHS.iter().zip(medians) {
-        println!("{:<36}{median:8.3} ms{:8.2}{:8.2}", way.name, median / before, median / by_the_call);
+    println!("First call of cudnnGetVersion, medians of {ROUNDS} processes each. The ratios are to NVIDIA's shim,");
+    println!("opened before the call and opened by the call.");
+    for (path, median) in CALL_PATHS.iter().zip(medians) {
+        println!("{:<36}{median:8.3} ms{:8.2}{:8.2}", path.name, median / before, median / by_the_call);
     }
 }

@@ -1,10 +1,10 @@
-//! What it costs to know what is installed, beside what it costs to load it: each in a new process, in turn, with all
+//! The cost of identifying an installation, beside the cost of loading it: each in a new process, in turn, with all
 //! files in the page cache.
 #![allow(
     clippy::panic,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a benchmark that cannot run says so by panicking"
+    reason = "a benchmark that cannot continue panics"
 )]
 
 use std::path::Path;
@@ -15,11 +15,12 @@ use support::{TempDir, doctor, lib_dir};
 
 const ROUNDS: usize = 50;
 
-fn numbers(way: &str, folder: &Path) -> Vec<f64> {
-    let output = Command::new(env!("CARGO_BIN_EXE_first-call")).arg(way).arg(folder).output().expect("it starts");
-    assert!(output.status.success(), "{way}: {output:?}");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.split_whitespace().map(|number| number.parse().expect("a number")).collect()
+fn numbers(command: &str, dir: &Path) -> Vec<f64> {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_first-call")).arg(command).arg(dir).output().expect("first-call starts");
+    assert!(output.status.success(), "{command}: {output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    stdout.split_whitespace().map(|number| number.parse().expect("a number")).collect()
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -30,14 +31,14 @@ fn median(mut times: Vec<f64>) -> f64 {
 fn main() {
     let (mut identified, mut loaded, mut listed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut read, mut opened) = (0.0, 0.0);
-    let folder = lib_dir("cu12-9.28.0").expect("the release");
-    let ten: Vec<TempDir> = (0..10).map(|_| TempDir::links_to(&folder)).collect();
+    let dir = lib_dir("cu12-9.28.0").expect("the release");
+    let ten: Vec<TempDir> = (0..10).map(|_| TempDir::links_to(&dir)).collect();
     let doctor = doctor();
     for _ in 0..ROUNDS {
-        let one = numbers("identify", &folder);
+        let one = numbers("identify", &dir);
         identified.push(one[0] / 1e6);
         read = one[1];
-        let all = numbers("load-all", &folder);
+        let all = numbers("load-all", &dir);
         loaded.push(all[0] / 1e6);
         opened = all[1];
         let start = Instant::now();
@@ -55,7 +56,7 @@ fn main() {
     println!("A full installation of 9.28.0, medians of {ROUNDS} processes each, page cache warm:");
     println!("  identified  {identified:8.3} ms, {:.0} KB read", read / 1e3);
     println!(
-        "  loaded      {loaded:8.3} ms, {:.1} times that ({opened} of 10 libraries, as many as can be here)",
+        "  loaded      {loaded:8.3} ms, {:.1} times as long ({opened} of 10 libraries; the others need what this machine lacks)",
         loaded / identified
     );
     println!("  cudnn-doctor list with ten of them, the whole process: {listed:.1} ms");

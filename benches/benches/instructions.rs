@@ -1,4 +1,4 @@
-//! Instructions of a thousand calls, in each way, counted under valgrind.
+//! Instructions of a thousand calls, for each call path, counted under valgrind.
 #![allow(missing_docs, reason = "gungraun's macros make public items")]
 
 use cudnn_benches::{
@@ -12,8 +12,8 @@ use gungraun::{library_benchmark, library_benchmark_group, main};
 #[bench::loader(Loader::ready())]
 #[bench::shim(Shim::ready())]
 #[bench::cudarc(Cudarc::ready())]
-fn version<W: CallPath>(way: W) {
-    versions(&way);
+fn version<P: CallPath>(path: P) {
+    versions(&path);
 }
 
 #[library_benchmark]
@@ -22,8 +22,8 @@ fn version<W: CallPath>(way: W) {
 #[bench::loader(Loader::ready(), tensor())]
 #[bench::shim(Shim::ready(), tensor())]
 #[bench::cudarc(Cudarc::ready(), tensor())]
-fn set_tensor<W: CallPath>(way: W, tensor: Tensor) {
-    set_tensors(&way, tensor);
+fn set_tensor<P: CallPath>(path: P, tensor: Tensor) {
+    set_tensors(&path, tensor);
 }
 
 #[library_benchmark]
@@ -32,8 +32,8 @@ fn set_tensor<W: CallPath>(way: W, tensor: Tensor) {
 #[bench::loader(Loader::ready())]
 #[bench::shim(Shim::ready())]
 #[bench::cudarc(Cudarc::ready())]
-fn convolution<W: CallPath>(way: W) {
-    convolutions(&way);
+fn convolution<P: CallPath>(path: P) {
+    convolutions(&path);
 }
 
 library_benchmark_group!(name = calls; benchmarks = version, set_tensor, convolution);

@@ -1,9 +1,10 @@
-//! The ways to call a function of cuDNN, under one trait, so that each benchmark is written once.
+//! The paths by which a program can call a function of cuDNN, under one trait, so that each benchmark is written once.
 //!
-//! The functions: `cudnnGetVersion` has no argument and does next to nothing, `cudnnSetTensor4dDescriptor` is a usual
-//! small one, and `cudnnConvolutionForward` has thirteen arguments; its library is a stand-in that returns at once.
+//! The benchmarks call three functions: `cudnnGetVersion` has no argument and does next to nothing,
+//! `cudnnSetTensor4dDescriptor` is a typical small function, and `cudnnConvolutionForward` has thirteen arguments and
+//! comes from a fake library, where it returns at once.
 #![cfg(feature = "full-releases")]
-#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot continue panics")]
 
 use std::ffi::{CString, c_int, c_void};
 use std::hint::black_box;
@@ -16,18 +17,18 @@ use cudnn_sys::{
 };
 use libloading::os::unix::Library;
 
-/// The folder of the cuDNN that is called.
-pub const CUDNN_DIR: &str = env!("CUDNN_FOLDER");
+/// The directory of the cuDNN that the benchmarks call.
+pub const CUDNN_DIR: &str = env!("CUDNN_DIR");
 
-/// Calls in one measurement.
+/// Calls per measurement.
 pub const CALLS: u32 = 1000;
 
-/// A way to call.
+/// A path by which a program calls cuDNN.
 pub trait CallPath {
-    /// Its name in the results.
+    /// The name in the results.
     const NAME: &'static str;
 
-    /// Ready to call, every function having been called once.
+    /// Makes the first call of every function, so that only warm calls are measured.
     fn ready() -> Self;
 
     /// `cudnnGetVersion`.
@@ -40,84 +41,84 @@ pub trait CallPath {
     fn convolve(&self) -> u32;
 }
 
-/// A tensor descriptor, live for good.
+/// A tensor descriptor, never destroyed.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor(RawTensor);
 
-/// A tensor descriptor to set.
+/// Creates a tensor descriptor.
 pub fn tensor() -> Tensor {
     let mut tensor = null_mut();
-    // SAFETY: the pointer is this frame's own.
+    // SAFETY: the pointer is to a local variable.
     let status = unsafe { cudnn_sys::cudnnCreateTensorDescriptor(&raw mut tensor) };
     assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
     Tensor(tensor)
 }
 
-/// Many calls of `cudnnGetVersion`.
+/// Makes [`CALLS`] calls of `cudnnGetVersion`.
 #[inline(never)]
-pub fn versions<W: CallPath>(way: &W) {
+pub fn versions<P: CallPath>(path: &P) {
     for _ in 0..CALLS {
-        black_box(way.version());
+        black_box(path.version());
     }
 }
 
-/// Many calls of `cudnnSetTensor4dDescriptor`.
+/// Makes [`CALLS`] calls of `cudnnSetTensor4dDescriptor`.
 #[inline(never)]
-pub fn set_tensors<W: CallPath>(way: &W, tensor: Tensor) {
+pub fn set_tensors<P: CallPath>(path: &P, tensor: Tensor) {
     for _ in 0..CALLS {
-        black_box(way.set_tensor(tensor));
+        black_box(path.set_tensor(tensor));
     }
 }
 
-/// Many calls of `cudnnConvolutionForward`.
+/// Makes [`CALLS`] calls of `cudnnConvolutionForward`.
 #[inline(never)]
-pub fn convolutions<W: CallPath>(way: &W) {
+pub fn convolutions<P: CallPath>(path: &P) {
     for _ in 0..CALLS {
-        black_box(way.convolve());
+        black_box(path.convolve());
     }
 }
 
-/// Has called every function once, so that only warm calls are measured.
-fn warmed<W: CallPath>(way: W) -> W {
-    assert_eq!(way.version(), 92800, "{}", W::NAME);
-    assert_eq!((way.set_tensor(tensor()), way.convolve()), (0, 0), "{}", W::NAME);
-    way
+/// Calls every function once.
+fn warmed<P: CallPath>(path: P) -> P {
+    assert_eq!(path.version(), 92800, "{}", P::NAME);
+    assert_eq!((path.set_tensor(tensor()), path.convolve()), (0, 0), "{}", P::NAME);
+    path
 }
 
 /// This project's loader.
 #[derive(Debug)]
 pub struct Loader;
 
-/// Linked to the sub-libraries.
+/// Direct linking to the sub-libraries.
 #[derive(Debug)]
 pub struct Linked;
 
 macro_rules! named_functions {
-    ($way:ident, $name:literal, $crate_:ident) => {
-        impl Way for $way {
+    ($path:ident, $name:literal, $crate_:ident) => {
+        impl CallPath for $path {
             const NAME: &'static str = $name;
 
             fn ready() -> Self {
-                warmed($way)
+                warmed($path)
             }
 
             #[inline(always)]
             fn version(&self) -> usize {
-                // SAFETY: it takes nothing.
+                // SAFETY: the function has no arguments.
                 unsafe { $crate_::cudnnGetVersion() }
             }
 
             #[inline(always)]
             fn set_tensor(&self, tensor: Tensor) -> u32 {
                 let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
-                // SAFETY: the descriptor is one.
+                // SAFETY: the descriptor is live.
                 unsafe { $crate_::cudnnSetTensor4dDescriptor(tensor.0, format, kind, 32, 64, 56, 56) }.0
             }
 
             #[inline(always)]
             fn convolve(&self) -> u32 {
                 let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
-                // SAFETY: the stand-in looks at none of them.
+                // SAFETY: the fake library ignores its arguments.
                 unsafe {
                     $crate_::cudnnConvolutionForward(
                         null_mut(),
@@ -162,7 +163,7 @@ type Convolve = unsafe extern "C" fn(
     *mut c_void,
 ) -> Status;
 
-/// Function pointers, looked up once.
+/// Function pointers, resolved once.
 #[derive(Debug)]
 struct Pointers {
     version: Version,
@@ -171,8 +172,8 @@ struct Pointers {
 }
 
 impl Pointers {
-    /// From these three libraries.
-    fn of(files: [&str; 3]) -> Self {
+    /// Resolves each function in its own library.
+    fn resolve(files: [&str; 3]) -> Self {
         let [version, set_tensor, convolve] = files;
         Pointers {
             version: symbol(version, "cudnnGetVersion"),
@@ -183,7 +184,7 @@ impl Pointers {
 }
 
 fn symbol<F: Copy>(file: &str, name: &str) -> F {
-    // SAFETY: cuDNN's libraries are meant to be loaded.
+    // SAFETY: the libraries are cuDNN's.
     let library = unsafe { Library::new(Path::new(CUDNN_DIR).join(file)) }.expect("the library is there");
     let name = CString::new(name).expect("a name");
     // SAFETY: `F` is the function's type.
@@ -193,7 +194,7 @@ fn symbol<F: Copy>(file: &str, name: &str) -> F {
     symbol
 }
 
-/// A plain pointer to the sub-library's function.
+/// A plain pointer to the function in the sub-library.
 #[derive(Debug)]
 pub struct Pointer(Pointers);
 
@@ -202,24 +203,24 @@ pub struct Pointer(Pointers);
 pub struct Shim(Pointers);
 
 macro_rules! pointers {
-    ($way:ident, $name:literal, $files:expr) => {
-        impl Way for $way {
+    ($path:ident, $name:literal, $files:expr) => {
+        impl CallPath for $path {
             const NAME: &'static str = $name;
 
             fn ready() -> Self {
-                warmed($way(Pointers::of($files)))
+                warmed($path(Pointers::resolve($files)))
             }
 
             #[inline(always)]
             fn version(&self) -> usize {
-                // SAFETY: it takes nothing.
+                // SAFETY: the function has no arguments.
                 unsafe { (self.0.version)() }
             }
 
             #[inline(always)]
             fn set_tensor(&self, tensor: Tensor) -> u32 {
                 let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
-                // SAFETY: the descriptor is one.
+                // SAFETY: the descriptor is live.
                 unsafe { (self.0.set_tensor)(tensor.0, format, kind, 32, 64, 56, 56) }.0
             }
 
@@ -227,7 +228,7 @@ macro_rules! pointers {
             fn convolve(&self) -> u32 {
                 let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
                 let null = null_mut();
-                // SAFETY: the stand-in looks at none of them.
+                // SAFETY: the fake library ignores its arguments.
                 unsafe {
                     (self.0.convolve)(null, null, null, null, null, null, null, algorithm, null, 0, null, null, null)
                 }
@@ -253,7 +254,7 @@ impl CallPath for Cudarc {
 
     #[inline(always)]
     fn version(&self) -> usize {
-        // SAFETY: it takes nothing.
+        // SAFETY: the function has no arguments.
         unsafe { cudarc::cudnn::sys::cudnnGetVersion() }
     }
 
@@ -261,7 +262,7 @@ impl CallPath for Cudarc {
     fn set_tensor(&self, tensor: Tensor) -> u32 {
         use cudarc::cudnn::sys::{cudnnDataType_t, cudnnSetTensor4dDescriptor, cudnnTensorFormat_t};
         let (format, kind) = (cudnnTensorFormat_t::CUDNN_TENSOR_NCHW, cudnnDataType_t::CUDNN_DATA_FLOAT);
-        // SAFETY: the descriptor is one.
+        // SAFETY: the descriptor is live.
         unsafe { cudnnSetTensor4dDescriptor(tensor.0.cast(), format, kind, 32, 64, 56, 56) as u32 }
     }
 
@@ -269,7 +270,7 @@ impl CallPath for Cudarc {
     fn convolve(&self) -> u32 {
         use cudarc::cudnn::sys::{cudnnConvolutionForward, cudnnConvolutionFwdAlgo_t};
         let algorithm = cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
-        // SAFETY: the stand-in looks at none of them.
+        // SAFETY: the fake library ignores its arguments.
         unsafe {
             cudnnConvolutionForward(
                 null_mut(),

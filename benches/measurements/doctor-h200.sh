@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the doctor says on a machine with a GPU and two cuDNNs, and beside it what the machine's own tools say:
-#   docs/measurements/doctor-h200.sh DOCTOR [PYTHON]
-# DOCTOR is the program; PYTHON one with PyTorch and JAX. Writes Markdown.
+# Compares what the doctor prints on a machine with a GPU and two cuDNNs with what the machine's own tools print:
+#   benches/measurements/doctor-h200.sh DOCTOR [PYTHON]
+# DOCTOR is the program cudnn-doctor; PYTHON is a Python with PyTorch and JAX. Prints Markdown.
 doctor=$1
 python=${2:-python3}
 work=$(mktemp -d)
@@ -28,7 +28,7 @@ show 'check --gpu, the Debian package' "PATH=/usr/bin:/bin $doctor check --gpu"
 printf '\n## Which files libtorch_cuda.so gets\n'
 torch=$("$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))')
 show 'explain' "$doctor explain $torch/lib/libtorch_cuda.so"
-show 'The dynamic linker itself (LD_DEBUG=libs, while torch is imported and convolves)' \
+show 'ld.so itself (LD_DEBUG=libs, while torch is imported and convolves)' \
     "LD_DEBUG=libs LD_DEBUG_OUTPUT=$work/debug $python -c 'import torch; torch.nn.functional.conv2d(torch.ones(1,8,8,8,device=\"cuda\"), torch.ones(8,8,3,3,device=\"cuda\")); torch.cuda.synchronize()'; cat $work/debug.* | grep -h 'calling init' | sed 's/.*calling init: //' | grep -E 'libcudnn|libcublas|libnvrtc|libcudart|libcuda\\.|libnvJitLink' | sort -u"
 
 printf '\n## Running processes\n'
@@ -49,13 +49,13 @@ print("jax.devices():", jax.devices(), flush=True)
 time.sleep(60)
 PY
 for framework in torch jax; do
-    XLA_PYTHON_CLIENT_PREALLOCATE=false "$python" "$work/with_$framework.py" > "$work/said" 2>&1 &
+    XLA_PYTHON_CLIENT_PREALLOCATE=false "$python" "$work/with_$framework.py" > "$work/output" 2>&1 &
     process=$!
     for _ in $(seq 240); do
-        grep -q '()' "$work/said" && break
+        grep -q '()' "$work/output" && break
         sleep 0.5
     done
-    show "pid of a process with $framework" "cat $work/said; $doctor pid $process"
+    show "pid of a process with $framework" "cat $work/output; $doctor pid $process"
     show "The same by /proc" "grep -h -o -E '/.*(libcudnn|libcublas|libnvrtc|libcudart|libcuda|libnvJitLink)[^/]*$' /proc/$process/maps | sort -u"
     kill $process
     wait $process 2> /dev/null

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""PyTorch and JAX with NVIDIA's shim and with the drop-in library, in every way of putting it before them.
+"""Compares PyTorch and JAX on NVIDIA's shim with PyTorch and JAX on the drop-in library, in every way to install it.
 
-    drop-in-h200.py LIBRARY [time]     LIBRARY is the drop-in's libcudnn.so.9; run by the Python that has PyTorch and JAX;
-                                       `time`: no comparison, only the times
+    drop-in-h200.py LIBRARY [time]     LIBRARY is the drop-in's libcudnn.so.9; run this with the Python that has PyTorch
+                                       and JAX; `time` skips the comparison and only measures times
 
-Each way is a process of its own; what it computed is compared to the last bit. Writes Markdown. The file of NVIDIA's
-shim is replaced for one of the ways, and put back.
+Each way runs in a new process, and the results are compared to the last bit. Prints Markdown. One way replaces the file
+of NVIDIA's shim and restores it.
 """
 import glob, hashlib, json, os, shutil, statistics, subprocess, sys, sysconfig, time
 
@@ -64,7 +64,7 @@ def with_torch():
     found["batch norm"] = bits(y, x.grad)
     scores = seeded(50, 16, 20).log_softmax(2)
     targets = torch.randint(1, 20, (16 * 10,), dtype=torch.int32, generator=torch.Generator().manual_seed(3))
-    # PyTorch's own choice may fall on its kernel: cuDNN's is asked for by name.
+    # PyTorch may choose its own kernel, so cuDNN's is called by name.
     loss, gradient = torch._cudnn_ctc_loss(scores.detach(), targets, [50] * 16, [10] * 16, 0, True, False)
     found["CTC loss"] = bits(loss, gradient)
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -159,21 +159,21 @@ shim = glob.glob(site + "/nvidia/cudnn/lib/libcudnn.so.9")[0]
 kept = shim + ".nvidia"
 clean = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
 clean |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}
-# A folder in which the drop-in has the name alone, as a system's would be.
-folder = "/tmp/drop-in"
-os.makedirs(folder, exist_ok=True)
-shutil.copy(drop_in, folder + "/libcudnn.so.9")
-WAYS = {
+# A directory with the drop-in alone.
+directory = "/tmp/drop-in"
+os.makedirs(directory, exist_ok=True)
+shutil.copy(drop_in, directory + "/libcudnn.so.9")
+RUNS = {
     "NVIDIA's shim": {},
     "NVIDIA's shim, once more": {},
-    "ours, LD_PRELOAD": {"LD_PRELOAD": folder + "/libcudnn.so.9"},
-    "ours, LD_LIBRARY_PATH": {"LD_LIBRARY_PATH": folder},
+    "ours, LD_PRELOAD": {"LD_PRELOAD": directory + "/libcudnn.so.9"},
+    "ours, LD_LIBRARY_PATH": {"LD_LIBRARY_PATH": directory},
     "ours, in place of the file": {},
 }
 
 
 class Replaced:
-    """The file of NVIDIA's shim, replaced for as long as this lasts."""
+    """Replaces the file of NVIDIA's shim inside a `with` block."""
 
     def __enter__(self):
         os.rename(shim, kept)
@@ -185,7 +185,7 @@ class Replaced:
 
 def run(framework, way, replaced):
     command = [sys.executable, os.path.abspath(__file__), "--worker", framework]
-    output = subprocess.run(command, env=clean | WAYS[way], capture_output=True, text=True)
+    output = subprocess.run(command, env=clean | RUNS[way], capture_output=True, text=True)
     if output.returncode != 0:
         print(f"\n{way}, {framework} ended with {output.returncode}:\n\n```\n{output.stderr[-3000:]}\n```")
         return None
@@ -200,12 +200,12 @@ def in_way(way, call):
 
 
 for framework in () if "time" in sys.argv else ("torch", "jax"):
-    results = {way: in_way(way, lambda replaced: run(framework, way, replaced)) for way in WAYS}
+    results = {way: in_way(way, lambda replaced: run(framework, way, replaced)) for way in RUNS}
     first = results["NVIDIA's shim"]
     if first is None:
         continue
-    print(f"\n## {framework} {first['version']}\n\n| computed | " + " | ".join(list(WAYS)[1:]) + " |")
-    print("| --- |" + " --- |" * (len(WAYS) - 1))
+    print(f"\n## {framework} {first['version']}\n\n| computed | " + " | ".join(list(RUNS)[1:]) + " |")
+    print("| --- |" + " --- |" * (len(RUNS) - 1))
     for name, value in first["found"].items():
         cells = ["failed" if r is None else "the same bits" if r["found"].get(name) == value else "differs" for r in list(results.values())[1:]]
         print(f"| {name} | " + " | ".join(cells) + " |")
@@ -230,7 +230,7 @@ def table(name, measure, rounds):
 def imported(framework):
     def measure(way):
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", f"import {framework}"], env=clean | WAYS[way], check=True)
+        subprocess.run([sys.executable, "-c", f"import {framework}"], env=clean | RUNS[way], check=True)
         return (time.perf_counter() - start) * 1e3
     return measure
 

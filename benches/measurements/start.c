@@ -1,8 +1,8 @@
-/* From the start of a program to the end of its first convolution, through any libcudnn.so.9:
- *   start LIBRARY lazily      NVIDIA's shim or the drop-in, used as programs do
+/* Measures the time from the start of a program to the end of its first convolution, through any libcudnn.so.9:
+ *   start LIBRARY lazily      NVIDIA's shim or the drop-in, loaded on first use
  *   start LIBRARY preload     the drop-in, everything preloaded first
  *   start LIBRARY floor       no cuDNN: the driver and a context alone
- * Prints milliseconds: all, handle or preload, workspace query, first convolution, second one.
+ * Prints milliseconds: total, preload, handle, workspace query, first convolution, second convolution.
  * cc -O2 -o start start.c -ldl */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,12 +39,12 @@ static void check(const char *name, int status) {
     }
 }
 
-int main(int count, char **words) {
+int main(int count, char **args) {
     double start = now();
     if (count < 3) return 9;
     double preloaded = 0, handle_made = 0, queried, first, second;
     void *handle = NULL, *context;
-    if (!strcmp(words[2], "floor")) {
+    if (!strcmp(args[2], "floor")) {
         driver = dlopen("libcuda.so.1", RTLD_NOW);
         CUDA(cuInit, 0);
         double initialised = now();
@@ -52,12 +52,12 @@ int main(int count, char **words) {
         printf("%.3f %.3f %.3f\n", now() - start, initialised - start, now() - initialised);
         return 0;
     }
-    library = dlopen(words[1], RTLD_NOW);
+    library = dlopen(args[1], RTLD_NOW);
     if (!library) {
         fprintf(stderr, "%s\n", dlerror());
         return 2;
     }
-    if (!strcmp(words[2], "preload")) CUDNN(cudnnShimPreload, 127, NULL, 0);
+    if (!strcmp(args[2], "preload")) CUDNN(cudnnShimPreload, 127, NULL, 0);
     preloaded = now();
     CUDNN(cudnnCreate, &handle);
     handle_made = now();

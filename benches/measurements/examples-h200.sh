@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every example on a machine with a GPU: cuDNN from a wheel, and from wherever else it is named.
-# Usage: examples-h200.sh target/release/examples FOLDER_OF_CUDNN... ; the programs are built with
+# Runs every example on a machine with a GPU, with each cuDNN that is named:
+#   benches/measurements/examples-h200.sh target/release/examples CUDNN_DIR...
+# Build the programs first:
 #   cargo build --release -p cudnn-loader --examples
 #   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-example-linked --features link-graph
 set -u
@@ -10,7 +11,7 @@ for cudnn in "$@"; do
     export CUDNN_LOADER_DIR=$cudnn
     for example in backend_convolution fused_convolution "choose_engine 60" plan_without_gpu "plan_without_gpu --describe" receive_log backend_mistakes; do
         printf '\n## %s\n```\n' "$example, $(basename "$(dirname "$cudnn")")/$(basename "$cudnn")"
-        # Words of its own: the example and its arguments.
+        # Unquoted: the name and its arguments are separate words.
         # shellcheck disable=SC2086
         "$examples"/$example 2>&1
         printf '```\n'

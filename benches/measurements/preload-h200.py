@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Measures the time from the start of a program to the end of its first convolution: lazily through NVIDIA's shim,
+lazily through the drop-in, and preloaded.
+
+    preload-h200.py START DROP_IN DOCTOR CUDNN_DIR     START is start.c, compiled; CUDNN_DIR has cuDNN and NVIDIA's shim
+
+Each way runs ten times, in turn, each in a new process; the numbers are medians in milliseconds. Prints Markdown. For a
+cold page cache the kernel drops the pages of all files of cuDNN, cuBLAS, NVRTC and the driver (posix_fadvise,
+POSIX_FADV_DONTNEED) before each process.
+"""
+import glob, json, os, statistics, subprocess, sys
+
+start, drop_in, doctor, cudnn_dir = (os.path.abspath(path) for path in sys.argv[1:5])
+here = os.path.dirname(os.path.abspath(__file__))
+files = [f for pattern in (cudnn_dir + "/*.so*", cudnn_dir + "/../../cu13/lib/*.so*", "/usr/local/nvidia/lib64/*.so*", drop_in)
+         for f in glob.glob(pattern) if os.path.isfile(f)]
+environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")} | {"CUDNN_LOADER_DIR": cudnn_dir}
+RUNS = {
+    "the driver and a context alone": [cudnn_dir + "/libcudnn.so.9", "floor"],
+    "lazily, NVIDIA's shim": [cudnn_dir + "/libcudnn.so.9", "lazily"],
+    "lazily, the drop-in": [drop_in, "lazily"],
+    "preloaded, the drop-in": [drop_in, "preload"],
+}
+
+
+def drop_from_cache():
+    for file in files:
+        try:
+            descriptor = os.open(file, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+def run(args):
+    output = subprocess.run([start, *args], env=environment, capture_output=True, text=True)
+    if output.returncode:
+        sys.exit(f"{args}: {output.stderr}")
+    return [float(number) for number in output.stdout.split()]
+
+
+for cache in ("warm", "cold"):
+    results = {way: [] for way in RUNS}
+    for args in RUNS.values():
+        run(args)
+    for _ in range(10):
+        for way, args in RUNS.items():
+            if cache == "cold":
+                drop_from_cache()
+            results[way].append(run(args))
+    print(f"\n## Page cache {cache}\n\n| | total | ratio | preload | handle | workspace query | first convolution | second |")
+    print("| --- |" + " --- |" * 7)
+    base = statistics.median(numbers[0] for numbers in results["lazily, NVIDIA's shim"])
+    for way, rows in results.items():
+        medians = [statistics.median(column) for column in zip(*rows)]
+        if len(medians) == 3:
+            print(f"| {way} | {medians[0]:.1f} | {medians[0] / base:.2f} | cuInit {medians[1]:.1f} | context {medians[2]:.1f} | | | |")
+        else:
+            total, rest = medians[0], medians[1:]
+            print(f"| {way} | {total:.1f} | {total / base:.2f} | " + " | ".join(f"{number:.2f}" for number in rest) + " |")
+        spread = [numbers[0] for numbers in rows]
+        print(f"<!-- {way}: {min(spread):.1f} to {max(spread):.1f} -->")
+
+print("\n## The steps of one preload\n\n```")
+print(subprocess.run([doctor, "preload", "--query"], env=environment, capture_output=True, text=True).stdout + "```")
+
+print("\n## What the description of the device must say\n")
+print("The first workspace query after a preload that registered the engines for a device with another description, 5 processes each:\n")
+print("| description | query, ms | status |\n| --- | --- | --- |")
+true = json.load(open(here + "/../../cudnn-loader/examples/plan_without_gpu/h200.json"))
+variants = {
+    "none: engines not registered": None,
+    "of this very device": {},
+    "compute capability 8.0": {"deviceVer": 800, "deviceName": "NVIDIA A100"},
+    "compute capability 12.0": {"deviceVer": 1200, "deviceName": "a GPU"},
+    "compute capability 7.5, 40 multiprocessors, 16 GB": {"deviceVer": 750, "multiProcessorCount": 40, "totalGlobalMem": 16 << 30, "deviceName": "Tesla T4"},
+    "an older driver": {"driverVer": 12000},
+}
+for name, changes in variants.items():
+    args = ["--no-engines"] if changes is None else ["--description", "/tmp/description.json"]
+    if changes is not None:
+        json.dump(true | changes, open("/tmp/description.json", "w"))
+    uses = [json.loads(subprocess.run([doctor, "--json", "preload", "--query", *args], env=environment, capture_output=True, text=True).stdout) for _ in range(5)]
+    query = statistics.median(use["first_use"]["query_ms"] for use in uses)
+    outcome = next((step["outcome"] for step in uses[0]["steps"] if step["step"] == "register engines"), "-")
+    print(f"| {name} | {query:.2f} | {outcome}; {uses[0]['first_use']['status']} |")
+
+gpus = int(subprocess.run("nvidia-smi -L | wc -l", shell=True, capture_output=True, text=True).stdout)
+if gpus > 1:
+    print("\n## Contexts of several devices\n\n| devices | preload without engines, ms |\n| --- | --- |")
+    for name, args in {"one": [], f"all {gpus}": ["--all-devices"]}.items():
+        times = [json.loads(subprocess.run([doctor, "--json", "preload", "--no-engines", *args], env=environment, capture_output=True, text=True).stdout)["duration_ms"] for _ in range(5)]
+        print(f"| {name} | {statistics.median(times):.1f} |")
