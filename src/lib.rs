@@ -27,7 +27,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
             // SAFETY: the caller's obligation, passed on unchanged.
-            unsafe { cudnn_loader::c_unwind::$name($($argument),*) }
+            unsafe { cudnn_loader::__private::c_unwind::$name($($argument),*) }
         }
         versioned!($name @@ "libcudnn.so.9");
     )*)* };

@@ -145,7 +145,9 @@ static INIT_ENTRY: extern "C" fn() = preload_from_env;
 
 extern "C" fn preload_from_env() {
     let _ = catch_panic(|| {
-        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::is_secure_execution()) else { return };
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::__private::is_secure_execution()) else {
+            return;
+        };
         let value = value.to_string_lossy();
         let flags = value.split(',').fold(0, |flags, word| {
             flags
@@ -158,7 +160,7 @@ extern "C" fn preload_from_env() {
                     _ => 0,
                 }
         });
-        if flags != 0 && cudnn_loader::process_needs_shim() {
+        if flags != 0 && cudnn_loader::__private::process_needs_shim() {
             // SAFETY: the list of devices is empty.
             let preload = unsafe { preload(flags, std::ptr::null(), 0) };
             // The new thread waits until ld.so has finished loading the drop-in.

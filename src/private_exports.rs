@@ -128,7 +128,7 @@ private_exports! {
 
 /// Returns the function's address, or that of a function which returns the failure's status.
 fn resolve(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const c_void {
-    match cudnn_loader::resolve_private_symbol(library, name) {
+    match cudnn_loader::__private::resolve_private_symbol(library, name) {
         Ok(address) => {
             slot.store(address.cast_mut(), Ordering::Release);
             address

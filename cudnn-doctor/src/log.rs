@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use cudnn_loader::log::{Entry, Severity, parse};
+use cudnn_loader::logging::{Entry, Severity, parse};
 use serde_json::{Value, json};
 
 use crate::output::{Format, Outcome, Printable, document, fail, outln};

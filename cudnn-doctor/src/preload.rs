@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let what = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
     let what = match arguments.description.as_ref().map(std::fs::read_to_string) {
         None => what,
-        Some(Ok(description)) => what.device_description(description),
+        // SAFETY: the user names the file of a description that cuDNN made, as the option's help asks for.
+        Some(Ok(description)) => unsafe { what.device_description(description) },
         Some(Err(error)) => return fail(format, format!("the description cannot be read: {error}")),
     };
     let (report, failed) = match what.run() {

@@ -1,32 +1,33 @@
-//! Why a function cannot be called: as a value for programs, as a story for people, as a status for C.
+//! Why a function cannot be called: as a value for programs, as a report for people, as a status for C.
 
 use std::ffi::CStr;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::{DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
 
-use crate::linker_fault::{DlErrorKind, missing_library_help};
+use crate::dl::dlerror::DlErrorKind;
 use crate::{Function, SubLibrary, cudnnStatus_t};
 
-// By number: the headers of an older release, which `cudnn-sys` may have been generated from, lack some of the names.
+// By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
 const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
 const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
 const NOT_SUPPORTED: cudnnStatus_t = cudnnStatus_t(3000);
 const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
 
-/// Why a function, or a sub-library, cannot be used.
+/// Why a function cannot be called, or a sub-library cannot be loaded.
 ///
-/// Its `Display` is the whole story, over several lines; the first line stands on its own.
-#[derive(Clone, Debug)]
+/// `{}` prints one line. `{:#}`, `{:?}` and [`LoadError::report`] print the full report: the reason, what to do, ld.so's
+/// message, the selected installation, and each directory that was searched and rejected.
+#[derive(Clone)]
 pub struct LoadError {
     function: Option<Function>,
     library: SubLibrary,
     failure: Arc<Failure>,
 }
 
-/// What happened, apart from whom it happened to.
+/// What happened, no matter to which function.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: LoadErrorKind,
@@ -38,54 +39,54 @@ pub(crate) struct Failure {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
-    /// No folder that was looked at holds a cuDNN 9 that serves: see [`LoadError::considered`].
+    /// No directory has a usable cuDNN 9: see [`LoadError::rejected`].
     NoInstallation,
-    /// The installation lacks this sub-library, as a JIT-only one lacks `libcudnn_ops.so.9`.
+    /// The installation does not include this sub-library, as a JIT-only one does not include `libcudnn_ops.so.9`.
     LibraryMissing,
-    /// The file is there and was refused before it was loaded.
+    /// The file exists, but the loader rejected it before loading it.
     Rejected {
         /// The file.
         path: PathBuf,
         /// Why.
         error: ProbeError,
     },
-    /// The dynamic linker could not load the file.
+    /// ld.so could not load the file.
     Dlopen {
         /// The file.
         path: PathBuf,
-        /// What the linker's words mean.
+        /// What ld.so's message means.
         cause: DlErrorKind,
-        /// The linker's own words.
+        /// ld.so's message.
         message: String,
     },
-    /// What was loaded is not what the file had said.
+    /// ld.so loaded something else than what was identified on disk.
     VerificationFailed {
         /// The file.
         path: PathBuf,
         /// The difference.
-        what: String,
+        mismatch: String,
     },
     /// The installed cuDNN is older than the function.
     FunctionTooNew {
         /// The installed version.
         installed: Version,
     },
-    /// The installed cuDNN should have the function, going by its version, and has not.
+    /// The library does not export the function, although its release should have it.
     SymbolMissing {
-        /// The library that was asked.
+        /// The library.
         path: PathBuf,
     },
-    /// A name was asked for that is none of cuDNN's public functions, and the library does not have it.
+    /// The library does not export this name, which is not one of cuDNN's public functions.
     PrivateSymbolMissing {
         /// The name.
         name: String,
-        /// The library that was asked.
+        /// The library.
         path: PathBuf,
     },
-    /// An installation is in use already, and does not meet what is asked for now.
+    /// This process already uses an installation that does not meet the options.
     AlreadySelected {
-        /// Why it does not serve.
-        refusal: ProbeError,
+        /// Which option it does not meet.
+        error: ProbeError,
     },
 }
 
@@ -104,13 +105,13 @@ impl LoadError {
         self
     }
 
-    /// The function that was wanted, if it was a function.
+    /// The function that was called, if it was a function.
     #[must_use]
     pub fn function(&self) -> Option<Function> {
         self.function
     }
 
-    /// The sub-library that was wanted; it may be one that the function's own needs.
+    /// The sub-library that failed; it may be a dependency of the function's sub-library.
     #[must_use]
     pub fn library(&self) -> SubLibrary {
         self.library
@@ -122,20 +123,20 @@ impl LoadError {
         &self.failure.kind
     }
 
-    /// The installation in use; none where none was found.
+    /// The selected installation; `None` if there is none.
     #[must_use]
     pub fn installation(&self) -> Option<&Installation> {
         self.failure.installation.as_ref()
     }
 
-    /// Every folder that was looked at and not taken, in order, each with the reason.
+    /// Each directory that was searched and rejected, in order, with the reason.
     #[must_use]
     pub fn rejected(&self) -> &[RejectedCandidate] {
         &self.failure.rejected
     }
 
-    /// The status that a function returns for it: 3009 for a library that the installation does not include, 3000 for
-    /// a function that it is too old for, 1002 for files of two releases or CUDA majors, else 1008.
+    /// The status that a function returns for this error: 3009 if the installation does not include the library, 3000 if it
+    /// is too old for the function, 1002 if files are from two releases or CUDA majors, 1008 otherwise.
     #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
@@ -149,127 +150,196 @@ impl LoadError {
                 SUBLIBRARY_VERSION_MISMATCH
             }
             LoadErrorKind::VerificationFailed { .. } => SUBLIBRARY_VERSION_MISMATCH,
-            LoadErrorKind::Rejected { error: refusal, .. } => status_of(refusal),
+            LoadErrorKind::Rejected { error, .. } => status_for(error),
             _ => SUBLIBRARY_LOADING_FAILED,
         }
     }
 
-    /// What a person can do about it.
+    /// What a person can do about it, in one or two sentences.
     #[must_use]
     pub fn help(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation => match (self.first_relevant(), self.rejected()) {
-                (Some(considered), _) => considered.error.help().unwrap_or_default(),
+                (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
                 (None, [RejectedCandidate { candidate, .. }]) if candidate.origin == Origin::Explicit => {
-                    "Give the absolute path of the folder that holds libcudnn_graph.so.9, or none, so that the usual \
-                     places are searched."
+                    "Pass the absolute path of the directory that contains libcudnn_graph.so.9, or no path to search the \
+                     usual places."
                         .into()
                 }
-                (None, [RejectedCandidate { candidate, .. }]) if candidate.origin == Origin::Variable(DIR_VARIABLE) => {
+                (None, [RejectedCandidate { candidate, .. }])
+                    if candidate.origin == Origin::Variable(DIR_VARIABLE) =>
+                {
                     format!(
-                        "Set {DIR_VARIABLE} to the absolute path of the folder that holds libcudnn_graph.so.9, or unset it, \
-                     so that the usual places are searched."
+                        "Set {DIR_VARIABLE} to the absolute path of the directory that contains libcudnn_graph.so.9, or \
+                         unset it to search the usual places."
                     )
                 }
                 _ => format!(
                     "Install cuDNN, for example with `pip install nvidia-cudnn-cu12` in the active virtual \
-                     environment, or set {DIR_VARIABLE} to the folder that holds libcudnn_graph.so.9."
+                     environment, or set {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9."
                 ),
             },
             LoadErrorKind::LibraryMissing => {
-                "Install the full cuDNN (nvidia-cudnn-cu12 or -cu13) in place of the JIT-only or partial one, and one \
-                 that is new enough to have the library."
+                "Install the full cuDNN (nvidia-cudnn-cu12 or nvidia-cudnn-cu13) in place of the JIT-only or partial \
+                 one, in a release that has this library."
                     .into()
             }
             LoadErrorKind::Rejected { error: ProbeError::MixedVersions { .. }, .. }
-                if self.installation().is_some_and(|found| found.origin == Origin::Loaded) =>
+                if self.installation().is_some_and(|installation| installation.origin == Origin::Loaded) =>
             {
-                "Start the program again: cuDNN was replaced on disk while the program had loaded a part of it. If that \
-                 does not help, remove this folder's cuDNN and install one release anew."
+                "Restart the program: cuDNN was replaced on disk after the program had loaded a part of it. If that does \
+                 not help, remove the cuDNN in this directory and install one release again."
                     .into()
             }
-            LoadErrorKind::Rejected { error: refusal, .. } | LoadErrorKind::AlreadySelected { refusal } => {
-                refusal.help().unwrap_or_else(|| "Install this cuDNN again.".into())
+            LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => {
+                error.help().unwrap_or_else(|| "Reinstall this cuDNN.".into())
             }
-            LoadErrorKind::Dlopen { cause: DlErrorKind::MissingDependency { name }, .. } => missing_library_help(name),
-            LoadErrorKind::Dlopen { cause: DlErrorKind::UndefinedSymbol { name, .. }, .. } => {
-                format!("Install this cuDNN again: a library beside this one is of another release and lacks {name}.")
-            }
-            LoadErrorKind::Dlopen { cause: DlErrorKind::MissingVersion { name }, .. } => {
-                format!("This system's libraries are older than this cuDNN needs ({name}): install an older cuDNN.")
-            }
-            LoadErrorKind::Dlopen { cause: DlErrorKind::Other, .. } => {
-                "Do what the dynamic linker's words call for; if they blame the file, install this cuDNN again.".into()
-            }
+            LoadErrorKind::Dlopen { cause, .. } => dlopen_help(cause),
             LoadErrorKind::VerificationFailed { .. } => {
-                "Start the program again; if that does not help, install this cuDNN again.".into()
+                "Restart the program. If that does not help, reinstall this cuDNN.".into()
             }
             LoadErrorKind::FunctionTooNew { .. } => match self.function {
                 Some(function) => format!("Install cuDNN {} or newer.", function.since()),
                 None => "Install a newer cuDNN.".into(),
             },
-            LoadErrorKind::SymbolMissing { .. } => "Install this cuDNN again: its files are not of one release.".into(),
-            LoadErrorKind::PrivateSymbolMissing { .. } => "Install a cuDNN that has it: this one is too old, or too new.".into(),
+            LoadErrorKind::SymbolMissing { .. } => {
+                "Reinstall this cuDNN: its files are from different releases.".into()
+            }
+            LoadErrorKind::PrivateSymbolMissing { .. } => {
+                "Install a cuDNN release that exports this name: this one is too old or too new.".into()
+            }
         }
     }
 
-    /// The first folder that holds something, although nothing that serves. One that cannot even be looked into comes
-    /// last: it may have nothing to do with cuDNN.
-    fn first_relevant(&self) -> Option<&RejectedCandidate> {
-        let notable = || self.rejected().iter().filter(|considered| considered.error.help().is_some());
-        let readable = |considered: &&RejectedCandidate| !matches!(considered.error, ProbeError::Unreadable { .. });
-        notable().find(readable).or_else(|| notable().next())
+    /// The full report: several lines, the first of which stands on its own.
+    #[must_use]
+    pub fn report(&self) -> String {
+        // What to do comes early: callers of cudnnGetLastErrorString pass short buffers.
+        let mut text = format!("{self}\nhelp: {}", self.help());
+        if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
+            let _ = write!(text, "\nnote: ld.so reports: {message}");
+        }
+        if let Some(installation) = self.installation() {
+            let Installation { version, dir, origin, .. } = installation;
+            let _ = write!(text, "\nnote: selected: cuDNN {version} in {dir:?} ({origin})");
+        }
+        // If there is a selected installation, the rejected ones explain why it is this one.
+        if !self.rejected().is_empty() {
+            text.push_str("\nnote: searched and rejected, in this order:");
+            for RejectedCandidate { candidate, error, .. } in self.rejected() {
+                let _ = write!(text, "\n  {:?} ({}) {error}", candidate.dir, candidate.origin);
+            }
+        }
+        text
     }
 
-    /// What went wrong, in one sentence without the names of function and library.
+    /// The first directory that contains something, although nothing usable. One that cannot be read comes last: it may
+    /// have nothing to do with cuDNN.
+    fn first_relevant(&self) -> Option<&RejectedCandidate> {
+        let relevant = || self.rejected().iter().filter(|rejected| rejected.error.help().is_some());
+        let is_readable = |rejected: &&RejectedCandidate| !matches!(rejected.error, ProbeError::Unreadable { .. });
+        relevant().find(is_readable).or_else(|| relevant().next())
+    }
+
+    /// What went wrong, in one sentence that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation => match self.first_relevant() {
-                Some(RejectedCandidate { candidate, error: refusal }) => {
-                    format!("no usable cuDNN 9 was found: the one in {:?} {refusal}", candidate.dir)
+                Some(RejectedCandidate { candidate, error, .. }) => {
+                    format!("no usable cuDNN 9 found: the one in {:?} {error}", candidate.dir)
                 }
-                None => "no usable cuDNN 9 was found".into(),
+                None => "no usable cuDNN 9 found".into(),
             },
             LoadErrorKind::LibraryMissing => match self.installation() {
-                Some(found) => format!("cuDNN {} in {:?} does not include it", found.version, found.dir),
-                None => "this cuDNN does not include it".into(),
+                Some(Installation { version, dir, .. }) => {
+                    format!("cuDNN {version} in {dir:?} does not include {}", self.library)
+                }
+                None => format!("this cuDNN does not include {}", self.library),
             },
-            LoadErrorKind::Rejected { path, error: refusal } => format!("{path:?} {refusal}"),
-            LoadErrorKind::Dlopen { path, cause: fault, .. } => match fault {
-                DlErrorKind::MissingDependency { name } => format!("{path:?} needs {name}, which was not found"),
+            LoadErrorKind::Rejected { path, error } => format!("{path:?} {error}"),
+            LoadErrorKind::Dlopen { path, cause, .. } => match cause {
+                DlErrorKind::MissingDependency { name } => format!("{path:?} needs {name}, which ld.so did not find"),
                 DlErrorKind::UndefinedSymbol { name, library: Some(library) } => {
-                    format!("{path:?} needs the symbol {name}, which {library} lacks: they are of two releases")
+                    format!(
+                        "{path:?} needs the symbol {name}, which {library} lacks: the two are from different releases"
+                    )
                 }
                 DlErrorKind::UndefinedSymbol { name, library: None } => {
                     format!("{path:?} needs the symbol {name}, which no loaded library has")
                 }
-                DlErrorKind::MissingVersion { name } => format!("{path:?} needs {name}, which this system lacks"),
-                DlErrorKind::Other => format!("the dynamic linker cannot load {path:?}"),
+                DlErrorKind::MissingVersion { name } => {
+                    format!("{path:?} needs {name}, which this system's libraries do not provide")
+                }
+                DlErrorKind::Other => format!("ld.so cannot load {path:?}"),
             },
-            LoadErrorKind::VerificationFailed { path, what } => format!("{path:?}, once loaded, {what}"),
-            LoadErrorKind::FunctionTooNew { installed } => match self.installation() {
-                Some(found) => format!("the cuDNN in {:?} is {installed}, and too old for it", found.dir),
-                None => format!("this cuDNN is {installed}, and too old for it"),
-            },
-            LoadErrorKind::SymbolMissing { path } => format!("{path:?} lacks it"),
-            LoadErrorKind::PrivateSymbolMissing { name, path } => format!("{path:?} lacks {name}"),
-            LoadErrorKind::AlreadySelected { refusal } => match self.installation() {
-                Some(found) => format!("the cuDNN in use, in {:?}, {refusal}", found.dir),
-                None => format!("the cuDNN in use {refusal}"),
+            LoadErrorKind::VerificationFailed { path, mismatch } => format!("after loading, {path:?} {mismatch}"),
+            LoadErrorKind::FunctionTooNew { installed } => {
+                let since = self.function.map_or(String::new(), |function| format!(" (it needs {})", function.since()));
+                match self.installation() {
+                    Some(Installation { dir, .. }) => {
+                        format!("cuDNN {installed} in {dir:?} is older than this function{since}")
+                    }
+                    None => format!("cuDNN {installed} is older than this function{since}"),
+                }
+            }
+            LoadErrorKind::SymbolMissing { path } => {
+                format!("{path:?} does not export it, although its release should")
+            }
+            LoadErrorKind::PrivateSymbolMissing { name, path } => format!("{path:?} does not export {name}"),
+            LoadErrorKind::AlreadySelected { error } => match self.installation() {
+                Some(Installation { dir, .. }) => {
+                    format!("this process already uses the cuDNN in {dir:?}, which {error}")
+                }
+                None => format!("this process already uses a cuDNN that {error}"),
             },
         }
     }
 }
 
-/// A status's name, from the table. Not inlined: the table would come along each time.
+fn dlopen_help(cause: &DlErrorKind) -> String {
+    match cause {
+        DlErrorKind::MissingDependency { name } => missing_library_help(name),
+        DlErrorKind::UndefinedSymbol { name, .. } => {
+            format!("Reinstall this cuDNN: a library beside this one is from another release and lacks {name}.")
+        }
+        DlErrorKind::MissingVersion { name } => {
+            format!("Install an older cuDNN, or a newer system: this system's libraries do not provide {name}.")
+        }
+        DlErrorKind::Other => "See ld.so's message below. If it blames the file, reinstall this cuDNN.".into(),
+    }
+}
+
+/// Where to get a library that cuDNN needs and does not include.
+fn missing_library_help(name: &str) -> String {
+    let package =
+        |package: &str, major: &str| format!("Install {package}-cu{major}, or put its directory on LD_LIBRARY_PATH.");
+    let major = name.split(".so.").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or("12");
+    if name.starts_with("libcuda.so") {
+        "Install NVIDIA's driver, or start the container with the GPU (`docker run --gpus all`). Under WSL the driver's \
+         library is in /usr/lib/wsl/lib."
+            .into()
+    } else if name.starts_with("libcublas") {
+        package("nvidia-cublas", major)
+    } else if name.starts_with("libnvrtc") {
+        package("nvidia-cuda-nvrtc", major)
+    } else if name.starts_with("libcudnn") {
+        "Reinstall this cuDNN: one of its libraries is missing.".into()
+    } else if name.starts_with("libz.so") {
+        "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into()
+    } else {
+        format!("Install the package that contains {name}, or put its directory on LD_LIBRARY_PATH.")
+    }
+}
+
+/// A status's name, from the table. Not inlined, since each copy would bring the table along.
 #[inline(never)]
 pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
     status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
 }
 
-/// The status for a library that is refused.
-pub(crate) fn status_of(refusal: &ProbeError) -> cudnnStatus_t {
-    match refusal {
+/// The status for a library that was rejected.
+pub(crate) fn status_for(error: &ProbeError) -> cudnnStatus_t {
+    match error {
         ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::WrongMajor { .. } => {
             SUBLIBRARY_VERSION_MISMATCH
         }
@@ -279,30 +349,20 @@ pub(crate) fn status_of(refusal: &ProbeError) -> cudnnStatus_t {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.write_str(&self.report());
+        }
         match self.function {
-            Some(function) => write!(
-                f,
-                "{function} (in {} since cuDNN {}) cannot be called: {}",
-                function.library(),
-                function.since(),
-                self.reason()
-            )?,
-            None => write!(f, "{} cannot be used: {}", self.library, self.reason())?,
+            Some(function) => write!(f, "{function} cannot be called: {}", self.reason()),
+            None => write!(f, "{} cannot be loaded: {}", self.library, self.reason()),
         }
-        if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
-            write!(f, "\nThe dynamic linker said: {message}")?;
-        }
-        // Where the installation is known, what was passed over on the way to it explains why it is this one.
-        if !self.rejected().is_empty() {
-            f.write_str("\nLooked at, in this order:")?;
-            for RejectedCandidate { candidate, error: refusal } in self.rejected() {
-                write!(f, "\n  {:?} ({}) {refusal}", candidate.dir, candidate.origin)?;
-            }
-        }
-        if let Some(found) = self.installation() {
-            write!(f, "\nIn use: cuDNN {} in {:?} ({})", found.version, found.dir, found.origin)?;
-        }
-        write!(f, "\nWhat to do: {}", self.help())
+    }
+}
+
+/// The full report: what `main` prints when it returns the error.
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.report())
     }
 }
 

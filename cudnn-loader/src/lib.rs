@@ -1,96 +1,111 @@
 //! All of cuDNN 9, each function resolved on its first call, straight from the right sub-library.
 //!
-//! Put `use cudnn_loader as cudnn;` where `use cudnn_sys as cudnn;` stood: the same names, the same signatures, the
-//! types re-exported. Nothing is linked; the first call of a function finds an installation, loads the sub-library
-//! that the function is in, and from then on a call is one load and one jump.
-//!
 //! ```no_run
-//! use cudnn_loader as cudnn;
+//! use cudnn_loader::{self as cudnn, Options, Version};
 //!
-//! // SAFETY: the function takes nothing and has no precondition.
-//! let version = unsafe { cudnn::cudnnGetVersion() };
-//! println!("{version}"); // 92800, or 0 where there is no cuDNN
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Optional: select an installation now, with requirements, and get an error that explains itself.
+//!     let installation = Options::new().minimum_version(Version::new(9, 1, 0)).load()?;
+//!     println!("cuDNN {} in {}", installation.version, installation.dir.display());
+//!
+//!     // Every function of cuDNN, under its own name.
+//!     let mut handle = std::ptr::null_mut();
+//!     unsafe { cudnn::check!(cudnn::cudnnCreate(&mut handle)) }?;
+//!     unsafe { cudnn::check!(cudnn::cudnnDestroy(handle)) }?;
+//!     Ok(())
+//! }
 //! ```
 //!
-//! # When it cannot be loaded
-//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits
-//! ([`LoadError::status`]); the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and
-//! [`cudnnGetLastErrorString`] then tells the whole story: every path that was tried, the dynamic linker's own words,
-//! and what to do. To learn it as a value, ask first:
+//! `use cudnn_loader as cudnn;` and `use cudnn_sys as cudnn;` give the same names and signatures; the second links cuDNN, the
+//! first needs none to build. The first call of a function finds an installation and loads the sub-library that exports the
+//! function. From then on a call is one load and one jump. [`api`] has cuDNN's names alone, for a glob import.
+//!
+//! # If cuDNN cannot be loaded
+//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits ([`LoadError::status`]);
+//! the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and [`cudnnGetLastErrorString`] then
+//! returns the full report: the reason, what to do, ld.so's message, and each directory that was searched. To get the error as
+//! a value, ask first:
 //!
 //! ```no_run
-//! use cudnn_loader::{Function, Options};
+//! use cudnn_loader::Function;
 //!
-//! let loaded = Options::new().minimum_version("9.10".parse()?).load()?;
-//! println!("cuDNN {} in {}", loaded.version, loaded.folder.display());
-//! Function::CudnnConvolutionForward.resolve()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! if let Err(error) = Function::CudnnConvolutionForward.resolve() {
+//!     eprintln!("{error:#}\nRunning on the CPU.");
+//! }
 //! ```
 //!
 //! # One installation
-//! The first use decides on one folder, by `cudnn-probe`'s search, and everything comes from there by absolute path
-//! until the process ends: nothing is ever unloaded, and a second cuDNN is never loaded beside a first. A cuDNN that
-//! the process holds already, because a framework loaded it, is the one that is used.
+//! The first use selects one directory, by `cudnn-probe`'s search. Everything comes from there by absolute path until the process
+//! ends: the loader unloads nothing, and never loads a second cuDNN beside a first. If the process has loaded a cuDNN already,
+//! because a framework did, the loader adopts that one.
+//!
+//! The selection is global to the process, and cannot be replaced in a test: that is deliberate. cuDNN keeps global state of its
+//! own, and two copies in one process break each other.
 //!
 //! # Threads, constructors, fork
-//! Every function may be called first from any thread. No lock is held while the dynamic linker works, so a first
-//! call from a static constructor, which runs under the linker's own lock, cannot deadlock with a first call from
-//! another thread: it waits at most a second for the other, then does the work itself. A child after `fork` goes on
-//! with whatever was loaded, and does not wait for what another thread of its parent was in the middle of. If that was
-//! inside the dynamic linker, the child may find a library that is listed and not yet set up: fork before the first call
-//! or after it. What CUDA and cuDNN themselves allow in a forked child is their own affair. A thread that is being
-//! cancelled (`pthread_cancel`) is cancelled after its first call, not within.
+//! Any thread may make the first call of a function. The loader holds no lock while ld.so works. So a first call from a static
+//! constructor, which runs under ld.so's own lock, cannot deadlock with a first call from another thread: it waits for at most
+//! one second, then does the work itself.
+//!
+//! A child of `fork` keeps whatever was loaded, and does not wait for threads of its parent. If such a thread was inside `dlopen`,
+//! the child may see a half-initialised library: fork before the first call or after it. What CUDA and cuDNN allow in a forked
+//! child is up to them. A thread that is cancelled (`pthread_cancel`) during a first call is cancelled after it.
 //!
 //! # Safety
-//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
-//! asks for.
+//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation requires.
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("cudnn-loader loads cuDNN on Linux; elsewhere use the types of cudnn-sys");
 
-mod beginnings;
-mod elected;
-mod engines;
+mod builtin;
+mod dispatch;
+mod dl;
 mod error;
-mod functions;
-mod guarded;
+mod events;
+mod function;
+mod guard;
 mod last_error;
-mod linker;
-mod linker_fault;
-mod loading;
-pub mod log;
+pub mod logging;
 mod options;
-mod pinned;
 pub mod preload;
-mod run_paths;
-mod set_callback;
-mod slot;
+mod resolve;
 mod sub_library;
 mod sync;
-mod uncancelled;
-mod within;
+mod thread;
 
+/// cuDNN's functions, types and constants, and nothing else: `use cudnn_loader::api::*`.
+pub mod api {
+    #[allow(
+        unused_imports,
+        unreachable_pub,
+        reason = "bindings of an older release have nothing for a newer library"
+    )]
+    pub use crate::dispatch::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+    pub use cudnn_sys::types::*;
+}
+
+pub use api::*;
 pub use cudnn_probe::{Installation, Origin, ProbeError, RejectedCandidate, Version};
-pub use cudnn_sys::types::*;
 pub use cudnn_sys::{Error, check};
 
+pub use builtin::error_strings::VERBOSE_VARIABLE;
+pub use dispatch::{adv, cnn, ext, graph, load, ops};
+pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};
-pub use functions::{Function, adv, cnn, ext, graph, ops};
-#[allow(unused_imports, unreachable_pub, reason = "bindings of an older release have nothing for a newer library")]
-pub use functions::{adv::*, cnn::*, ext::*, graph::*, ops::*};
-#[doc(hidden)]
-pub use functions::{c_unwind, resolve_private_symbol};
-pub use last_error::{VERBOSE_VARIABLE, last_load_error};
-#[doc(hidden)]
-pub use linker::is_secure_execution;
-pub use linker_fault::DlErrorKind;
-pub use loading::{LoadedLibrary, load};
+pub use function::Function;
+pub use last_error::last_load_error;
 pub use options::{DIR_VARIABLE, Options};
-#[doc(hidden)]
-pub use pinned::process_needs_shim;
-pub use pinned::{installation, nvidia_shim};
-pub use preload::{Preload, preload};
+pub use resolve::installation::{installation, nvidia_shim};
+pub use resolve::libraries::LoadedLibrary;
 pub use sub_library::SubLibrary;
+
+/// What the drop-in library needs beside the public API. Not covered by semantic versioning.
 #[doc(hidden)]
-pub use uncancelled::CancelDisabled;
+pub mod __private {
+    pub use crate::dispatch::{c_unwind, resolve_private_symbol};
+    pub use crate::dl::is_secure_execution;
+    pub use crate::resolve::installation::process_needs_shim;
+    pub use crate::thread::cancel::CancelDisabled;
+}

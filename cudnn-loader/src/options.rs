@@ -1,4 +1,4 @@
-//! What an application may ask of the cuDNN that it is given. Knows nothing of how one is found or loaded.
+//! What an application requires of the cuDNN that the loader selects. Knows nothing of how one is found or loaded.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use cudnn_probe::{Installation, ProbeError, Requirements, Version};
 
 pub use cudnn_probe::DIR_VARIABLE;
 
-/// What the cuDNN to load must be. By default: any cuDNN 9, from wherever the search finds it first.
+/// Requirements for the cuDNN to load. By default: any cuDNN 9, the first that the search finds.
 ///
-/// The first use in a process decides; options that come later are held against what was decided then.
+/// The first use in a process selects the installation. Later options are checked against it.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Options {
@@ -17,41 +17,41 @@ pub struct Options {
 }
 
 impl Options {
-    /// No wishes.
+    /// No requirements.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// Take it from this folder, or from the folder of this file, and from nowhere else. An absolute path.
+    /// Load cuDNN from this directory, or from the directory of this file, and search nowhere else. The path must be absolute.
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Take none that is older.
+    /// Reject older versions.
     pub fn minimum_version(mut self, version: Version) -> Self {
         self.requirements.minimum = Some(version);
         self
     }
 
-    /// Take only one that was built for this CUDA major, where that can be told.
+    /// Reject a cuDNN that was built for another CUDA major, as far as its files tell.
     pub fn cuda_major(mut self, major: u32) -> Self {
         self.requirements.cuda_major = Some(major);
         self
     }
 
-    /// Take only a folder in which every library is whole and of one release. Otherwise a damaged library fails the
-    /// functions that are in it, and no others.
+    /// Reject a directory with a damaged library, or with libraries of different releases. Without it, a damaged library
+    /// only fails the functions that it contains.
     pub fn strict(mut self, strict: bool) -> Self {
         self.requirements.strict = strict;
         self
     }
 
-    /// Does an installation that is in use already meet them?
-    pub(crate) fn accept(&self, installation: &Installation) -> Result<(), ProbeError> {
+    /// Checks an installation that is in use already.
+    pub(crate) fn check(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-            // An installation's folder has no links in it.
+            // An installation's directory has no links in it.
             if std::fs::canonicalize(wanted).ok().as_ref() != Some(&installation.dir) {
                 return Err(ProbeError::OtherRequested { wanted: wanted.to_owned() });
             }

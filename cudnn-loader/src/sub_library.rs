@@ -1,14 +1,12 @@
-//! The five sub-libraries that hold cuDNN's public functions.
+//! The five sub-libraries with public functions, as data. Knows nothing of how one is loaded.
 
-use std::ffi::{CStr, c_void};
 use std::fmt;
 
 use cudnn_probe::Library;
 
-use crate::{LoadError, LoadedLibrary, loading, log};
-
 /// A sub-library of cuDNN 9 with a public API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum SubLibrary {
     /// `libcudnn_graph.so.9`: handles, the backend API, errors and logging.
     Graph,
@@ -23,11 +21,11 @@ pub enum SubLibrary {
 }
 
 impl SubLibrary {
-    /// All five.
+    /// All sub-libraries.
     pub const ALL: &[SubLibrary] =
         &[SubLibrary::Graph, SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext];
 
-    /// The file that it is.
+    /// The library of cuDNN that it is.
     #[must_use]
     pub const fn library(self) -> Library {
         match self {
@@ -39,38 +37,10 @@ impl SubLibrary {
         }
     }
 
-    /// Its file's name: `libcudnn_graph.so.9`.
+    /// The file name: `libcudnn_graph.so.9`.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         self.library().file_name()
-    }
-
-    /// What was loaded, if it has been: from where, and how long it took. Loads nothing.
-    #[must_use]
-    pub fn loaded(self) -> Option<&'static LoadedLibrary> {
-        loading::loaded(self)
-    }
-
-    /// Loads it now, if it has not been loaded, and tries again what has failed before.
-    ///
-    /// # Errors
-    /// Why it cannot be loaded.
-    pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
-        loading::clear_failure(self);
-        let opened = loading::load_sub_library(self);
-        log::flush();
-        opened
-    }
-
-    /// The address of a function or datum of the library, also of one that these bindings do not know: what a newer cuDNN
-    /// has, or no header declares. Loads the library.
-    ///
-    /// # Errors
-    /// Why the library cannot be loaded, or that it has no such name.
-    pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
-        let address = loading::symbol(self, name);
-        log::flush();
-        address
     }
 }
 

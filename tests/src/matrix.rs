@@ -151,6 +151,7 @@ pub fn a_function(library: SubLibrary) -> &'static str {
         SubLibrary::Cnn => "cudnnDestroyConvolutionDescriptor",
         SubLibrary::Adv => "cudnnDestroyRNNDescriptor",
         SubLibrary::Ext => "cudnnCausalConv1dForward",
+        other => panic!("no function is known for {other}"),
     }
 }
 

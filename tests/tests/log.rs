@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::log::{Entry, Severity, parse};
+use cudnn_loader::logging::{Entry, Severity, parse};
 use cudnn_probe::Library;
 use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir};
 

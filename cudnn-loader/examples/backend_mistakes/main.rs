@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use cudnn_loader as cudnn;
-use cudnn_loader::log::{Severity, set_hook};
+use cudnn_loader::logging::{Severity, set_hook};
 
 #[path = "../backend/mod.rs"]
 mod backend;

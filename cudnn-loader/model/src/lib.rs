@@ -1,57 +1,49 @@
-//! The loader's two lock-free protocols, checked with loom: every order in which threads can run, and every value that
-//! the memory model lets them see.
+//! The loader's two lock-free types, checked with loom: every order in which threads can run, and every value that the
+//! memory model lets them see.
 //!
-//! The files are the loader's own, included as they are; `sync` below stands in for `cudnn-loader/src/sync.rs`.
+//! `once.rs` and `slot.rs` are the loader's own files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
 #![cfg(test)]
 
-#[path = "../../src/elected.rs"]
-mod elected;
-#[path = "../../src/slot.rs"]
-mod slot;
-
+#[path = "../../src/sync"]
 mod sync {
-    use std::ptr;
+    pub(crate) mod once;
+    pub(crate) mod slot;
 
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) mod primitives {
+        pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-    use crate::elected::RaceOnce;
-
-    impl<T> RaceOnce<T> {
-        pub(crate) fn new() -> Self {
-            RaceOnce { value: AtomicPtr::new(ptr::null_mut()), owner: AtomicU64::new(0) }
-        }
-    }
-
-    loom::thread_local! {
-        static IDENTITY: std::cell::Cell<u64> = std::cell::Cell::new(0);
-    }
-
-    /// Gives the running thread of the model a number, in process 1.
-    pub(crate) fn be(thread: u64) {
-        IDENTITY.with(|identity| identity.set(1 << 32 | thread));
-    }
-
-    pub(crate) fn thread_token() -> u64 {
-        IDENTITY.with(std::cell::Cell::get)
-    }
-
-    /// Backoff for one look: the model tries every order anyway.
-    pub(crate) struct Backoff(bool);
-
-    impl Backoff {
-        #[allow(dead_code, reason = "for the loader's own tests")]
-        pub(crate) const TIMEOUT: std::time::Duration = std::time::Duration::MAX;
-
-        pub(crate) fn new() -> Self {
-            Backoff(true)
+        loom::thread_local! {
+            static TOKEN: std::cell::Cell<u64> = std::cell::Cell::new(0);
         }
 
-        pub(crate) fn wait(&mut self) -> bool {
-            loom::thread::yield_now();
-            std::mem::take(&mut self.0)
+        /// Gives the running thread of the model a number, in process 1.
+        pub(crate) fn set_thread_token(thread: u64) {
+            TOKEN.with(|token| token.set(1 << 32 | thread));
+        }
+
+        pub(crate) fn thread_token() -> u64 {
+            TOKEN.with(std::cell::Cell::get)
+        }
+
+        /// Waits once: the model tries every order anyway.
+        pub(crate) struct Backoff(bool);
+
+        impl Backoff {
+            pub(crate) fn new() -> Self {
+                Backoff(true)
+            }
+
+            pub(crate) fn wait(&mut self) -> bool {
+                loom::thread::yield_now();
+                std::mem::take(&mut self.0)
+            }
         }
     }
 }
+
+use sync::once::RaceOnce;
+use sync::primitives::{Ordering, set_thread_token};
+use sync::slot::Slot;
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
@@ -82,10 +74,10 @@ impl Memory {
 }
 
 #[test]
-fn whoever_sees_a_function_s_address_sees_its_loaded_library() {
+fn a_thread_that_sees_a_functions_address_sees_its_loaded_library() {
     loom::model(|| {
         let library = Arc::new(Memory::new());
-        let slot = Arc::new(slot::Slot(sync::AtomicPtr::new(std::ptr::null_mut())));
+        let slot = Arc::new(Slot::new(std::ptr::null_mut()));
         let loader = {
             let (library, slot) = (library.clone(), slot.clone());
             loom::thread::spawn(move || {
@@ -101,17 +93,17 @@ fn whoever_sees_a_function_s_address_sees_its_loaded_library() {
 }
 
 #[test]
-fn threads_that_race_share_one_value_wholly_written() {
+fn threads_that_race_share_one_complete_value() {
     loom::model(|| {
-        let elected: &'static elected::RaceOnce<Memory> = Box::leak(Box::new(elected::RaceOnce::new()));
+        let once: &'static RaceOnce<Memory> = Box::leak(Box::new(RaceOnce::new()));
         let made = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (1..=2)
             .map(|thread| {
                 let made = made.clone();
                 loom::thread::spawn(move || {
-                    sync::be(thread);
-                    let value = elected.get_or_init(|| {
-                        made.fetch_add(1, sync::Ordering::Relaxed);
+                    set_thread_token(thread);
+                    let value = once.get_or_init(|| {
+                        made.fetch_add(1, Ordering::Relaxed);
                         let memory = Memory::new();
                         memory.write(7);
                         memory
@@ -127,21 +119,21 @@ fn threads_that_race_share_one_value_wholly_written() {
 }
 
 #[test]
-fn a_forgotten_value_is_made_anew_and_the_old_one_stays_readable() {
+fn a_value_that_was_reset_is_made_again_and_the_old_one_stays_readable() {
     loom::model(|| {
-        let elected: &'static elected::RaceOnce<Memory> = Box::leak(Box::new(elected::RaceOnce::new()));
-        sync::be(1);
+        let once: &'static RaceOnce<Memory> = Box::leak(Box::new(RaceOnce::new()));
+        set_thread_token(1);
         let make = || {
             let memory = Memory::new();
             memory.write(7);
             memory
         };
-        let old = elected.get_or_init(make);
+        let old = once.get_or_init(make);
         let other = loom::thread::spawn(move || {
-            sync::be(2);
-            elected.get_or_init(make).read()
+            set_thread_token(2);
+            once.get_or_init(make).read()
         });
-        elected.reset(old);
+        once.reset(old);
         assert_eq!(old.read(), 7);
         assert_eq!(other.join().ok(), Some(7));
     });

@@ -1,16 +1,19 @@
-//! The five functions of NVIDIA's driver that make a context. The driver is loaded if it is here; nothing is linked.
+//! The functions of NVIDIA's driver that create a context. The driver is loaded at run time; nothing is linked.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// The device of this thread's context; the first where it has none, as the CUDA runtime has it, and where the process has
-/// no driver yet.
+use crate::dl::dlerror::dlerror_text;
+use crate::dl::objects::LoadedObjects;
+
+/// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if the
+/// process has not loaded the driver.
 pub(super) fn current() -> i32 {
-    if !crate::linker::list().contains("libcuda.so.1") {
+    if !LoadedObjects::snapshot().contains("libcuda.so.1") {
         return 0;
     }
-    // Initialised already, or else nothing is current.
+    // Not initialised here: without an initialised driver there is no current device.
     Driver::open().map_or(0, |driver| driver.current())
 }
 
@@ -24,12 +27,12 @@ pub(super) struct Driver {
     set_current: unsafe extern "C" fn(*mut c_void) -> c_uint,
 }
 
-/// What the driver said, with the function that said it.
+/// An error of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverError {
-    /// `cuInit`, or `libcuda.so.1` where that cannot be loaded.
+    /// The function that failed: `cuInit`; or `libcuda.so.1`, if that cannot be loaded.
     pub function: &'static str,
-    /// Its CUresult, or the dynamic linker's words.
+    /// The function's CUresult, or ld.so's message.
     pub message: String,
 }
 
@@ -38,7 +41,7 @@ fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
 }
 
 impl Driver {
-    /// Loads and initialises it (`cuInit`).
+    /// Loads and initialises the driver (`cuInit`).
     pub(super) fn new() -> Result<Self, DriverError> {
         let driver = Driver::open()?;
         // SAFETY: the flags must be 0.
@@ -47,13 +50,13 @@ impl Driver {
     }
 
     fn open() -> Result<Self, DriverError> {
-        // SAFETY: the driver's library is meant to be loaded by programs.
+        // SAFETY: programs are meant to load the driver's library.
         let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL) };
-        let library = library
-            .map_err(|error| DriverError { function: "libcuda.so.1", message: crate::linker::dlerror_text(&error) })?;
+        let library =
+            library.map_err(|error| DriverError { function: "libcuda.so.1", message: dlerror_text(&error) })?;
         macro_rules! symbol {
             ($name:literal) => {
-                // SAFETY: the driver's function of this name has the type that is asked for, as cuda.h declares it.
+                // SAFETY: the driver's function of this name has the type of the field, as cuda.h declares it.
                 unsafe { symbol(&library, $name) }?
             };
         }
@@ -65,34 +68,35 @@ impl Driver {
             retain: symbol!(c"cuDevicePrimaryCtxRetain"),
             set_current: symbol!(c"cuCtxSetCurrent"),
         };
-        // Never unloaded, as the rest of CUDA never is.
+        // Never unloaded, like the rest of CUDA.
         std::mem::forget(library);
         Ok(driver)
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     pub(super) fn count(&self) -> Result<i32, DriverError> {
         let mut count = 0;
-        // SAFETY: there is a place for the answer.
+        // SAFETY: the answer has room.
         check("cuDeviceGetCount", unsafe { (self.get_count)(&raw mut count) })?;
         Ok(count)
     }
 
-    /// The device of this thread's context, else the first.
+    /// The device of this thread's context, or the first.
     fn current(&self) -> i32 {
         let (mut context, mut device) = (std::ptr::null_mut(), 0);
-        // SAFETY: there is a place for the answer.
+        // SAFETY: the answer has room.
         let has_context = unsafe { (self.get_current)(&raw mut context) } == 0 && !context.is_null();
         // SAFETY: as above, and there is a context.
         if has_context && unsafe { (self.get_device)(&raw mut device) } == 0 { device } else { 0 }
     }
 
-    /// Makes the device's primary context, which the CUDA runtime uses too, and makes it this thread's. It stays.
+    /// Creates the device's primary context, which the CUDA runtime uses too, and makes it current in this thread. It is never
+    /// released.
     pub(super) fn make_context(&self, device: i32) -> Result<(), DriverError> {
         let mut context = std::ptr::null_mut();
-        // SAFETY: there is a place for the answer; a number that is no device is refused.
+        // SAFETY: the answer has room; the driver refuses a number that is no device.
         check("cuDevicePrimaryCtxRetain", unsafe { (self.retain)(&raw mut context, device) })?;
-        // SAFETY: the context was given just now, and is never released.
+        // SAFETY: the driver has just returned the context, and it is never released.
         check("cuCtxSetCurrent", unsafe { (self.set_current)(context) })
     }
 }
@@ -102,16 +106,19 @@ impl Driver {
 unsafe fn symbol<T: Copy>(library: &Library, name: &'static CStr) -> Result<T, DriverError> {
     // SAFETY: the caller's obligation, passed on.
     let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    let missing = |_| DriverError { function: "libcuda.so.1", message: format!("it lacks {name:?}") };
+    let missing = |_| DriverError { function: "libcuda.so.1", message: format!("does not export {name:?}") };
     found.map(|symbol| *symbol).map_err(missing)
 }
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The dynamic linker's words begin with the library's name.
-        match self.message.starts_with(self.function) {
-            true => f.write_str(&self.message),
-            false => write!(f, "{}: {}", self.function, self.message),
+        // ld.so's message begins with the library's name.
+        if self.message.starts_with(self.function) {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.function, self.message)
         }
     }
 }
+
+impl std::error::Error for DriverError {}

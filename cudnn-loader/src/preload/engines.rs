@@ -1,5 +1,5 @@
-//! Has cuDNN register its engines, which takes most of the time of a first plan: by planning a small convolution for a
-//! device that is described in text, which needs neither a handle nor a context (since cuDNN 9.8).
+//! Makes cuDNN register its engines, which takes most of the time of a first plan: by planning a small convolution for a device
+//! that is described in text. That needs neither a handle nor a context (since cuDNN 9.8).
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -9,14 +9,14 @@ use crate::{
     cudnnBackendDescriptorType_t as Kind, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t, graph as cudnn,
 };
 
-// By number: the headers of an older release, which `cudnn-sys` may have been generated from, lack these names.
+// By number: `cudnn-sys` may have been generated from the headers of an older release, which lack these names.
 const DEVICEPROP: Kind = Kind(38);
 const DEVICEPROP_JSON: Name = Name(2702);
 const HEURISTICS_DEVICEPROP: Name = Name(204);
 const PLAN_DEVICEPROP: Name = Name(407);
 
-/// A device: what cuDNN asks of one, with the numbers of an H200. Registering does not depend on them, as measured with
-/// other compute capabilities on one.
+/// A device, with the properties of an H200. The registration does not depend on them, as measured with other compute
+/// capabilities on one.
 const DEVICE: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
 "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
 "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
@@ -24,7 +24,7 @@ const DEVICE: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSiz
 "supportCoopLaunch": 1, "totalGlobalMem": 150109880320, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
 "l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000, "deviceName": "NVIDIA H200"}"#;
 
-/// Plans the convolution, for this device or for the one above. What it planned is thrown away.
+/// Plans the convolution, for this device or for the one above, and throws the plan away.
 pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let (x, w, y) = (tensor(1, [8, 32, 16, 16])?, tensor(2, [32, 32, 3, 3])?, tensor(3, [8, 32, 16, 16])?);
     let ones = [1i64, 1];
@@ -64,7 +64,7 @@ pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
     let mut count = 0i64;
     let mut into = configuration.0;
-    // SAFETY: there is room for one descriptor, made for it.
+    // SAFETY: there is room for one descriptor, which was created for it.
     unsafe {
         cudnn::cudnnBackendGetAttribute(
             heuristics.0,
@@ -77,7 +77,7 @@ pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     }
     .result()?;
     if count > 0 {
-        // A plan that cannot be made has done its work all the same: the engines have been asked.
+        // A failure does not matter: cuDNN has registered the engines by then.
         let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
             .part(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &configuration)?
             .part(PLAN_DEVICEPROP, &device)?;
@@ -103,17 +103,16 @@ struct Descriptor(Raw);
 impl Descriptor {
     fn new(kind: Kind) -> Result<Self, cudnnStatus_t> {
         let mut raw = null_mut();
-        // SAFETY: there is a place for the descriptor.
+        // SAFETY: the answer has room.
         unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.result()?;
         Ok(Descriptor(raw))
     }
 
-    fn set<T>(self, name: Name, of: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
+    fn set<T>(self, name: Name, ty: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
         let count = i64::try_from(elements.len()).unwrap_or(0);
         let elements: *const c_void = elements.as_ptr().cast();
-        // SAFETY: the descriptor is live, and the elements are as many as is said, of the type that this module pairs
-        // with each name.
-        unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, of, count, elements) }.result()?;
+        // SAFETY: the descriptor is live, and there are `count` elements of the type that this module pairs with each name.
+        unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, elements) }.result()?;
         Ok(self)
     }
 
@@ -130,7 +129,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and nobody uses it any more.
+        // SAFETY: the descriptor is live, and this is its last use.
         unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }

@@ -259,7 +259,7 @@ fn load(list: &str) {
 }
 
 fn receive_log(panics: bool) {
-    use cudnn_loader::log::{Severity, set_hook};
+    use cudnn_loader::logging::{Severity, set_hook};
     let all = [Severity::Info, Severity::Warning, Severity::Error];
     let received = set_hook(&all, move |event| {
         let (entry, status) = (&event.entry, event.status);
@@ -272,7 +272,7 @@ fn receive_log(panics: bool) {
 }
 
 fn write_log(option: &str) {
-    use cudnn_loader::log::{Destination, Severity, write_to};
+    use cudnn_loader::logging::{Destination, Severity, write_to};
     let (level, destination) = option.split_once(',').expect("a level and a destination");
     let destination = match destination {
         "NULL" => Destination::None,
@@ -319,7 +319,7 @@ fn preload(options: &str) {
         .collect();
     let devices = if has("context") { Devices::Current } else { Devices::List(devices) };
     let what = Preload::new().engines(has("engines")).devices(devices);
-    let once = || if has("background") { what.clone().start().join() } else { cudnn_loader::preload(&what) };
+    let once = || if has("background") { what.clone().start().join() } else { what.run() };
     let outcomes = match has("twice") {
         // At the same time.
         true => std::thread::scope(|scope| [scope.spawn(once), scope.spawn(once)].map(|thread| thread.join().unwrap())),

@@ -1,33 +1,33 @@
-//! What the two protocols, [`crate::slot`] and [`crate::elected`], stand on: atomics, a thread's identity, and waiting.
-//! The model in `model/` puts loom's in this module's place, so that the very same files are checked.
+//! What the lock-free types stand on: atomics, a thread's identity, and bounded waiting.
+//! The model in `model/` replaces this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// This thread of this process, as one number that is not 0: the process in the upper half.
+/// This thread of this process as one nonzero number, with the process in the upper half.
 pub(crate) fn thread_token() -> u64 {
     // SAFETY: the call takes nothing and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     u64::from(std::process::id()) << 32 | (thread as u64 & 0xffff_ffff)
 }
 
-/// A thread's readiness to wait for another, which ends after a second.
+/// Bounded waiting: pauses that grow from 20 µs to 1 ms, for one second in all.
 pub(crate) struct Backoff {
     start: Instant,
     pause: Duration,
 }
 
 impl Backoff {
-    /// How long a thread waits for the elected one before it does the work itself.
+    /// How long a thread waits for another before it does the work itself.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Self {
         Backoff { start: Instant::now(), pause: Duration::from_micros(20) }
     }
 
-    /// Waits a moment; `false` when patience has run out.
+    /// Waits a moment. `false` when the time is up.
     pub(crate) fn wait(&mut self) -> bool {
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
@@ -35,15 +35,15 @@ impl Backoff {
     }
 }
 
-/// The lock, unless another thread keeps it for longer than patience lasts; which it does for ever in a child that was forked
-/// while it had it.
+/// Takes the lock, or gives up after [`Backoff::TIMEOUT`]. In a child of `fork`, a lock that another thread of the parent
+/// had is never released.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    let mut patience = Backoff::new();
+    let mut backoff = Backoff::new();
     loop {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if patience.wait() => {}
+            Err(TryLockError::WouldBlock) if backoff.wait() => {}
             Err(TryLockError::WouldBlock) => return None,
         }
     }

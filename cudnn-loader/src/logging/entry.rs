@@ -1,34 +1,41 @@
-//! An entry of cuDNN's log, read: as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of how it comes here.
+//! An entry of cuDNN's log: parsed, and formatted, as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of where
+//! entries come from or go to.
 
 use std::ffi::c_uint;
 use std::fmt;
 
 use crate::{Version, cudnnSeverity_t};
 
-/// How much an entry matters.
+// The bits of `cudnnSetCallback`'s mask: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. Fatal entries cannot be masked.
+pub(super) const ERROR_BIT: c_uint = 1 << 1;
+pub(super) const WARNING_BIT: c_uint = 1 << 2;
+pub(super) const INFO_BIT: c_uint = 1 << 3;
+
+/// The severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Severity {
     /// A call, with its arguments.
     Info,
-    /// Something that works and should not be so.
+    /// A call that works, but should not be made like this.
     Warning,
     /// A call that failed.
     Error,
-    /// cuDNN is about to end the process.
+    /// cuDNN is about to abort the process.
     Fatal,
 }
 
-/// One argument of a call, or a member of one.
+/// An argument of a call, or a member of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Argument {
-    /// How deep it stands within others; 0 for an argument itself.
+    /// How deep it is nested in others; 0 for an argument itself.
     pub depth: usize,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type in C, where the entry says it.
+    /// The type in C, if the entry states it.
     pub ty: Option<String>,
-    /// Its value, or where it is (`location=host; addr=0x7ffe72832990`); empty where its members follow.
+    /// The value, or its location (`location=host; addr=0x7ffe72832990`); empty if members follow.
     pub value: String,
 }
 
@@ -48,32 +55,32 @@ pub struct Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
     /// The release that wrote it.
     pub version: Option<Version>,
     /// The function that was called.
     pub function: Option<String>,
-    /// Its arguments, and what the entry says beside them.
+    /// The arguments, and whatever else the entry lists with them.
     pub arguments: Vec<Argument>,
-    /// Why it failed, the innermost reason first, as cuDNN lists them.
+    /// Why the call failed, the innermost reason first, as cuDNN lists them.
     pub traceback: Vec<Reason>,
     /// When: `2026-11-21T11:20:16.137087`, local time.
     pub time: Option<String>,
     /// The process.
     pub process: Option<u64>,
-    /// The thread, as the kernel numbers it.
+    /// The thread, with the kernel's number.
     pub thread: Option<u64>,
-    /// The GPU's number; none without a handle.
+    /// The GPU's number; `None` without a handle.
     pub gpu: Option<u32>,
-    /// The handle, as text; none without one.
+    /// The handle, as text; `None` if the call has none.
     pub handle: Option<String>,
-    /// The stream, as text: `(nil) (defaultStream)`; none without a handle.
+    /// The stream, as text: `(nil) (defaultStream)`; `None` without a handle.
     pub stream: Option<String>,
 }
 
 impl Severity {
-    /// Those that `CUDNN_LOGLEVEL_DBG` means: none at 0, errors at 1, warnings too at 2, and calls too at 3 and beyond.
+    /// The severities of a `CUDNN_LOGLEVEL_DBG`: none at 0, errors at 1, also warnings at 2, also calls at 3 and above.
     #[must_use]
     pub fn up_to(level: u8) -> &'static [Severity] {
         match level {
@@ -84,8 +91,8 @@ impl Severity {
         }
     }
 
-    /// As cuDNN numbers it.
-    pub(super) fn of(severity: cudnnSeverity_t) -> Severity {
+    /// From cuDNN's number.
+    pub(super) fn from_number(severity: cudnnSeverity_t) -> Severity {
         match severity.0 {
             0 => Severity::Fatal,
             1 => Severity::Error,
@@ -94,7 +101,7 @@ impl Severity {
         }
     }
 
-    /// As cuDNN numbers it.
+    /// cuDNN's number.
     pub(super) fn number(self) -> cudnnSeverity_t {
         cudnnSeverity_t(match self {
             Severity::Fatal => 0,
@@ -104,7 +111,7 @@ impl Severity {
         })
     }
 
-    /// Its place in a mask; what is fatal has none, since it cannot be masked.
+    /// The bit in a mask; fatal entries have none, since they cannot be masked.
     pub(super) fn bit(self) -> c_uint {
         match self {
             Severity::Fatal => 0,
@@ -112,7 +119,7 @@ impl Severity {
         }
     }
 
-    /// What a line in a file begins with, the first of an entry and the others.
+    /// The letters that lines in a file begin with: the first line of an entry, and the others.
     fn letters(self) -> (&'static str, &'static str) {
         match self {
             Severity::Info => ("I", "i"),
@@ -122,8 +129,8 @@ impl Severity {
         }
     }
 
-    /// By the letter that a line in a file begins with: `I!`, and `i!` for those that follow.
-    fn of_letter(letter: u8) -> Option<Severity> {
+    /// From the letter that a line in a file begins with: `I!`, and `i!` for the lines that follow.
+    fn from_letter(letter: u8) -> Option<Severity> {
         match letter.to_ascii_uppercase() {
             b'I' => Some(Severity::Info),
             b'W' => Some(Severity::Warning),
@@ -145,20 +152,20 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Every entry in a log, as a file has it; what others have written between them is left out.
+/// All entries in the text of a log file. Text that other programs wrote between them is skipped.
 #[must_use]
 pub fn parse(log: &str) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
-    // Whose lines come now. An entry begins with a capital letter; its other lines have the small one.
+    // The entry that the next lines belong to. An entry begins with a capital letter; its other lines have the small one.
     let mut open: Option<(u8, Entry)> = None;
     for line in log.lines() {
         match (mark_of(line), &mut open) {
             (Some((letter, text)), _) if letter.is_ascii_uppercase() => {
                 found.extend(open.take().map(|(_, entry)| entry));
-                open = Severity::of_letter(letter)
+                open = Severity::from_letter(letter)
                     .map(|severity| (letter.to_ascii_lowercase(), Entry::new(severity, text)));
             }
-            (Some((letter, text)), Some((own, entry))) if letter == *own => entry.line(text),
+            (Some((letter, text)), Some((small, entry))) if letter == *small => entry.push_line(text),
             _ => {}
         }
     }
@@ -166,8 +173,8 @@ pub fn parse(log: &str) -> Vec<Entry> {
     found
 }
 
-/// An entry as a file has it: an empty line, the lines with their marks, and an empty line.
-pub(super) fn marked<'a>(severity: Severity, lines: impl Iterator<Item = &'a str>) -> String {
+/// An entry as in a file: an empty line, the lines with their marks, and an empty line.
+pub(super) fn format<'a>(severity: Severity, lines: impl Iterator<Item = &'a str>) -> String {
     let (mut letter, other) = severity.letters();
     let mut text = String::from("\n");
     for line in lines {
@@ -184,23 +191,23 @@ pub(super) fn marked<'a>(severity: Severity, lines: impl Iterator<Item = &'a str
 fn mark_of(line: &str) -> Option<(u8, &str)> {
     let (letter, rest) = line.as_bytes().split_first()?;
     let text = line.get(2..)?;
-    let is_mark = rest.first() == Some(&b'!') && Severity::of_letter(*letter).is_some();
+    let is_mark = rest.first() == Some(&b'!') && Severity::from_letter(*letter).is_some();
     is_mark.then(|| (*letter, text.strip_prefix(' ').unwrap_or(text)))
 }
 
 impl Entry {
-    /// The entry that a callback is given: its first line, and the others, each without a mark.
+    /// The entry that a callback receives: its lines, without marks.
     #[must_use]
     pub fn from_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
         let mut entry = Entry::new(severity, lines.next().unwrap_or_default());
-        lines.for_each(|line| entry.line(line));
+        lines.for_each(|line| entry.push_line(line));
         entry
     }
 
     /// `CuDNN (v91900 56) function cudnnCreate() called:`
     fn new(severity: Severity, first: &str) -> Entry {
         let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
-        // What is written before a cuDNN is found is of none.
+        // Entries from before the selection have no version.
         let number = number.filter(|number| *number != 0);
         let version = number.map(|number| Version::new(number / 10000, number / 100 % 100, number % 100));
         let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
@@ -219,25 +226,25 @@ impl Entry {
         }
     }
 
-    fn line(&mut self, line: &str) {
+    fn push_line(&mut self, line: &str) {
         let text = line.trim_start();
         let depth = (line.len() - text.len()).saturating_sub(4) / 4;
         if let Some(time) = text.strip_prefix("Time: ") {
             self.time = time.split(' ').next().map(str::to_owned);
         } else if text.starts_with("Process=") {
-            self.place(text);
+            self.push_location(text);
         } else if let Some((kind, status, reason)) = reason(text) {
             self.traceback.push(Reason { kind: kind.into(), status: status.into(), reason: reason.into() });
         } else if let Some((name, rest)) = text.split_once(": ").or_else(|| Some((text.strip_suffix(':')?, "")))
             && !rest.starts_with("Traceback contains")
         {
-            let (of, value) = typed(rest.trim_end().trim_end_matches(';'));
-            self.arguments.push(Argument { depth, name: name.into(), ty: of.map(str::to_owned), value: value.into() });
+            let (ty, value) = typed(rest.trim_end().trim_end_matches(';'));
+            self.arguments.push(Argument { depth, name: name.into(), ty: ty.map(str::to_owned), value: value.into() });
         }
     }
 
     /// `Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.`
-    fn place(&mut self, text: &str) {
+    fn push_location(&mut self, text: &str) {
         for part in text.trim_end_matches('.').split("; ") {
             let Some((name, value)) = part.split_once('=') else { continue };
             let known = Some(value).filter(|value| *value != "NULL");
@@ -253,11 +260,11 @@ impl Entry {
     }
 }
 
-/// What stands behind a name: `type=int; val=7`, or `type=cudnnHandle_t:` where its members follow, or anything.
+/// What follows a name: `type=int; val=7`, or `type=cudnnHandle_t:` if members follow, or any text.
 fn typed(text: &str) -> (Option<&str>, &str) {
     let Some(typed) = text.strip_prefix("type=") else { return (None, text) };
     match typed.split_once("; ") {
-        Some((of, value)) => (Some(of), value.strip_prefix("val=").unwrap_or(value)),
+        Some((ty, value)) => (Some(ty), value.strip_prefix("val=").unwrap_or(value)),
         None => (Some(typed.trim_end_matches(':')), ""),
     }
 }
@@ -269,7 +276,7 @@ fn reason(text: &str) -> Option<(&str, &str, &str)> {
     status.starts_with("CUDNN_STATUS_").then_some((kind, status, reason))
 }
 
-/// In one line: what was called, and why it failed or with what.
+/// One line: the function, and why it failed or its arguments.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function.as_deref().unwrap_or("cuDNN"))?;
@@ -277,8 +284,8 @@ impl fmt::Display for Entry {
             write!(f, "{} {status}: {reason}", if index == 0 { ":" } else { ";" })?;
         }
         if self.traceback.is_empty() && !self.arguments.is_empty() {
-            let told = |argument: &Argument| format!("{}={}", argument.name, argument.value);
-            let arguments: Vec<String> = self.arguments.iter().filter(|one| one.depth == 0).map(told).collect();
+            let assignment = |argument: &Argument| format!("{}={}", argument.name, argument.value);
+            let arguments: Vec<String> = self.arguments.iter().filter(|one| one.depth == 0).map(assignment).collect();
             write!(f, "({})", arguments.join(", "))?;
         }
         Ok(())
@@ -292,7 +299,7 @@ mod tests {
     const LOG: &str = include_str!("../../../tests/logs/9.19.0.log");
 
     #[test]
-    fn an_entry_is_read_in_full() {
+    fn an_entry_is_parsed_completely() {
         let entries = parse(LOG);
         let error = entries.iter().find(|entry| entry.severity == Severity::Error);
         assert!(
@@ -330,8 +337,8 @@ mod tests {
                 assert!(entry.handle.as_ref().is_some_and(|handle| handle.starts_with("0x")));
                 assert_eq!(entry.stream.as_deref(), Some("(nil) (defaultStream)"));
             }
-            let has = |name: &str, depth: usize, of: &str, value: &str| {
-                let wanted = Argument { depth, name: name.into(), ty: Some(of.into()), value: value.into() };
+            let has = |name: &str, depth: usize, ty: &str, value: &str| {
+                let wanted = Argument { depth, name: name.into(), ty: Some(ty.into()), value: value.into() };
                 assert!(entries.iter().any(|entry| entry.arguments.contains(&wanted)), "{wanted:?}: {entries:#?}");
             };
             has("handle", 0, "cudnnHandle_t", "");
@@ -347,15 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_left_out_and_nothing_is_needed_to_be_whole() {
+    fn other_text_is_skipped_and_truncated_entries_do_not_panic() {
         for length in 0..LOG.len().min(2000) {
             let _ = parse(LOG.get(..length).unwrap_or_default());
         }
-        assert_eq!(parse("I am a line\nE\n!\n\nW!\ni! no entry is open for this\n").len(), 1);
+        assert_eq!(parse("I am a line\nE\n!\n\nW!\ni! this line belongs to no entry\n").len(), 1);
     }
 
     #[test]
-    fn what_a_callback_is_given_is_read_alike() {
+    fn the_lines_that_a_callback_receives_are_parsed_alike() {
         let lines =
             ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=-1;", "        inner: type=int; val=2;"];
         let entry = Entry::from_lines(Severity::Info, lines.into_iter());

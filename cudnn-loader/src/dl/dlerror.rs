@@ -1,36 +1,34 @@
-//! What the dynamic linker's words mean. They are all that it says: they are asked for in English, and read here.
+//! ld.so's error messages: in English, and what they mean. The text is all that ld.so gives, so it is parsed here.
 
 use std::path::Path;
 
-/// What the dynamic linker's words mean.
+/// What an error message of ld.so means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DlErrorKind {
-    /// A library that this one needs was not found.
+    /// ld.so did not find a dependency of the library.
     MissingDependency {
-        /// Its name.
+        /// The dependency's name.
         name: String,
     },
-    /// A symbol that this library needs is in none that were loaded.
+    /// No loaded library has a symbol that the library needs.
     UndefinedSymbol {
-        /// Its name.
+        /// The symbol's name.
         name: String,
-        /// The library that should have it, where the symbol's version says so: cuDNN's versions are its libraries'
-        /// names.
+        /// The library that should have it, if the symbol's version tells: cuDNN uses its libraries' names as versions.
         library: Option<String>,
     },
-    /// A version of a symbol that this library needs is in none that were loaded: the C library is too old, for
-    /// example.
+    /// No loaded library has this version of a symbol. The C library is too old, for example.
     MissingVersion {
-        /// Its name.
+        /// The version's name.
         name: String,
     },
-    /// Something else: the words are all there is.
+    /// Anything else: see the message.
     Other,
 }
 
 impl DlErrorKind {
-    /// Reads glibc's and musl's words about the file at this path.
+    /// Parses a message of glibc or musl about the file at this path.
     pub(crate) fn parse(message: &str, path: &Path) -> DlErrorKind {
         let after = |marker: &str, end: &[char]| {
             let rest = message.split(marker).nth(1)?.trim_start();
@@ -45,41 +43,53 @@ impl DlErrorKind {
         if let Some(name) = after("version `", &['\'']) {
             return DlErrorKind::MissingVersion { name };
         }
-        // Other reasons not to open a file stand in the same place: only this one says that there is none.
-        let absent = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
-        let absent = absent.or_else(|| after_prefix(message, "Error loading shared library "));
-        match absent.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
+        // Other reasons not to open a file have the same form; only this one means that there is no such file.
+        let missing = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
+        let missing = missing.or_else(|| missing_in_musls_form(message));
+        match missing.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
             Some(name) if Path::new(name) != path => DlErrorKind::MissingDependency { name: name.to_owned() },
             _ => DlErrorKind::Other,
         }
     }
 }
 
-/// What musl names after these words, when it says that there is no such file.
-fn after_prefix<'a>(message: &'a str, prefix: &str) -> Option<&'a str> {
-    let rest = message.strip_prefix(prefix)?;
+fn missing_in_musls_form(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("Error loading shared library ")?;
     rest.split_once(": No such file").map(|(name, _)| name)
 }
 
-/// Where to get a library that cuDNN needs and that is not its own.
-pub(crate) fn missing_library_help(name: &str) -> String {
-    let package =
-        |package: &str, major: &str| format!("Install {package}-cu{major}, or put its folder on LD_LIBRARY_PATH.");
-    let major = name.split(".so.").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or("12");
-    if name.starts_with("libcuda.so") {
-        "The NVIDIA driver's library is missing, not cuDNN's: install the driver, or start the container with the GPU \
-         (`--gpus all`); under WSL it is in /usr/lib/wsl/lib."
-            .into()
-    } else if name.starts_with("libcublas") {
-        package("nvidia-cublas", major)
-    } else if name.starts_with("libnvrtc") {
-        package("nvidia-cuda-nvrtc", major)
-    } else if name.starts_with("libcudnn") {
-        "Install this cuDNN again: a library of its own is missing.".into()
-    } else if name.starts_with("libz.so") {
-        "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into()
-    } else {
-        format!("Install the package that has {name}, or put its folder on LD_LIBRARY_PATH.")
+/// ld.so's text, which libloading keeps in its error's source.
+pub(crate) fn dlerror_text(error: &libloading::Error) -> String {
+    match error {
+        libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Makes this thread's messages English as long as the value lives.
+pub(super) struct CLocale {
+    english: libc::locale_t,
+    previous: libc::locale_t,
+}
+
+impl CLocale {
+    pub(super) fn set() -> Option<Self> {
+        // SAFETY: the name ends in NUL; the call makes a new locale and changes none.
+        let english = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
+        if english.is_null() {
+            return None;
+        }
+        // SAFETY: the locale lives until `drop`, which first takes it from the thread.
+        Some(CLocale { english, previous: unsafe { libc::uselocale(english) } })
+    }
+}
+
+impl Drop for CLocale {
+    fn drop(&mut self) {
+        // SAFETY: the locale that the thread had before; its owner still uses it.
+        unsafe { libc::uselocale(self.previous) };
+        // SAFETY: made by `set`; nobody uses it any more.
+        unsafe { libc::freelocale(self.english) };
     }
 }
 
@@ -88,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_linkers_words_are_understood() {
+    fn messages_of_glibc_and_musl_are_parsed() {
         let cases = [
             (
                 "libcublasLt.so.12: cannot open shared object file: No such file or directory",

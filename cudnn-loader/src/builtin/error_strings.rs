@@ -1,0 +1,108 @@
+//! `cudnnGetErrorString` and `cudnnGetLastErrorString`: the two functions that people read errors with. Both work with nothing
+//! installed, and hand over to cuDNN's own where it is loaded.
+
+use std::ffi::{CStr, c_char};
+
+use once_cell::race::OnceBool;
+
+use crate::cudnnStatus_t;
+use crate::dl::is_secure_execution;
+use crate::error::status_name;
+use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
+use crate::resolve::libraries::graph_functions;
+
+/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load error
+/// behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
+pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
+
+/// A status's name: from the loaded cuDNN, which may know more names than this crate's table, or from the table.
+pub(super) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
+    let name = name_of(status);
+    if !is_verbose() {
+        return name;
+    }
+    // SAFETY: cuDNN's names and the table's are static strings that end in NUL.
+    let text = unsafe { CStr::from_ptr(name) };
+    verbose_string(status, text).unwrap_or(name)
+}
+
+/// Read once: a program may call `setenv` in another thread, which is not safe beside a read.
+fn is_verbose() -> bool {
+    static IS_VERBOSE: OnceBool = OnceBool::new();
+    IS_VERBOSE
+        .get_or_init(|| !is_secure_execution() && std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1"))
+}
+
+fn name_of(status: cudnnStatus_t) -> *const c_char {
+    if let Some(functions) = graph_functions() {
+        type Signature = unsafe extern "C-unwind" fn(cudnnStatus_t) -> *const c_char;
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let function: Signature = unsafe { std::mem::transmute(functions.get_error_string) };
+        // SAFETY: it accepts any value.
+        return unsafe { function(status) };
+    }
+    status_name(status).as_ptr()
+}
+
+/// Writes the thread's last error, cut to `max_size` bytes with the NUL, and clears it.
+///
+/// # Safety
+/// `message` is null or has room for `max_size` bytes.
+pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size: usize) {
+    if message.is_null() || max_size == 0 {
+        return;
+    }
+    // SAFETY: there is room for one byte.
+    unsafe { message.write(0) };
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { fetch_cudnn_error(message, max_size) };
+    if take_newer_flag() {
+        // SAFETY: there is room for one byte.
+        unsafe { message.write(0) };
+    }
+    let report = take_unreported();
+    // SAFETY: there is room for one byte, and it was written above.
+    let cudnn_was_last = unsafe { message.read() } != 0;
+    if let (Some(report), false) = (report, cudnn_was_last) {
+        let mut end = report.len().min(max_size - 1);
+        while !report.is_char_boundary(end) {
+            end -= 1;
+        }
+        // SAFETY: `end` is less than `max_size`, and at most the report's length.
+        unsafe { message.cast::<u8>().copy_from_nonoverlapping(report.as_ptr(), end) };
+        // SAFETY: `end` is less than `max_size`.
+        unsafe { message.add(end).write(0) };
+    }
+}
+
+/// The thread's last error, as `cudnnGetLastErrorString` returns it, which then clears it.
+pub(crate) fn take_last_error() -> String {
+    let mut text = [0; 4096];
+    // SAFETY: the buffer has the length that is passed.
+    unsafe { get_last_error_string(text.as_mut_ptr(), text.len()) };
+    // SAFETY: the function has written a NUL into the buffer.
+    unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// Clears cuDNN's own last error of this thread, so that what it reports afterwards is newer than ours. cuDNN logs the call:
+/// the caller must let the exception of a log callback pass.
+pub(crate) fn clear_cudnn_error() {
+    let mut unread: [c_char; 8] = [0; 8];
+    // SAFETY: the buffer has the length that is passed.
+    unsafe { fetch_cudnn_error(unread.as_mut_ptr(), unread.len()) };
+    take_newer_flag();
+}
+
+/// Lets cuDNN write its last error of this thread, if it is loaded.
+///
+/// # Safety
+/// `message` has room for `max_size` bytes.
+unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
+    if let Some(functions) = graph_functions() {
+        type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let function: Signature = unsafe { std::mem::transmute(functions.get_last_error_string) };
+        // SAFETY: the caller's obligation, passed on.
+        unsafe { function(message, max_size) };
+    }
+}

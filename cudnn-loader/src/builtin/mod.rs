@@ -1,0 +1,30 @@
+//! The functions of cuDNN that this crate answers itself. To add one: write it in a file here and name it in [`builtin`].
+
+pub(crate) mod error_strings;
+mod set_callback;
+
+use crate::Function;
+
+/// The address of this crate's own implementation of a function, if it has one.
+pub(crate) fn builtin(function: Function) -> Option<Builtin> {
+    match function {
+        Function::CudnnGetErrorString => {
+            Some(Builtin { address: error_strings::get_error_string as *const () as *mut (), needs_cudnn: false })
+        }
+        Function::CudnnGetLastErrorString => {
+            Some(Builtin { address: error_strings::get_last_error_string as *const () as *mut (), needs_cudnn: false })
+        }
+        Function::CudnnSetCallback => {
+            Some(Builtin { address: set_callback::set_callback as *const () as *mut (), needs_cudnn: true })
+        }
+        _ => None,
+    }
+}
+
+/// An implementation of this crate's.
+#[derive(Clone, Copy)]
+pub(crate) struct Builtin {
+    pub(crate) address: *mut (),
+    /// Whether [`Function::resolve`] reports the function as available only if cuDNN can be loaded.
+    pub(crate) needs_cudnn: bool,
+}

@@ -1,0 +1,24 @@
+//! `cudnnSetCallback`: a program that sets a callback also gets the loader's own log entries, even if cuDNN cannot be loaded.
+
+use std::ffi::{c_uint, c_void};
+
+use crate::guard::ffi_guard;
+use crate::logging::callback::{self, Callback};
+use crate::resolve::libraries;
+use crate::{Function, cudnnCallback_t, cudnnStatus_t};
+
+/// # Safety
+/// As cuDNN's own: the function accepts what cuDNN passes, with this data, in any thread.
+pub(super) unsafe extern "C-unwind" fn set_callback(
+    mask: c_uint,
+    data: *mut c_void,
+    function: cudnnCallback_t,
+) -> cudnnStatus_t {
+    callback::set(Callback::new(mask, data, function));
+    let name = || Function::CudnnSetCallback.to_string();
+    match ffi_guard(&|| libraries::address(Function::CudnnSetCallback), &name) {
+        Ok(_) => callback::install(),
+        // The callback is kept, and has been told the reason. cuDNN gets it if it is ever loaded.
+        Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
+    }
+}

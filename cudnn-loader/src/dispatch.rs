@@ -1,0 +1,260 @@
+//! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function. Nothing
+//! here is written by hand for one function.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::builtin::{Builtin, builtin};
+use crate::guard::{entry, ffi_guard};
+use crate::resolve::libraries::{self, LoadedLibrary};
+use crate::sync::slot::Slot;
+use crate::{Function, Installation, LoadError, Options, SubLibrary, cudnnStatus_t};
+
+/// A function's slot. For a function that is a compile-time constant: an address and nothing more.
+macro_rules! slot {
+    ($function:expr) => {{
+        // One slot for each variant, and variants are numbered from 0.
+        #[allow(clippy::indexing_slicing, reason = "there is one slot for each variant")]
+        let slot = &crate::dispatch::SLOTS[$function as usize];
+        slot
+    }};
+}
+
+macro_rules! functions {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        /// Where each function's calls go, in order. Private to this crate: another crate would reach it through its global
+        /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses, each
+        /// of which needs a relocation.
+        static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
+
+        /// The functions again, for the drop-in's exports: an exception that a callback of the caller throws passes through.
+        /// Link-time optimisation makes an export of each.
+        pub mod c_unwind {
+            use super::*;
+            $($(
+                #[allow(missing_docs, clippy::missing_safety_doc, reason = "only the drop-in uses it")]
+                pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
+                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                    let address = slot!(Function::$variant).get();
+                    // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                    let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                    // SAFETY: the caller's obligation, passed on unchanged.
+                    unsafe { function($($argument),*) }
+                }
+            )*)*
+        }
+
+        /// What each slot starts at: resolves the function, then makes the call. An exception that a callback of the caller
+        /// throws passes through.
+        mod resolvers {
+            use super::{FailureValue, Function, resolve_first_call};
+            $($(
+                #[cold]
+                pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
+                    match resolve_first_call(Function::$variant) {
+                        Ok(address) => {
+                            type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                            // SAFETY: the address is that of cuDNN's function of this name, or of the built-in one, and the
+                            // table has its signature from cuDNN's own header.
+                            let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                            // SAFETY: the caller's obligation, passed on unchanged.
+                            unsafe { function($($argument),*) }
+                        }
+                        Err(status) => FailureValue::failure_value(status),
+                    }
+                }
+            )*)*
+        }
+
+        $(
+            #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
+            pub mod $library {
+                #[allow(unused_imports, unreachable_pub, reason = "an older release may have none for this library")]
+                pub use cudnn_sys::types::$library::*;
+                $(
+                    $(#[$doc])*
+                    ///
+                    /// # Safety
+                    /// As in C: see cuDNN's documentation, and that of this crate.
+                    // Not `inline`: another crate would reach the slot through its global offset table, at the cost of
+                    // a load. Link-time optimisation still inlines it, as load and call.
+                    pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
+                        type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+                        let address = slot!(super::Function::$variant).get();
+                        // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                        let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+                        // SAFETY: the caller's obligation, passed on unchanged.
+                        unsafe { function($($argument),*) }
+                    }
+                )*
+            }
+        )*
+    };
+}
+
+cudnn_sys::for_each_function!(functions);
+
+impl Function {
+    fn slot(self) -> &'static Slot {
+        slot!(self)
+    }
+
+    /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Gives the address that calls reach.
+    ///
+    /// # Errors
+    /// Why a call would fail. The loader remembers a failure: see [`SubLibrary::load`] for trying again.
+    pub fn resolve(self) -> Result<*const c_void, LoadError> {
+        let address = entry(|| match builtin(self) {
+            Some(Builtin { address, needs_cudnn: false }) => Ok(address),
+            Some(Builtin { address, needs_cudnn: true }) => libraries::address(self).map(|_| address),
+            None => libraries::address(self),
+        })?;
+        self.slot().set(address);
+        Ok(address.cast_const().cast())
+    }
+
+    /// As [`Function::resolve`], as a function pointer of type `F`.
+    ///
+    /// # Errors
+    /// As [`Function::resolve`].
+    ///
+    /// # Safety
+    /// `F` is a function pointer with this function's signature.
+    pub unsafe fn get<F: Copy>(self) -> Result<F, LoadError> {
+        // SAFETY: the caller's obligation, passed on.
+        self.resolve().map(|address| unsafe { pointer_as(address) })
+    }
+
+    /// Whether the function can be called here. Loads what it takes to find out.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        self.resolve().is_ok()
+    }
+}
+
+impl SubLibrary {
+    /// The loaded library; `None` if it is not loaded. Loads nothing.
+    #[must_use]
+    pub fn loaded(self) -> Option<&'static LoadedLibrary> {
+        libraries::loaded(self)
+    }
+
+    /// Loads the library, unless it is loaded already, and tries again what failed before.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded.
+    pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
+        entry(|| {
+            libraries::clear_failure(self);
+            libraries::load(self)
+        })
+    }
+
+    /// The address of any function or data symbol in the library, also of one that these bindings do not know: what a newer
+    /// cuDNN has, or no header declares. Loads the library.
+    ///
+    /// # Errors
+    /// Why the library cannot be loaded, or that it does not export the name.
+    pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
+        entry(|| libraries::symbol(self, name))
+    }
+
+    /// As [`SubLibrary::symbol`], as a pointer of type `P`.
+    ///
+    /// # Errors
+    /// As [`SubLibrary::symbol`].
+    ///
+    /// # Safety
+    /// `P` is a pointer type, and the symbol is what it points to: a function with that signature, or data of that type.
+    pub unsafe fn get<P: Copy>(self, name: &CStr) -> Result<P, LoadError> {
+        // SAFETY: the caller's obligation, passed on.
+        self.symbol(name).map(|address| unsafe { pointer_as(address) })
+    }
+}
+
+/// # Safety
+/// `P` is a pointer type that fits what the address points to.
+unsafe fn pointer_as<P: Copy>(address: *const c_void) -> P {
+    const { assert!(size_of::<P>() == size_of::<*const c_void>(), "only a pointer type can hold an address") };
+    // SAFETY: both are one pointer in size; the rest is the caller's obligation.
+    unsafe { std::mem::transmute_copy(&address) }
+}
+
+impl Options {
+    /// Selects an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again if an earlier
+    /// attempt failed.
+    ///
+    /// # Errors
+    /// Why there is none, or why the selected one does not meet the options.
+    pub fn load(&self) -> Result<&'static Installation, LoadError> {
+        entry(|| libraries::load_installation(self))
+    }
+}
+
+/// Loads cuDNN now, the first that the search finds: [`Options::load`] without requirements.
+///
+/// # Errors
+/// Why there is none.
+pub fn load() -> Result<&'static Installation, LoadError> {
+    Options::new().load()
+}
+
+/// The slow path of a call: resolves the function, or leaves a last error behind and gives the status to return.
+#[cold]
+#[inline(never)]
+fn resolve_first_call(function: Function) -> Result<*mut (), Status> {
+    let address = match builtin(function) {
+        Some(builtin) => builtin.address,
+        None => {
+            let resolved = ffi_guard(&|| libraries::address(function), &|| function.to_string());
+            resolved.map_err(|status| status.0 as Status)?
+        }
+    };
+    function.slot().set(address);
+    Ok(address)
+}
+
+/// A status as wide as an address: the result of a first call then comes back in two registers, which makes each resolver a
+/// good deal smaller.
+type Status = usize;
+
+/// The address of a function that no public header declares, or the status that a call of it returns. For the drop-in, which
+/// exports a few.
+///
+/// # Errors
+/// The status; the thread's last error has the report.
+pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
+    let resolve = || libraries::symbol(library, name).map(|address| address.cast_mut().cast());
+    let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
+    resolved.map(|address| address.cast_const().cast())
+}
+
+/// What a function returns if it cannot be resolved.
+trait FailureValue {
+    fn failure_value(status: Status) -> Self;
+}
+
+impl FailureValue for cudnnStatus_t {
+    fn failure_value(status: Status) -> Self {
+        cudnnStatus_t(status as u32)
+    }
+}
+
+/// The version functions.
+impl FailureValue for usize {
+    fn failure_value(_: Status) -> Self {
+        0
+    }
+}
+
+impl FailureValue for () {
+    fn failure_value(_: Status) {}
+}
+
+impl FailureValue for *const c_char {
+    fn failure_value(_: Status) -> Self {
+        c"".as_ptr()
+    }
+}

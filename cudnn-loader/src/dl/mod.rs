@@ -1,0 +1,54 @@
+//! The border to ld.so, the dynamic loader: opening libraries, looking up symbols, and the list of what is loaded. The only
+//! module that opens libraries; it does not know which to open, or why.
+
+pub(crate) mod dlerror;
+pub(crate) mod objects;
+pub(crate) mod run_paths;
+
+use std::ffi::{CStr, c_void};
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use dlerror::{CLocale, dlerror_text};
+
+/// A library that this process has loaded. It is never closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(*mut c_void);
+
+// SAFETY: a handle is a token that dlsym takes from any thread; it is never closed.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// Opens the library at this absolute path, with its dependencies.
+///
+/// # Errors
+/// ld.so's message.
+pub(crate) fn open(path: &Path) -> Result<Handle, String> {
+    // This crate parses the message, so it must not be in the user's language.
+    let _locale = CLocale::set();
+    // SAFETY: the library's constructors run. Loading cuDNN means that: the file has been identified as cuDNN's, and the
+    // caller of a cuDNN function wants cuDNN's code to run.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
+}
+
+/// Never closes the library: handles, streams and callbacks may outlive any point at which it could be unloaded.
+fn leak(library: Library) -> Handle {
+    Handle(library.into_raw())
+}
+
+/// The address of a symbol in the library, or in one of its dependencies.
+pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the handle was never closed, and the name ends in NUL.
+    let address = unsafe { libc::dlsym(handle.0, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment of
+/// such a process comes from a less privileged user and must not be trusted.
+#[must_use]
+pub fn is_secure_execution() -> bool {
+    // SAFETY: the call reads the process's auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}

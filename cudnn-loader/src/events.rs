@@ -1,0 +1,44 @@
+//! What the resolver reports while it searches, loads and fails. The resolver emits events and does not know who listens;
+//! the log listens (see `logging::loader_events`), and whoever comes later.
+
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+use crate::error::LoadError;
+use crate::{Installation, RejectedCandidate, SubLibrary, cudnnStatus_t};
+
+/// One step of resolving a function.
+pub(crate) enum Event<'a> {
+    /// The search ended: with an installation or with an error.
+    SearchFinished { outcome: Result<&'a Installation, &'a LoadError>, rejected: &'a [RejectedCandidate] },
+    /// ld.so is about to load a sub-library.
+    Loading { library: SubLibrary, path: &'a Path },
+    /// A sub-library is loaded and verified.
+    Loaded { library: SubLibrary, path: &'a Path, duration: Duration },
+    /// A sub-library could not be loaded.
+    LoadFailed { error: &'a LoadError },
+    /// A call of this function failed, because the function could not be resolved.
+    CallFailed { function: &'a str, status: cudnnStatus_t, report: &'a str },
+}
+
+type Subscriber = fn(&Event<'_>);
+
+/// Null, or a `Subscriber`. An atomic and no lock: events are emitted under ld.so's lock too.
+static SUBSCRIBER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Sends all events to this function from now on.
+pub(crate) fn subscribe(subscriber: Subscriber) {
+    SUBSCRIBER.store(subscriber as *mut (), Ordering::Release);
+}
+
+/// Reports an event.
+pub(crate) fn emit(event: &Event<'_>) {
+    let subscriber = SUBSCRIBER.load(Ordering::Acquire);
+    if !subscriber.is_null() {
+        // SAFETY: `subscribe` stored a function of this type.
+        let subscriber = unsafe { std::mem::transmute::<*mut (), Subscriber>(subscriber) };
+        subscriber(event);
+    }
+}

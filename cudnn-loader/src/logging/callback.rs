@@ -1,0 +1,171 @@
+//! The callback that the program has set, as cuDNN takes it, and the entries that wait for it. Knows nothing of what an entry
+//! contains.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::entry::ERROR_BIT;
+use crate::resolve::libraries::graph_functions;
+use crate::thread::cancel::CancelDisabled;
+use crate::thread::reentrancy::ReentrancyGuard;
+use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
+
+type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
+type Receive = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+/// As above, but an exception that it throws passes through.
+type ReceiveUnwind = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+
+/// The arguments of `cudnnSetCallback`.
+#[derive(Clone, Copy)]
+pub(crate) struct Callback {
+    pub(super) mask: c_uint,
+    data: *mut c_void,
+    function: cudnnCallback_t,
+}
+
+impl Callback {
+    /// Errors are always on, as with cuDNN.
+    pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
+        Callback { mask: mask | ERROR_BIT, data, function }
+    }
+
+    /// Whether a function receives the entries. Without one, the program only set the mask.
+    pub(super) fn has_function(&self) -> bool {
+        self.function.is_some()
+    }
+
+    fn is(&self, other: &Callback) -> bool {
+        let address = |callback: &Callback| callback.function.map(|function| function as usize);
+        (self.mask, self.data, address(self)) == (other.mask, other.data, address(other))
+    }
+}
+
+/// A callback that was set at some time. It stays, since a thread may be about to call it; each is in the list once.
+struct Known {
+    callback: Callback,
+    next: *mut Known,
+}
+
+/// The head of the list.
+static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// The callback that was set last.
+static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// How often a callback was set, and which of these settings cuDNN has got.
+static SET_COUNT: AtomicU64 = AtomicU64::new(0);
+static INSTALLED: AtomicU64 = AtomicU64::new(0);
+
+/// The list's entry for this callback, added if it is new.
+fn intern(callback: Callback) -> *mut Known {
+    let mut made: *mut Known = null_mut();
+    loop {
+        let first = KNOWN.load(Ordering::Acquire);
+        let mut each = first;
+        // SAFETY: null, or a leaked box that was complete before it was put into the list (Release below).
+        while let Some(known) = unsafe { each.as_ref() } {
+            if known.callback.is(&callback) {
+                if !made.is_null() {
+                    // SAFETY: made below, and never put into the list.
+                    drop(unsafe { Box::from_raw(made) });
+                }
+                return each;
+            }
+            each = known.next;
+        }
+        if made.is_null() {
+            made = Box::into_raw(Box::new(Known { callback, next: first }));
+        } else {
+            // SAFETY: it is not in the list yet, so no other thread has it.
+            unsafe { (*made).next = first };
+        }
+        if KNOWN.compare_exchange(first, made, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return made;
+        }
+    }
+}
+
+/// The callback that was set last.
+pub(super) fn current() -> Option<Callback> {
+    // SAFETY: null, or an entry of the list, which stays.
+    unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback)
+}
+
+/// Makes this the callback. [`install`] passes it to cuDNN.
+pub(crate) fn set(callback: Callback) {
+    CURRENT.store(intern(callback), Ordering::SeqCst);
+    SET_COUNT.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Passes the callback to cuDNN if cuDNN is loaded and does not have it. The caller must let exceptions pass: cuDNN logs the
+/// call, and the previous callback may throw.
+pub(crate) fn install() -> cudnnStatus_t {
+    let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    let mut has_installed = false;
+    loop {
+        let setting = SET_COUNT.load(Ordering::SeqCst);
+        // If this thread has installed one, another thread may have installed a later one before it: check again.
+        if !has_installed && INSTALLED.load(Ordering::SeqCst) == setting {
+            return status;
+        }
+        // SAFETY: null, or an entry of the list, which stays.
+        let current = unsafe { CURRENT.load(Ordering::SeqCst).as_ref() };
+        let Some((Known { callback, .. }, functions)) = current.zip(graph_functions()) else { return status };
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(functions.set_callback) };
+        // SAFETY: the obligation of whoever set the function and its data.
+        status = unsafe { set_callback(callback.mask, callback.data, callback.function) };
+        has_installed = true;
+        if status.is_success() {
+            INSTALLED.store(setting, Ordering::SeqCst);
+        }
+        if SET_COUNT.load(Ordering::SeqCst) == setting {
+            return status;
+        }
+    }
+}
+
+/// An entry for the callback.
+pub(super) struct Message {
+    pub(super) severity: cudnnSeverity_t,
+    pub(super) debug: cudnnDebug_t,
+    /// Lines with a NUL behind each, and one more at the end.
+    pub(super) text: Vec<u8>,
+}
+
+/// More than one call emits.
+const MAX_QUEUED: usize = 256;
+
+thread_local! {
+    /// Entries that wait until this thread's work is done: a callback may do anything, also call cuDNN, or throw.
+    static QUEUE: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
+    static IS_FLUSHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps an entry for the callback until [`flush`]. Entries that a callback itself causes are dropped.
+pub(super) fn queue(message: Message) {
+    if !IS_FLUSHING.try_with(Cell::get).unwrap_or(true) {
+        let _ = QUEUE.try_with(|queue| {
+            let mut queue = queue.try_borrow_mut().ok()?;
+            (queue.len() < MAX_QUEUED).then(|| queue.push(message))
+        });
+    }
+}
+
+/// Passes the waiting entries of this thread to the callback. The caller must hold nothing, and let exceptions pass.
+pub(crate) fn flush() {
+    install();
+    let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();
+    if messages.is_empty() {
+        return;
+    }
+    let _cancel_disabled = CancelDisabled::new();
+    let _flushing = ReentrancyGuard::enter(&IS_FLUSHING);
+    for message in messages {
+        let Some(Callback { data, function: Some(function), .. }) = current() else { continue };
+        // SAFETY: the same function; the type only adds that it may unwind.
+        let receive = unsafe { std::mem::transmute::<Receive, ReceiveUnwind>(function) };
+        // SAFETY: as cuDNN calls it: the data that came with it, and a structure and lines that outlive the call.
+        unsafe { receive(message.severity, data, &raw const message.debug, message.text.as_ptr().cast()) };
+    }
+}

@@ -1,0 +1,188 @@
+//! The receivers that a Rust program sets: a closure, or a file in cuDNN's form. cuDNN calls both through `cudnnSetCallback`.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, SystemTime};
+
+use super::callback::{self, Callback};
+use super::entry::{self, Entry, Severity};
+use super::sink::{Destination, Sink};
+use crate::thread::cancel::CancelDisabled;
+use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
+
+/// A log entry as it arrives, with what cuDNN adds to it as numbers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// The entry.
+    pub entry: Entry,
+    /// The status of the call; success for entries that report no failure.
+    pub status: cudnnStatus_t,
+    /// When.
+    pub time: SystemTime,
+    /// The handle; null if the call has none.
+    pub handle: cudnnHandle_t,
+    /// The stream; null if the call has none.
+    pub stream: *mut c_void,
+    /// The CUDA device; only with a handle, since cuDNN leaves it undefined without one.
+    pub device: Option<i32>,
+}
+
+/// The closure behind a thin pointer.
+struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
+
+/// Passes log entries of these severities to a closure, in the thread that made the call. Errors always come: cuDNN does not
+/// let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN is told when it is
+/// loaded. A panic in the closure is contained.
+///
+/// The closure is kept for the rest of the process, since another thread may be in it when it is replaced. The loader does not
+/// pass entries that the closure itself causes by calling cuDNN.
+///
+/// # Errors
+/// cuDNN is loaded and refuses the callback.
+pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
+    let hook: &'static Hook = Box::leak(Box::new(Hook(Box::new(closure))));
+    install(severities, std::ptr::from_ref(hook).cast_mut().cast(), call_hook)
+}
+
+/// Writes log entries of these severities to a destination, in cuDNN's own form; errors always. Replaces the hook or destination
+/// that was set before, and what the environment says. Loads nothing: cuDNN is told when it is loaded.
+///
+/// # Errors
+/// cuDNN is loaded and refuses the callback.
+pub fn write_to(severities: &[Severity], destination: Destination) -> Result<(), Error> {
+    let sink: &'static Sink = Box::leak(Box::new(Sink::new(destination)));
+    install(severities, std::ptr::from_ref(sink).cast_mut().cast(), write_entry)
+}
+
+fn install(
+    severities: &[Severity],
+    data: *mut c_void,
+    function: unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char),
+) -> Result<(), Error> {
+    let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
+    callback::set(Callback::new(mask, data, Some(function)));
+    Error::check(callback::install(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
+}
+
+/// cuDNN calls this in any function, for a [`Hook`].
+///
+/// # Safety
+/// `hook` is a `Hook`; `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and one more
+/// at the end.
+unsafe extern "C" fn call_hook(
+    severity: cudnnSeverity_t,
+    hook: *mut c_void,
+    debug: *const cudnnDebug_t,
+    message: *const c_char,
+) {
+    // SAFETY: `set_hook` passed it, and it is never freed.
+    let Some(hook) = (unsafe { hook.cast::<Hook>().as_ref() }) else { return };
+    // SAFETY: cuDNN's own, as long as this call lasts.
+    let Some(debug) = (unsafe { debug.as_ref() }) else { return };
+    // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
+    let _cancel_disabled = CancelDisabled::new();
+    // Formatting or the closure may panic, and a panic must not reach C.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the caller's obligation, passed on.
+        let lines = unsafe { lines(message) };
+        let severity = Severity::from_number(severity);
+        let since = Duration::from_secs(debug.time_sec.into()) + Duration::from_micros(debug.time_usec.into());
+        (hook.0)(&Event {
+            entry: Entry::from_lines(severity, lines.iter().map(String::as_str)),
+            status: debug.cudnnStatus,
+            time: SystemTime::UNIX_EPOCH + since,
+            handle: debug.handle,
+            stream: debug.stream.cast(),
+            device: (!debug.handle.is_null()).then_some(debug.cudaDeviceId),
+        });
+    }));
+    // Leaked: the destructor of a panic's payload may panic too.
+    std::mem::forget(result);
+}
+
+/// cuDNN calls this in any function, for a [`Sink`].
+///
+/// # Safety
+/// `sink` is a `Sink`; the rest as for [`call_hook`].
+unsafe extern "C" fn write_entry(
+    severity: cudnnSeverity_t,
+    sink: *mut c_void,
+    _: *const cudnnDebug_t,
+    message: *const c_char,
+) {
+    // SAFETY: `write_to` passed it, and it is never freed.
+    let Some(sink) = (unsafe { sink.cast::<Sink>().as_ref() }) else { return };
+    let _cancel_disabled = CancelDisabled::new();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the caller's obligation, passed on.
+        let lines = unsafe { lines(message) };
+        let lines = lines.iter().map(String::as_str);
+        sink.write(entry::format(Severity::from_number(severity), lines).as_bytes());
+    }));
+    std::mem::forget(result);
+}
+
+/// # Safety
+/// `message` is null, or lines with a NUL behind each and one more at the end.
+unsafe fn lines(message: *const c_char) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut next = message;
+    while !next.is_null() {
+        // SAFETY: a line, or the NUL behind the last.
+        let line = unsafe { CStr::from_ptr(next) };
+        if line.is_empty() {
+            break;
+        }
+        found.push(line.to_string_lossy().into_owned());
+        // SAFETY: behind the line's NUL follows another line, or one more NUL.
+        next = unsafe { next.add(line.count_bytes() + 1) };
+    }
+    found
+}
+
+/// Passes log entries of these severities to the crate `log`, with the target `cudnn`.
+///
+/// # Errors
+/// As [`set_hook`].
+#[cfg(feature = "log")]
+pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
+    set_hook(severities, |event| {
+        let level = match event.entry.severity {
+            Severity::Fatal | Severity::Error => log::Level::Error,
+            Severity::Warning => log::Level::Warn,
+            Severity::Info => log::Level::Info,
+        };
+        log::log!(target: "cudnn", level, "{}", event.entry);
+    })
+}
+
+/// Passes log entries of these severities to the crate `tracing`, with the target `cudnn` and the fields `function`, `status` and
+/// `thread`.
+///
+/// # Errors
+/// As [`set_hook`].
+#[cfg(feature = "tracing")]
+pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
+    set_hook(severities, |event| {
+        let Entry { function, thread, .. } = &event.entry;
+        macro_rules! send {
+            ($level:expr) => {
+                tracing::event!(
+                    target: "cudnn",
+                    $level,
+                    function = function.as_deref(),
+                    status = event.status.0,
+                    thread = *thread,
+                    "{}",
+                    event.entry
+                )
+            };
+        }
+        match event.entry.severity {
+            Severity::Fatal | Severity::Error => send!(tracing::Level::ERROR),
+            Severity::Warning => send!(tracing::Level::WARN),
+            Severity::Info => send!(tracing::Level::INFO),
+        }
+    })
+}

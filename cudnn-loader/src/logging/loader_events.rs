@@ -1,0 +1,152 @@
+//! The resolver's events as log entries in cuDNN's form: what the loader searched, rejected, selected, loaded and failed to load.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::callback::{self, Message};
+use super::entry::{Severity, format};
+use super::sink::{env_config, local_time};
+use crate::error::{status_for, status_name};
+use crate::events::Event;
+use crate::{Installation, LoadError, RejectedCandidate, Version, cudnnDebug_t, cudnnStatus_t};
+
+const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+const SEARCH: &str = "cudnn_loader::search";
+const SELECT: &str = "cudnn_loader::select";
+const LOAD: &str = "cudnn_loader::load";
+
+/// The selected release, as `cudnnGetVersion` numbers it; 0 while there is none.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// Logs an event.
+pub(crate) fn record(event: &Event<'_>) {
+    match *event {
+        Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
+        Event::Loading { library, path } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
+            argument(lines, "library", "text", &library);
+            argument(lines, "path", "path", &format_args!("{path:?}"));
+        }),
+        Event::Loaded { library, path, duration } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
+            argument(lines, "library", "text", &library);
+            argument(lines, "path", "path", &format_args!("{path:?}"));
+            argument(lines, "duration", "us", &(duration.as_micros() as u64));
+            argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
+        }),
+        Event::LoadFailed { error } => failed(LOAD, error.status(), &error.report()),
+        Event::CallFailed { function, status, report } => failed(function, status, report),
+    }
+}
+
+fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[RejectedCandidate]) {
+    log(Severity::Info, SEARCH, SUCCESS, &|lines| {
+        for RejectedCandidate { candidate, error, .. } in rejected {
+            let value = format_args!("{:?} ({}): {error}", candidate.dir, candidate.origin);
+            argument(lines, "rejected", "path", &value);
+        }
+    });
+    // A directory that contains something unusable is worth a warning.
+    for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| one.error.help().is_some()) {
+        let status = status_for(error);
+        log(Severity::Warning, SEARCH, status, &|lines| {
+            let reason = format!("{:?} ({}) {error}", candidate.dir, candidate.origin);
+            traceback(lines, "Warning", status, &reason);
+        });
+    }
+    match outcome {
+        Ok(installation) => log(Severity::Info, SELECT, SUCCESS, &|lines| {
+            argument(lines, "version", "version", &installation.version);
+            argument(lines, "dir", "path", &format_args!("{:?}", installation.dir));
+            argument(lines, "origin", "text", &installation.origin);
+            if let Some(major) = installation.cuda_major {
+                argument(lines, "cuda", "int", &major);
+            }
+        }),
+        Err(error) => failed(SEARCH, error.status(), &error.report()),
+    }
+    VERSION.store(outcome.map_or(0, |installation| number(installation.version)), Ordering::Relaxed);
+}
+
+fn failed(function: &str, status: cudnnStatus_t, report: &str) {
+    log(Severity::Error, function, status, &|lines| traceback(lines, "Error", status, report));
+}
+
+/// `    name: type=T; val=V;`
+fn argument(lines: &mut String, name: &str, ty: &str, value: &dyn Display) {
+    // A file name may contain a newline, and an entry consists of lines.
+    let value = value.to_string().replace('\n', "\\n");
+    let _ = write!(lines, "\n    {name}: type={ty}; val={value};");
+}
+
+/// The report's first line is the reason; the others add to it.
+fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str) {
+    let name = status_name(status).to_string_lossy();
+    let report = report.replace('\n', "\n        Info: ");
+    let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {report}");
+}
+
+/// Writes an entry, or queues it for the callback, if somebody wants entries of this severity.
+fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) {
+    let callback = callback::current();
+    let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
+    if mask & severity.bit() == 0 {
+        return;
+    }
+    let version = VERSION.load(Ordering::Relaxed);
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // SAFETY: the call takes nothing and cannot fail.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    let mut lines = format!("CuDNN (v{version}) function {function}() called:");
+    body(&mut lines);
+    footer(&mut lines, time, thread);
+    // What the system reports may contain anything.
+    let printable = |letter: char| if letter.is_control() && letter != '\n' { '?' } else { letter };
+    let lines: String = lines.chars().map(printable).collect();
+    if callback.is_none_or(|callback| !callback.has_function()) {
+        return env_config().sink.write(format(severity, lines.split('\n')).as_bytes());
+    }
+    let mut text = lines.into_bytes();
+    text.extend_from_slice(b"\n\n");
+    for byte in text.iter_mut().filter(|byte| **byte == b'\n') {
+        *byte = 0;
+    }
+    callback::queue(Message {
+        severity: severity.number(),
+        debug: cudnnDebug_t {
+            cudnn_version: version,
+            cudnnStatus: status,
+            // Until 2106, as in cuDNN.
+            time_sec: time.as_secs() as u32,
+            time_usec: time.subsec_micros(),
+            time_delta: 0,
+            handle: std::ptr::null_mut(),
+            stream: std::ptr::null_mut(),
+            pid: std::process::id().into(),
+            tid: thread.unsigned_abs(),
+            cudaDeviceId: -1,
+            reserved: [0; 15],
+        },
+        text,
+    });
+}
+
+/// The last two lines of an entry: when, and where.
+fn footer(lines: &mut String, time: Duration, thread: i64) {
+    lines.push_str("\nTime: ");
+    lines.push_str(&String::from_utf8_lossy(&local_time(c"%Y-%m-%dT%H:%M:%S", time.as_secs())));
+    let seconds = env_config().start.elapsed().as_secs();
+    let (minutes, hours, days) = (seconds / 60 % 60, seconds / 3600 % 24, seconds / 86400);
+    let _ = write!(
+        lines,
+        ".{:06} ({days}d+{hours}h+{minutes}m+{}s since start)\n\
+         Process={}; Thread={thread}; GPU=NULL; Handle=NULL; StreamId=NULL.",
+        time.subsec_micros(),
+        seconds % 60,
+        std::process::id()
+    );
+}
+
+/// As `cudnnGetVersion` numbers it: 92800.
+fn number(version: Version) -> u32 {
+    version.major * 10000 + version.minor * 100 + version.patch
+}

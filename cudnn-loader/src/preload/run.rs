@@ -1,0 +1,241 @@
+//! Runs a preload: what can be done in parallel, in which thread, in which order; and records each step.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use cudnn_probe::{Host, Installation, LdSearchPath, Library, Version};
+
+use super::driver::{self, Driver};
+use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
+use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
+use crate::builtin::error_strings::take_last_error;
+use crate::dl::objects::LoadedObjects;
+use crate::dl::{is_secure_execution, run_paths};
+use crate::guard::entry;
+use crate::resolve::{installation, libraries};
+use crate::thread::signals::with_signals_blocked;
+use crate::{Function, LoadErrorKind, SubLibrary, cudnnStatus_t};
+
+/// The steps of a preload that is running.
+pub(super) struct Recorder<'a> {
+    start: Instant,
+    steps: Mutex<Vec<StepReport>>,
+    progress: &'a (dyn Fn(&StepReport) + Send + Sync),
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(progress: &'a (dyn Fn(&StepReport) + Send + Sync)) -> Self {
+        Recorder { start: Instant::now(), steps: Mutex::default(), progress }
+    }
+
+    /// Does a step and records it. Gives whether it was done.
+    fn step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
+        let start = self.start.elapsed();
+        let outcome = work();
+        let report = StepReport { step, start, duration: self.start.elapsed().saturating_sub(start), outcome };
+        let is_done = matches!(report.outcome, StepOutcome::Done);
+        (self.progress)(&report);
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        is_done
+    }
+
+    pub(super) fn into_result(self) -> Result<Report, PreloadError> {
+        let steps = self.steps.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let report = Report { duration: self.start.elapsed(), steps };
+        match report.steps.iter().find(|step| step.outcome.is_failure()) {
+            Some(failed) => Err(PreloadError { failed: failed.clone(), report }),
+            None => Ok(report),
+        }
+    }
+}
+
+pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
+    libraries::clear_failure(SubLibrary::Graph);
+    let mut selected = None;
+    recorder.step(Step::Select, || match entry(|| installation::select(&preload.options)) {
+        Ok(installation) => {
+            selected = Some(installation);
+            StepOutcome::Done
+        }
+        Err(error) => StepOutcome::LoadFailed(error),
+    });
+    let Some(installation) = selected else { return };
+    let wants_context = !matches!(&preload.devices, Devices::List(devices) if devices.is_empty());
+    // Asked here, in the thread whose device is meant.
+    let current = driver::current();
+    std::thread::scope(|scope| {
+        let contexts = wants_context.then(|| {
+            with_signals_blocked(|| scope.spawn(move || create_contexts(recorder, &preload.devices, current)))
+        });
+        // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver it.
+        read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
+        let has_graph = recorder.step(Step::Load(SubLibrary::Graph), || match preload.options.load() {
+            Ok(_) => StepOutcome::Done,
+            Err(error) => StepOutcome::LoadFailed(error),
+        });
+        with_signals_blocked(|| scope.spawn(|| read_ahead_others(preload, recorder, installation)));
+        if has_graph && preload.engines {
+            let description = preload.device_description.as_deref();
+            with_signals_blocked(|| {
+                scope.spawn(move || {
+                    recorder.step(Step::Engines, || register_engines(installation, description));
+                })
+            });
+        }
+        let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
+        let loaded: Vec<SubLibrary> =
+            others.filter(|library| recorder.step(Step::Load(*library), || load(*library))).collect();
+        if let Some((driver, device)) = contexts.and_then(|contexts| contexts.join().ok()).flatten() {
+            // Not in the caller's thread: its context is the caller's business.
+            with_signals_blocked(|| scope.spawn(move || check_versions(recorder, &driver, device, &loaded)));
+        }
+    });
+}
+
+/// Reads all files but graph's; first those that the engines need, which are the largest and are waited for longest.
+fn read_ahead_others(preload: &Preload, recorder: &Recorder<'_>, installation: &Installation) {
+    if preload.engines {
+        if let Some(cublas) = cublas_name(installation).and_then(|name| find_for_graph(installation, &name)) {
+            read_ahead(recorder, Step::ReadAheadCublas, &cublas);
+        }
+        for library in Library::OPENED_BY_GRAPH {
+            read_ahead(recorder, Step::ReadAhead(*library), &installation.path(*library));
+        }
+    }
+    for library in preload.libraries.iter().filter(|library| **library != SubLibrary::Graph) {
+        read_ahead(recorder, Step::ReadAhead(library.library()), &installation.path(library.library()));
+    }
+}
+
+fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
+    if !file.exists() {
+        return;
+    }
+    recorder.step(step, || match readahead::read_ahead(file) {
+        Ok(_) => StepOutcome::Done,
+        Err(error) => StepOutcome::Skipped(error.to_string()),
+    });
+}
+
+/// Creates the contexts in parallel. Gives the driver, and a device that has a context.
+fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
+    let mut driver = None;
+    recorder.step(Step::Driver, || match Driver::new() {
+        Ok(found) => {
+            driver = Some(found);
+            StepOutcome::Done
+        }
+        Err(error) => StepOutcome::Driver(error),
+    });
+    let driver = driver?;
+    let devices = match devices {
+        Devices::Current => vec![current],
+        Devices::List(devices) => devices.clone(),
+        Devices::All => match driver.count() {
+            Ok(count) => (0..count).collect(),
+            Err(error) => {
+                recorder.step(Step::Driver, || StepOutcome::Driver(error));
+                return None;
+            }
+        },
+    };
+    let create =
+        |device: i32| recorder.step(Step::Context(device), || create_context(&driver, device)).then_some(device);
+    let created = std::thread::scope(|scope| {
+        let create = &create;
+        let (first, others) = devices.split_first()?;
+        let threads: Vec<_> = others.iter().map(|device| scope.spawn(move || create(*device))).collect();
+        // The first in this thread: starting a thread takes a lock of ld.so, which is busy meanwhile.
+        let first = create(*first);
+        threads.into_iter().fold(first, |created, thread| created.or(thread.join().ok().flatten()))
+    });
+    created.map(|device| (driver, device))
+}
+
+fn create_context(driver: &Driver, device: i32) -> StepOutcome {
+    match driver.make_context(device) {
+        Ok(()) => call_check(Function::CudnnGraphVersionCheck),
+        Err(error) => StepOutcome::Driver(error),
+    }
+}
+
+fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded: &[SubLibrary]) {
+    if driver.make_context(device).is_err() {
+        return;
+    }
+    for (library, function) in VERSION_CHECKS.iter().filter(|(library, _)| loaded.contains(library)) {
+        recorder.step(Step::Check(*library), || call_check(*function));
+    }
+}
+
+/// Calls one of the version checks.
+fn call_check(function: Function) -> StepOutcome {
+    // SAFETY: all functions of the table of checks take nothing and return a status.
+    let check = unsafe { function.get::<unsafe extern "C" fn() -> cudnnStatus_t>() };
+    match check {
+        // SAFETY: it takes nothing.
+        Ok(check) => outcome(unsafe { check() }),
+        Err(error) => StepOutcome::LoadFailed(error),
+    }
+}
+
+fn outcome(status: cudnnStatus_t) -> StepOutcome {
+    if status.is_success() { StepOutcome::Done } else { StepOutcome::Status(status, take_last_error()) }
+}
+
+fn load(library: SubLibrary) -> StepOutcome {
+    match library.load() {
+        Ok(_) => StepOutcome::Done,
+        Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {
+            StepOutcome::Skipped("this installation does not include it".into())
+        }
+        Err(error) => StepOutcome::LoadFailed(error),
+    }
+}
+
+/// Registers the engines, unless that needs a context or would abort the process.
+fn register_engines(installation: &Installation, device: Option<&str>) -> StepOutcome {
+    const SINCE: Version = Version::new(9, 8, 0);
+    if installation.version < SINCE {
+        let version = installation.version;
+        return StepOutcome::Skipped(format!("cuDNN {version} needs a context for it; {SINCE} and newer do not"));
+    }
+    // From 9.11 on, cuDNN's engines abort the process if cuBLASLt is missing: they open it by name and do not check the result.
+    // 9.10.2 plans without it.
+    let needs_cublas = installation.version >= Version::new(9, 11, 0) && installation.has(Library::EnginesPrecompiled);
+    let missing = cublas_name(installation).filter(|name| needs_cublas && !is_available(installation, name));
+    if let Some(cublas) = missing {
+        return StepOutcome::Skipped(format!("ld.so does not find {cublas}, which the engines need"));
+    }
+    match engines::register(device) {
+        Ok(()) => StepOutcome::Done,
+        // This set has no engine for the convolution: there is nothing to gain.
+        Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
+        // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
+        Err(_) if !is_available(installation, "libcuda.so.1") => StepOutcome::Skipped(format!(
+            "ld.so does not find libcuda.so.1, which the engines need: {}",
+            take_last_error()
+        )),
+        Err(status) => StepOutcome::Status(status, take_last_error()),
+    }
+}
+
+/// The name by which the engines open cuBLASLt.
+fn cublas_name(installation: &Installation) -> Option<String> {
+    let cuda = libraries::cuda_major().or(installation.cuda_major)?;
+    Some(format!("libcublasLt.so.{cuda}"))
+}
+
+/// Whether a library is loaded, or ld.so would find it for cuDNN's engines.
+fn is_available(installation: &Installation, name: &str) -> bool {
+    LoadedObjects::snapshot().contains(name) || find_for_graph(installation, name).is_some()
+}
+
+/// The file that ld.so would find for cuDNN's engines, whose run path is graph's.
+fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
+    let search_path = LdSearchPath::new(&Host::current().secure_execution(is_secure_execution()));
+    let graph = installation.path(Library::Graph);
+    let in_run_path = || run_paths::dirs_of(&graph).into_iter().map(|dir| dir.join(name)).find(|file| file.exists());
+    search_path.before(name).or_else(in_run_path).or_else(|| search_path.after(name))
+}

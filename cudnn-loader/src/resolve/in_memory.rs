@@ -1,0 +1,56 @@
+//! What a loaded library states about itself: its version, and the CUDA major that it was built with.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudnn_probe::{Library, Version};
+
+use crate::Function;
+use crate::dl::objects::LoadedObjects;
+use crate::dl::{self, Handle};
+use crate::thread::reentrancy::ReentrancyGuard;
+
+/// The version that a loaded library states; `None` for the libraries that state none.
+pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
+    let name = CString::new(library.version_symbol()?).ok()?;
+    let address = dl::symbol(handle, &name)?;
+    // SAFETY: the symbol is four bytes of read-only data in every cuDNN 9, and the library stays loaded.
+    let bytes = unsafe { address.cast::<[u8; 4]>().read_unaligned() };
+    Some(Version::from_symbol(bytes))
+}
+
+/// The answer of the graph library; 0 before it was asked.
+static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static IS_QUERYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The CUDA major of a loaded graph library. Its file does not state it, but the loaded library does.
+///
+/// Asked once: cuDNN logs the call and runs the program's log callback. The callback may call this crate, which must not ask
+/// again meanwhile.
+pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
+    let mut major = CUDA_MAJOR.load(Ordering::Relaxed);
+    if major == 0 {
+        let _querying = ReentrancyGuard::enter(&IS_QUERYING)?;
+        let address = dl::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> usize>(address) };
+        // SAFETY: it takes nothing and returns a constant.
+        major = u32::try_from(unsafe { function() } / 1000).ok()?;
+        CUDA_MAJOR.store(major, Ordering::Relaxed);
+    }
+    (major != 0).then_some(major)
+}
+
+/// Caches the CUDA major of a cuDNN that the process loaded before this crate did. The program may have set a log callback
+/// that throws: so the caller must be outside `catch_unwind`.
+pub(crate) fn query_loaded_cuda_major() {
+    if CUDA_MAJOR.load(Ordering::Relaxed) == 0
+        && let Some(graph) = LoadedObjects::snapshot().find(Library::Graph.file_name())
+    {
+        cuda_major(&graph.handle);
+    }
+}

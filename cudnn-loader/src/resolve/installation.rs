@@ -1,0 +1,177 @@
+//! The one installation that this process uses: selected at the first use, and kept. It knows nothing of functions, and asks
+//! of sub-libraries only whether the process has loaded one already.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cudnn_probe::{Candidate, Host, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify};
+
+use super::in_memory;
+use crate::SubLibrary;
+use crate::dl::objects::{LoadedObject, LoadedObjects};
+use crate::dl::{is_secure_execution, run_paths};
+use crate::error::{Failure, LoadError, LoadErrorKind};
+use crate::events::{Event, emit};
+use crate::options::Options;
+use crate::sync::once::RaceOnce;
+
+/// The selected installation, and the directories that were rejected before it.
+pub(crate) struct Selected {
+    pub(crate) installation: Installation,
+    rejected: Arc<Vec<RejectedCandidate>>,
+}
+
+/// A result that many callers share.
+pub(crate) type Shared<T> = Result<T, Arc<Failure>>;
+
+static SELECTED: RaceOnce<Shared<Selected>> = RaceOnce::new();
+
+/// The installation that this process uses; `None` before the first use has selected one. Loads nothing.
+#[must_use]
+pub fn installation() -> Option<&'static Installation> {
+    Some(&selected()?.installation)
+}
+
+pub(crate) fn selected() -> Option<&'static Selected> {
+    SELECTED.get()?.as_ref().ok()
+}
+
+/// A failure with all that is known of where it happened.
+pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
+    Arc::new(Failure {
+        kind,
+        installation: selected().map(|selected| selected.installation.clone()),
+        rejected: selected().map(|selected| selected.rejected.clone()).unwrap_or_default(),
+    })
+}
+
+/// What [`reset_selection`] removes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// A search that found nothing.
+    Failure,
+    /// Also an installation: its graph library could not be loaded, so nothing uses it.
+    Any,
+}
+
+/// Lets the next use search again.
+pub(crate) fn reset_selection(reset: Reset) {
+    if let Some(outcome) = SELECTED.get()
+        && (reset == Reset::Any || outcome.is_err())
+    {
+        SELECTED.reset(outcome);
+    }
+}
+
+/// The selected installation. If there is none yet, selects one that meets the options.
+pub(crate) fn select(options: &Options) -> Result<&'static Installation, LoadError> {
+    let outcome = SELECTED.get_or_init(|| {
+        let outcome = search(options);
+        report(&outcome);
+        outcome
+    });
+    match outcome {
+        Ok(selected) => Ok(&selected.installation),
+        Err(failure) => Err(LoadError::new(SubLibrary::Graph, failure.clone())),
+    }
+}
+
+/// The file of NVIDIA's shim, if the process has loaded it. The drop-in, which has the same name, does not count.
+#[must_use]
+pub fn nvidia_shim() -> Option<PathBuf> {
+    LoadedObjects::snapshot().nvidia_shim(Library::Shim.file_name())
+}
+
+/// Whether a loaded object lists the shim as a dependency.
+#[must_use]
+pub fn process_needs_shim() -> bool {
+    LoadedObjects::snapshot().any_needs(Library::Shim.file_name())
+}
+
+fn search(options: &Options) -> Shared<Selected> {
+    let mut search = Search::new(Host::current().secure_execution(is_secure_execution()));
+    if let Some(path) = &options.path {
+        search = search.explicit(path);
+    }
+    let objects = LoadedObjects::snapshot();
+    if let Some(graph) = objects.find(Library::Graph.file_name()) {
+        return adopt(&graph, &search, options);
+    }
+    // The drop-in, or any other library that contains this code, as an application may bundle it.
+    if let Some(dir) = objects.containing_library().as_deref().and_then(Path::parent) {
+        search = search.add_adjacent(dir);
+    }
+    // NVIDIA's shim, loaded and not used yet: it would take the libraries beside it.
+    if let Some(dir) = objects.nvidia_shim(Library::Shim.file_name()).as_deref().and_then(Path::parent) {
+        search = search.add_loaded(dir);
+    }
+    // In secure-execution mode ld.so does not trust every `$ORIGIN` either.
+    if !is_secure_execution() {
+        for (dir, object) in run_paths::dirs_with_cudnn(objects) {
+            search = search.add_run_path(dir, object);
+        }
+    }
+    let selection = cudnn_probe::select(&search, &options.requirements);
+    let rejected = Arc::new(selection.rejected);
+    match selection.installation {
+        Some(installation) => Ok(Selected { installation, rejected }),
+        None => Err(no_installation(rejected)),
+    }
+}
+
+/// Selects the cuDNN whose graph library the process has loaded already, or rejects it: a second cuDNN is never loaded. Its
+/// version comes from memory, since its files may have been replaced meanwhile.
+fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Selected> {
+    let dir = dir_of(&graph.path);
+    let reject = |dir: &Path, origin: Origin, error| {
+        let candidate = Candidate { dir: dir.to_owned(), origin };
+        Err(no_installation(Arc::new(vec![RejectedCandidate { candidate, error }])))
+    };
+    if let Some(requested) = search.explicit_candidate()
+        && !same_dir(&requested.dir, &dir)
+    {
+        let version = in_memory::version(&graph.handle, Library::Graph);
+        let own = identify(&requested.dir.join(Library::Graph.file_name()), Library::Graph);
+        let own = own.ok().and_then(|identity| identity.version);
+        return reject(&requested.dir, requested.origin, ProbeError::OtherLoaded { loaded: dir, version, own });
+    }
+    let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
+        let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();
+        return reject(&dir, Origin::Loaded, ProbeError::Malformed { what });
+    };
+    let cuda_major = in_memory::cuda_major(&graph.handle);
+    let installation = Installation::from_loaded(dir.clone(), Origin::Loaded, version, cuda_major);
+    match options.requirements.check(&installation) {
+        Ok(()) => Ok(Selected { installation, rejected: Arc::default() }),
+        Err(error) => reject(&dir, Origin::Loaded, error),
+    }
+}
+
+fn report(outcome: &Shared<Selected>) {
+    match outcome {
+        Ok(Selected { installation, rejected }) => {
+            emit(&Event::SearchFinished { outcome: Ok(installation), rejected });
+        }
+        Err(failure) => {
+            let error = LoadError::new(SubLibrary::Graph, failure.clone());
+            emit(&Event::SearchFinished { outcome: Err(&error), rejected: &failure.rejected });
+        }
+    }
+}
+
+fn no_installation(rejected: Arc<Vec<RejectedCandidate>>) -> Arc<Failure> {
+    Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, rejected })
+}
+
+/// The directory of a loaded file, with links resolved if possible.
+pub(crate) fn dir_of(file: &Path) -> PathBuf {
+    let dir = file.parent().unwrap_or(file);
+    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+pub(crate) fn same_dir(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}

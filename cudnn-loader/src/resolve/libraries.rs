@@ -1,0 +1,239 @@
+//! The sub-libraries of the selected installation: each is checked on disk, loaded after its dependencies, verified in
+//! memory, and kept. From a loaded library comes a function's address.
+//!
+//! [`RaceOnce`] shares each library, so no lock is held while ld.so works.
+
+use std::ffi::{CStr, c_void};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cudnn_probe::{Installation, ProbeError, Version};
+
+use super::installation::{Reset, Shared, dir_of, failure, reset_selection, select, selected};
+use super::{graph_plugins, in_memory};
+use crate::dl::dlerror::DlErrorKind;
+use crate::dl::objects::LoadedObjects;
+use crate::dl::{self, Handle};
+use crate::error::{LoadError, LoadErrorKind};
+use crate::events::{Event, emit};
+use crate::options::Options;
+use crate::sync::once::RaceOnce;
+use crate::{Function, SubLibrary};
+
+/// A sub-library that is loaded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LoadedLibrary {
+    /// Which one.
+    pub library: SubLibrary,
+    /// The file, as ld.so names it.
+    pub path: PathBuf,
+    /// The version, verified in memory; `None` for the sub-libraries that state none (cnn and ext).
+    pub version: Option<Version>,
+    /// How long it took to check, load and verify the library, without its dependencies.
+    pub duration: Duration,
+    handle: Handle,
+    /// Only graph has these.
+    graph_functions: Option<GraphFunctions>,
+}
+
+/// cuDNN's own functions behind the names that this crate answers itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GraphFunctions {
+    pub(crate) get_error_string: *mut c_void,
+    pub(crate) get_last_error_string: *mut c_void,
+    pub(crate) set_callback: *mut c_void,
+}
+
+// SAFETY: addresses of functions, which any thread may call.
+unsafe impl Send for GraphFunctions {}
+// SAFETY: as above.
+unsafe impl Sync for GraphFunctions {}
+
+static LIBRARIES: [RaceOnce<Shared<LoadedLibrary>>; SubLibrary::ALL.len()] =
+    [const { RaceOnce::new() }; SubLibrary::ALL.len()];
+
+fn cell(library: SubLibrary) -> Option<&'static RaceOnce<Shared<LoadedLibrary>>> {
+    LIBRARIES.get(library as usize)
+}
+
+/// The library, if it is loaded.
+pub(crate) fn loaded(library: SubLibrary) -> Option<&'static LoadedLibrary> {
+    cell(library)?.get()?.as_ref().ok()
+}
+
+/// cuDNN's own functions, if graph is loaded. Asks nothing of ld.so, which another thread may keep busy.
+pub(crate) fn graph_functions() -> Option<GraphFunctions> {
+    loaded(SubLibrary::Graph)?.graph_functions
+}
+
+/// The CUDA major of the loaded graph library.
+pub(crate) fn cuda_major() -> Option<u32> {
+    in_memory::cuda_major(&loaded(SubLibrary::Graph)?.handle)
+}
+
+/// Lets the next use of a sub-library try again what failed.
+pub(crate) fn clear_failure(library: SubLibrary) {
+    for library in load_order(library) {
+        if let Some(cell) = cell(library)
+            && let Some(failed) = cell.get()
+            && failed.is_err()
+        {
+            cell.reset(failed);
+            // Without graph nothing uses the installation: the next search may select another.
+            reset_selection(if library == SubLibrary::Graph { Reset::Any } else { Reset::Failure });
+        }
+    }
+    reset_selection(Reset::Failure);
+}
+
+/// The address of cuDNN's function.
+pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
+    let library = load(function.library()).map_err(|error| match error.kind() {
+        // A library that came with a later release: the function is too new, and its error says since when.
+        LoadErrorKind::LibraryMissing => too_new(function).unwrap_or(error),
+        _ => error,
+    });
+    let library = library.map_err(|error| error.of_function(function))?;
+    dl::symbol(&library.handle, function.symbol()).map(|address| address.cast()).ok_or_else(|| {
+        let missing = || LoadErrorKind::SymbolMissing { path: library.path.clone() };
+        too_new(function)
+            .unwrap_or_else(|| LoadError::new(function.library(), failure(missing())))
+            .of_function(function)
+    })
+}
+
+/// The address of any symbol in a sub-library.
+pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, LoadError> {
+    let loaded = load(library)?;
+    dl::symbol(&loaded.handle, name).map(<*mut c_void>::cast_const).ok_or_else(|| {
+        let name = name.to_string_lossy().into_owned();
+        LoadError::new(library, failure(LoadErrorKind::PrivateSymbolMissing { name, path: loaded.path.clone() }))
+    })
+}
+
+/// The error of a function that is newer than the installation.
+fn too_new(function: Function) -> Option<LoadError> {
+    let installed = selected()?.installation.version;
+    let kind = LoadErrorKind::FunctionTooNew { installed };
+    (installed < function.since()).then(|| LoadError::new(function.library(), failure(kind)))
+}
+
+/// Selects an installation that meets the options and loads its graph library. Tries again what failed before.
+pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
+    clear_failure(SubLibrary::Graph);
+    let installation = select(options)?;
+    // The active installation may have been selected with other options: check it against these. Loaded, it states its CUDA
+    // major.
+    let mut active = installation.clone();
+    active.cuda_major = cuda_major().or(installation.cuda_major);
+    options
+        .check(&active)
+        .map_err(|error| LoadError::new(SubLibrary::Graph, failure(LoadErrorKind::AlreadySelected { error })))?;
+    load(SubLibrary::Graph)?;
+    Ok(installation)
+}
+
+/// The sub-library after its dependencies, in the order in which to load them.
+fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
+    let is_dependency = move |other: &SubLibrary| library.library().dependencies().contains(&other.library());
+    SubLibrary::ALL.iter().copied().filter(is_dependency).chain([library])
+}
+
+/// Loads a sub-library after its dependencies.
+pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadError> {
+    let installation = select(&Options::default()).map_err(|error| error.of_library(library))?;
+    let mut last = None;
+    for library in load_order(library) {
+        let Some(cell) = cell(library) else { continue };
+        let outcome = cell.get_or_init(|| {
+            let outcome = load_library(installation, library);
+            match &outcome {
+                Ok(LoadedLibrary { path, duration, .. }) => {
+                    emit(&Event::Loaded { library, path, duration: *duration });
+                }
+                Err(failure) => emit(&Event::LoadFailed { error: &LoadError::new(library, failure.clone()) }),
+            }
+            outcome
+        });
+        last = Some(outcome.as_ref().map_err(|failure| LoadError::new(library, failure.clone()))?);
+    }
+    last.ok_or_else(|| LoadError::new(library, failure(LoadErrorKind::LibraryMissing)))
+}
+
+fn load_library(installation: &'static Installation, library: SubLibrary) -> Shared<LoadedLibrary> {
+    let start = Instant::now();
+    let (path, handle) = load_or_adopt(installation, library).map_err(failure)?;
+    let version = verify_loaded(installation, library, &handle)
+        .map_err(|mismatch| failure(LoadErrorKind::VerificationFailed { path: path.clone(), mismatch }))?;
+    let mut functions = None;
+    if library == SubLibrary::Graph {
+        graph_plugins::ensure_own_plugins(installation, in_memory::cuda_major(&handle)).map_err(failure)?;
+        let function = |function: Function| dl::symbol(&handle, function.symbol());
+        functions = function(Function::CudnnGetErrorString)
+            .zip(function(Function::CudnnGetLastErrorString))
+            .zip(function(Function::CudnnSetCallback))
+            .map(|((get_error_string, get_last_error_string), set_callback)| GraphFunctions {
+                get_error_string,
+                get_last_error_string,
+                set_callback,
+            });
+    }
+    Ok(LoadedLibrary { library, path, version, duration: start.elapsed(), handle, graph_functions: functions })
+}
+
+/// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads it.
+fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
+    if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
+        let loaded = dir_of(&object.path);
+        if loaded == installation.dir {
+            return Ok((object.path, object.handle));
+        }
+        return Err(LoadErrorKind::Rejected {
+            path: installation.path(library.library()),
+            error: ProbeError::OtherLoaded {
+                loaded,
+                version: in_memory::version(&object.handle, library.library()),
+                own: Some(installation.version),
+            },
+        });
+    }
+    let path = installation.path(library.library());
+    // Graph was read when the installation was selected, and states more once it is loaded.
+    if library != SubLibrary::Graph {
+        let mut expected = installation.clone();
+        expected.cuda_major =
+            cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
+        expected.check(library.library()).map_err(|error| match error {
+            ProbeError::NotFound => LoadErrorKind::LibraryMissing,
+            error => LoadErrorKind::Rejected { path: path.clone(), error },
+        })?;
+    }
+    emit(&Event::Loading { library, path: &path });
+    match dl::open(&path) {
+        Ok(handle) => Ok((path, handle)),
+        Err(message) => Err(LoadErrorKind::Dlopen { cause: DlErrorKind::parse(&message, &path), path, message }),
+    }
+}
+
+/// Compares the loaded library with its file, and gives the version in memory.
+///
+/// # Errors
+/// The difference, as a predicate of the file.
+fn verify_loaded(installation: &Installation, library: SubLibrary, handle: &Handle) -> Result<Option<Version>, String> {
+    // Another thread may have loaded another copy at the same time.
+    let object = LoadedObjects::snapshot().find(library.file_name());
+    if let Some(first) = object.filter(|first| first.handle != *handle) {
+        return Err(format!("is a second copy: the process has loaded {:?} first", first.path));
+    }
+    if library.library().version_symbol().is_none() {
+        return Ok(None);
+    }
+    match in_memory::version(handle, library.library()) {
+        None => Err("does not state its version any more".into()),
+        Some(found) if found != installation.version => {
+            Err(format!("is cuDNN {found}, but the installation is {}", installation.version))
+        }
+        found => Ok(found),
+    }
+}

@@ -1,0 +1,9 @@
+//! From a function to its address: [`installation`] selects the one cuDNN of this process, [`libraries`] loads its
+//! sub-libraries, [`graph_plugins`] takes care of what graph opens itself, [`in_memory`] reads what loaded libraries state.
+//!
+//! The resolver emits events and returns errors. It knows nothing of logs, of last-error texts, or of C.
+
+pub(crate) mod graph_plugins;
+pub(crate) mod in_memory;
+pub(crate) mod installation;
+pub(crate) mod libraries;

@@ -1,0 +1,6 @@
+//! How threads share what one of them makes, without a lock: a function's address ([`slot`]) and a value that is
+//! published once ([`once`]). Neither may be held under ld.so's own lock. Knows nothing of cuDNN.
+
+pub(crate) mod once;
+pub(crate) mod primitives;
+pub(crate) mod slot;
