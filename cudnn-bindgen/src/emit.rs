@@ -1,15 +1,17 @@
-//! Writes what was parsed as the files of `cudnn-sys/src/generated`.
+//! Writes the parsed declarations as the files of `cudnn-sys/src/generated`.
 
 use std::fmt::Write;
 
-use crate::facts::{ItemMeta, Version};
+use crate::annotations::{ItemMeta, Version};
+use crate::error::Error;
+use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
-use crate::{Error, Module, Source};
+use crate::source::Source;
 
-/// The text of one module: enums, then everything else, in the headers' order.
+/// The file of a module: enums, then the other items, in the headers' order.
 pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
     let mut text = first_line(source);
-    text.push_str("\nuse super::open_enum;\n#[allow(unused_imports, reason = \"not every module names another's types\")]\nuse super::*;\n");
+    text.push_str("\nuse super::open_enum;\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
     for item in &parsed.enums {
         text.push('\n');
         open_enum(&mut text, module, item);
@@ -21,16 +23,16 @@ pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result
     Ok(text)
 }
 
-/// The function table: one macro that hands every function of the public API to another macro.
-pub(crate) fn table(functions: &[(Module, Vec<Function>)], source: &Source) -> String {
+/// The function table: a macro that passes every function of the public API to another macro.
+pub(crate) fn function_table(modules: &[(Module, Parsed)], source: &Source) -> String {
     let mut text = first_line(source);
     text.push_str(include_str!("table_docs.txt"));
     text.push_str(
         "#[macro_export]\nmacro_rules! for_each_function {\n    ($($callback:tt)+) => {\n        $($callback)+! {\n",
     );
-    for (module, functions) in functions.iter().filter(|(module, _)| *module != Module::Cuda) {
+    for (module, parsed) in modules.iter().filter(|(module, _)| *module != Module::Cuda) {
         let _ = writeln!(text, "            {} {{", module.name());
-        for function in functions {
+        for function in &parsed.functions {
             table_row(&mut text, *module, function);
         }
         text.push_str("            }\n");
@@ -40,48 +42,51 @@ pub(crate) fn table(functions: &[(Module, Vec<Function>)], source: &Source) -> S
 }
 
 fn table_row(text: &mut String, module: Module, function: &Function) {
-    let Function { name, arguments, returns, facts } = function;
-    let (major, minor, patch) = facts.since.unwrap_or_default();
+    let Function { name, arguments, returns, meta } = function;
+    let (major, minor, patch) = meta.since.unwrap_or_default();
     let arguments: Vec<String> =
         arguments.iter().map(|(name, ty)| format!("{name}: {}", exported(&type_text(ty)))).collect();
     let returns = returns.as_ref().map_or("()".into(), |ty| exported(&type_text(ty)));
-    let _ = writeln!(text, "                #[doc = {:?}]", doc(module, name, *facts));
+    let _ = writeln!(text, "                #[doc = {:?}]", doc(module, name, *meta));
     let _ = writeln!(
         text,
         "                since({major}, {minor}, {patch}) deprecated({}) fn {name}/{}({}) -> {returns};",
-        facts.deprecated,
+        meta.deprecated,
         variant(name),
         arguments.join(", "),
     );
 }
 
-/// `cudnnCreate` as a Rust enum's variant: `CudnnCreate`.
+/// The variant of a Rust enum for a function: `CudnnCreate` for `cudnnCreate`.
 fn variant(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// A type as it must stand in an exported macro: the crate's own names found from anywhere.
+/// A type in an exported macro: with `$crate::` before the names of `cudnn-sys`.
 fn exported(ty: &str) -> String {
     let (pointers, name) = ty.rsplit_once(' ').map_or(("", ty), |(pointers, name)| (pointers, name));
     let space = if pointers.is_empty() { "" } else { " " };
-    let own = name.starts_with("cud") || name.starts_with("library");
-    format!("{pointers}{space}{}{name}", if own { "$crate::" } else { "" })
+    let is_ours = name.starts_with("cud") || name.starts_with("library");
+    format!("{pointers}{space}{}{name}", if is_ours { "$crate::" } else { "" })
 }
 
 fn open_enum(text: &mut String, module: Module, item: &Enum) {
     let _ = writeln!(text, "open_enum! {{");
-    let _ = writeln!(text, "    #[doc = {:?}]", doc(module, &item.name, item.facts));
+    let _ = writeln!(text, "    #[doc = {:?}]", doc(module, &item.name, item.meta));
+    if item.name == "cudnnStatus_t" {
+        text.push_str("    #[must_use = \"the call may have failed\"]\n");
+    }
     let _ = writeln!(text, "    {}: {} {{", item.name, item.repr);
-    for (name, value, facts) in &item.enumerators {
-        let _ = writeln!(text, "        #[doc = {:?}]", doc(module, &item.name, *facts));
+    for (name, value, meta) in &item.enumerators {
+        let _ = writeln!(text, "        #[doc = {:?}]", doc(module, &item.name, *meta));
         let _ = writeln!(text, "        {name} = {value};");
     }
     text.push_str("    }\n}\n");
 }
 
 fn other_item(module: Module, other: &Other) -> Result<String, Error> {
-    let doc = format!(" {}", doc(module, &other.name, other.facts));
+    let doc = format!(" {}", doc(module, &other.name, other.meta));
     let mut item = other.item.clone();
     let attribute: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
     let attributes = match &mut item {
@@ -94,85 +99,108 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
                 };
                 field.attrs.push(syn::parse_quote!(#[doc = #doc]));
             }
+            if !is_incomplete(item) && item.fields.iter().all(|field| has_default(&field.ty)) {
+                item.attrs.push(syn::parse_quote!(#[derive(Default)]));
+            }
             &mut item.attrs
         }
         syn::Item::Type(item) => &mut item.attrs,
         syn::Item::Const(item) => &mut item.attrs,
-        _ => return Err(Error::new(format!("no form is known for {}", other.name))),
+        _ => return Err(Error::new(format!("the generator does not know how to write {}", other.name))),
     };
     attributes.insert(0, attribute);
     Ok(prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }))
 }
 
-/// Every name that is no function, for the tests that hold the bindings against the C compiler.
-pub(crate) fn names(text: &mut String, parsed: &Parsed) {
-    let since = |facts: ItemMeta| {
-        let (major, minor, patch) = facts.since.unwrap_or_default();
+/// Is this a struct that C only declares?
+fn is_incomplete(item: &syn::ItemStruct) -> bool {
+    item.fields.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "_unused"))
+}
+
+/// Does the type of a field implement `Default`? Numbers, enums, pointers and our structs do, arrays of at most 32 elements.
+fn has_default(ty: &syn::Type) -> bool {
+    match ty {
+        syn::Type::Path(_) | syn::Type::Ptr(_) => true,
+        syn::Type::Array(array) => {
+            let len = match &array.len {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => len.base10_parse::<usize>().ok(),
+                _ => None,
+            };
+            len.is_some_and(|len| len <= 32) && has_default(&array.elem)
+        }
+        _ => false,
+    }
+}
+
+/// All names but functions, for the tests that compare the bindings with the C compiler.
+pub(crate) fn name_table(modules: &[(Module, Parsed)], source: &Source) -> String {
+    let mut text = format!("{}\nall_names! {{\n", first_line(source));
+    modules.iter().for_each(|(_, parsed)| names(&mut text, parsed));
+    text.push_str("}\n");
+    text
+}
+
+fn names(text: &mut String, parsed: &Parsed) {
+    let since = |meta: ItemMeta| {
+        let (major, minor, patch) = meta.since.unwrap_or_default();
         format!("since({major}, {minor}, {patch})")
     };
     for item in &parsed.enums {
-        let _ = writeln!(text, "    {} enum({});", since(item.facts), item.name);
-        for (name, _, facts) in &item.enumerators {
-            let _ = writeln!(text, "    {} enumerator({} {name});", since(*facts), item.name);
+        let _ = writeln!(text, "    {} enum({});", since(item.meta), item.name);
+        for (name, _, meta) in &item.enumerators {
+            let _ = writeln!(text, "    {} enumerator({} {name});", since(*meta), item.name);
         }
     }
-    for Other { item, name, facts } in &parsed.others {
+    for Other { item, name, meta } in &parsed.others {
+        let since = since(*meta);
         let _ = match item {
+            // An incomplete struct has no layout to compare.
+            syn::Item::Struct(item) if is_incomplete(item) => continue,
             syn::Item::Struct(item) => {
-                let fields: Vec<String> =
-                    item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string).collect();
-                // An incomplete struct has no layout to be held against anything.
-                if fields == ["_unused"] {
-                    continue;
-                }
-                writeln!(text, "    {} struct({name} {});", since(*facts), fields.join(" "))
+                let fields = item.fields.iter().filter_map(|field| field.ident.as_ref());
+                let fields: Vec<String> = fields.map(ToString::to_string).collect();
+                writeln!(text, "    {since} struct({name} {});", fields.join(" "))
             }
-            syn::Item::Const(_) => writeln!(text, "    {} constant({name});", since(*facts)),
-            _ => writeln!(text, "    {} alias({name});", since(*facts)),
+            syn::Item::Const(_) => writeln!(text, "    {since} constant({name});"),
+            _ => writeln!(text, "    {since} alias({name});"),
         };
     }
 }
 
-/// What is known of every name, a line each.
-pub(crate) fn facts(text: &mut String, parsed: &Parsed) {
-    let mut line = |name: &str, facts: &ItemMeta| {
-        let _ = writeln!(text, "{name} {facts}");
+/// The annotations of all names, one line each.
+pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> String {
+    let mut text = first_line(source);
+    let mut line = |name: &str, meta: &ItemMeta| {
+        let _ = writeln!(text, "{name} {meta}");
     };
-    for item in &parsed.enums {
-        line(&item.name, &item.facts);
-        item.enumerators.iter().for_each(|(name, _, facts)| line(name, facts));
+    for (_, parsed) in modules {
+        for item in &parsed.enums {
+            line(&item.name, &item.meta);
+            item.enumerators.iter().for_each(|(name, _, meta)| line(name, meta));
+        }
+        parsed.others.iter().for_each(|other| line(&other.name, &other.meta));
+        parsed.functions.iter().for_each(|function| line(&function.name, &function.meta));
     }
-    parsed.others.iter().for_each(|other| line(&other.name, &other.facts));
-    parsed.functions.iter().for_each(|function| line(&function.name, &function.facts));
-}
-
-/// The file around them.
-pub(crate) fn all_facts(facts: &str, source: &Source) -> String {
-    format!("{}{facts}", first_line(source))
-}
-
-/// The file around them.
-pub(crate) fn all_names(names: &str, source: &Source) -> String {
-    format!("{}\nall_names! {{\n{names}}}\n", first_line(source))
+    text
 }
 
 fn first_line(source: &Source) -> String {
     format!("// Generated by `{}` from {}. Do not edit.\n", source.command, source.description)
 }
 
-/// What an item's documentation says: sub-library, since when, deprecated since when, and where to read more.
-fn doc(module: Module, name: &str, facts: ItemMeta) -> String {
+/// An item's documentation: its sub-library, first release, deprecation, and NVIDIA's page.
+fn doc(module: Module, name: &str, meta: ItemMeta) -> String {
     let dotted = |(major, minor, patch): Version| format!("{major}.{minor}.{patch}");
     let mut text = match module {
-        Module::Cuda => return "A type of CUDA's, as cuDNN's headers name it.".into(),
+        Module::Cuda => return "A CUDA type that cuDNN's headers use.".into(),
         _ => format!("`libcudnn_{}`", module.name()),
     };
-    let _ = write!(text, ", since cuDNN {}.", dotted(facts.since.unwrap_or_default()));
-    match facts.deprecated_since {
+    let _ = write!(text, ", since cuDNN {}.", dotted(meta.since.unwrap_or_default()));
+    match meta.deprecated_since {
         Some(release) => {
             let _ = write!(text, " **Deprecated** since cuDNN {}.", dotted(release));
         }
-        None if facts.deprecated => text.push_str(" **Deprecated**."),
+        None if meta.deprecated => text.push_str(" **Deprecated**."),
         None => {}
     }
     let _ = write!(text, " [NVIDIA's page]({})", page(module, name));
@@ -182,7 +210,7 @@ fn doc(module: Module, name: &str, facts: ItemMeta) -> String {
 fn page(module: Module, name: &str) -> String {
     let base = "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api";
     match module {
-        // NVIDIA publishes no page of its own for this sub-library.
+        // NVIDIA has no page for this sub-library.
         Module::Ext | Module::Cuda => format!("{base}/overview.html"),
         _ => format!("{base}/cudnn-{}-library.html#{}", module.name(), name.to_lowercase().replace('_', "-")),
     }

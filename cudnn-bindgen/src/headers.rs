@@ -1,8 +1,11 @@
-//! The umbrella headers, carried in this crate so that it works from anywhere. Their text is `headers/`'s.
+//! Header files: the umbrella headers, which this crate carries, and which of cuDNN's headers none of them includes.
 
 use std::path::Path;
 
-const HEADERS: [(&str, &str); 8] = [
+use crate::module::Module;
+
+/// The texts of the repository's `headers/`, so that the crate works without the repository.
+const UMBRELLA_HEADERS: [(&str, &str); 8] = [
     ("cuda.h", include_str!("../headers/cuda.h")),
     ("graph.h", include_str!("../headers/graph.h")),
     ("ops.h", include_str!("../headers/ops.h")),
@@ -13,11 +16,90 @@ const HEADERS: [(&str, &str); 8] = [
     ("cuda/library_types.h", include_str!("../headers/cuda/library_types.h")),
 ];
 
-/// Writes them all below `folder`.
-pub(crate) fn write(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder.join("cuda"))?;
-    for (name, text) in HEADERS {
-        std::fs::write(folder.join(name), text)?;
+/// Writes the umbrella headers into a directory.
+pub(crate) fn write(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir.join("cuda"))?;
+    for (name, text) in UMBRELLA_HEADERS {
+        std::fs::write(dir.join(name), text)?;
     }
     Ok(())
+}
+
+/// The headers that `cudnn.h` includes, directly or not, and no module has. Their functions would be missing.
+pub(crate) fn included_by_no_umbrella(include: &Path) -> Vec<String> {
+    let mut found = vec!["cudnn.h".to_owned()];
+    let mut index = 0;
+    while let Some(name) = found.get(index) {
+        let text = std::fs::read(include.join(name)).unwrap_or_default();
+        for name in includes(&String::from_utf8_lossy(&text)) {
+            if name.starts_with("cudnn") && !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        index += 1;
+    }
+    found.retain(|name| !is_covered(name));
+    found
+}
+
+/// All headers of cuDNN in a directory that no module has, whether `cudnn.h` includes them or not.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn headers_without_module(include: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(include)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("cudnn") && name.ends_with(".h") && !is_covered(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The file names in a header's `#include` lines.
+fn includes(header: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let rest = line.trim().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let rest = rest.strip_prefix(['"', '<'])?;
+        rest.split(['"', '>']).next().map(str::to_owned)
+    };
+    header.lines().filter_map(name).collect()
+}
+
+/// Does a module have this header, or is it `cudnn.h`, which only includes the others?
+fn is_covered(name: &str) -> bool {
+    let stem = name.trim_end_matches(".h").trim_end_matches("_v9");
+    stem == "cudnn" || Module::ALL.iter().any(|module| module.headers().contains(&stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_umbrella_header_includes_the_headers_of_its_module() {
+        for module in Module::ALL {
+            let name = format!("{}.h", module.name());
+            let (_, text) = UMBRELLA_HEADERS.iter().find(|(file, _)| *file == name).unwrap();
+            // CUDA's headers include each other.
+            let expected = if module == Module::Cuda { &module.headers()[..1] } else { module.headers() };
+            assert_eq!(includes(text), expected.iter().map(|stem| format!("{stem}.h")).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_header_that_cudnn_h_includes_and_no_module_has_is_found() {
+        let dir = std::env::temp_dir().join(format!("cudnn-bindgen-headers-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
+        write("cudnn.h", "#include <cuda_runtime_api.h>\n#include \"cudnn_graph.h\"\n  # include \"cudnn_quantum.h\"\n");
+        write("cudnn_graph.h", "#include \"cudnn_version.h\"\n");
+        write("cudnn_quantum.h", "#include \"cudnn_quantum_types_v9.h\"\n");
+        write("cudnn_unused.h", "");
+        assert_eq!(included_by_no_umbrella(&dir), ["cudnn_quantum.h", "cudnn_quantum_types_v9.h"]);
+        assert_eq!(headers_without_module(&dir).unwrap(), ["cudnn_quantum.h", "cudnn_unused.h"]);
+        let _ = std::fs::remove_dir_all(dir);
+    }
 }

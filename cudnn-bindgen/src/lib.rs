@@ -1,136 +1,106 @@
-//! Turns cuDNN's headers into the generated part of `cudnn-sys`.
+//! Generates the bindings of `cudnn-sys` from cuDNN's headers.
 //!
-//! bindgen owns the ABI: names, types, values, signatures. This crate chooses what goes into which module,
-//! replaces every comment of NVIDIA's by facts in our own words, and writes the function table.
-//! It knows nothing of where headers come from, of linking, or of loading.
+//! ```no_run
+//! use std::path::Path;
 //!
-//! Used by `cargo xtask bindings` (the checked-in files) and by `cudnn-sys`'s build script when its feature
-//! `buildtime-bindgen` is on.
+//! let include = Path::new("/usr/include");
+//! let source = cudnn_bindgen::Source {
+//!     cudnn_include: include.into(),
+//!     description: "the headers in /usr/include".into(),
+//!     command: "my build script".into(),
+//!     unknown_since: cudnn_bindgen::version(include),
+//! };
+//! for file in cudnn_bindgen::generate(&source, &std::env::temp_dir())? {
+//!     println!("{}: {} bytes", file.name, file.text.len());
+//! }
+//! # Ok::<(), cudnn_bindgen::Error>(())
+//! ```
+//!
+//! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's comments by
+//! documentation of its own, and writes the function table. It knows nothing of getting headers, linking or loading.
+//!
+//! `cargo xtask bindings` uses it for the checked-in bindings, and the build script of `cudnn-sys` for the feature
+//! `buildtime-bindgen`.
 
+mod annotations;
 mod emit;
-mod facts;
+mod error;
 mod headers;
+mod module;
 mod parse;
+mod source;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// A module of `cudnn-sys`: the CUDA types, and one for each sub-library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Module {
-    Cuda,
-    Graph,
-    Ops,
-    Cnn,
-    Adv,
-    Ext,
-}
+pub use error::Error;
+pub use headers::headers_without_module;
+pub use source::{Source, version};
 
-impl Module {
-    pub(crate) const ALL: [Module; 6] =
-        [Module::Cuda, Module::Graph, Module::Ops, Module::Cnn, Module::Adv, Module::Ext];
+use annotations::Annotations;
+use module::Module;
+use parse::Parsed;
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Module::Cuda => "cuda",
-            Module::Graph => "graph",
-            Module::Ops => "ops",
-            Module::Cnn => "cnn",
-            Module::Adv => "adv",
-            Module::Ext => "ext",
-        }
-    }
-}
-
-/// Where the headers are, and what to call them in the generated files' first line.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// The folder with `cudnn_graph.h` and its siblings.
-    pub cudnn_include: PathBuf,
-    /// What the first line of each generated file says they were made from.
-    pub description: String,
-    /// What the first line of each generated file says they were made by.
-    pub command: String,
-}
-
-/// One generated file: its name and its text.
+/// A generated file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// File name, without a folder: `graph.rs`.
+    /// The file name: `graph.rs`.
     pub name: String,
-    /// The whole text.
+    /// The content.
     pub text: String,
 }
 
-/// Why no bindings came out.
-#[derive(Debug)]
-pub struct Error {
-    what: String,
-}
+/// The generated file that belongs to this crate and not to `cudnn-sys`: since when each name exists, and which are
+/// deprecated. Headers of older releases state that for few names.
+pub const ANNOTATIONS: &str = "annotations.txt";
 
-impl Error {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Error { what: what.into() }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// The generated file that is not `cudnn-sys`'s but this crate's own: what the newest headers state of each name.
-pub const FACTS: &str = "facts.txt";
-
-/// The release that these headers are of, as `cudnn_version.h` says: `9.28.0`.
-#[must_use]
-pub fn version(include: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(include.join("cudnn_version.h")).ok()?;
-    let number = |name: &str| {
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        text.lines().map(words).find_map(|words| match words.as_slice() {
-            [define, found, value, ..] if define == "#define" && found == name => value.parse::<u32>().ok(),
-            _ => None,
-        })
-    };
-    let (major, minor, patch) = (number("CUDNN_MAJOR")?, number("CUDNN_MINOR")?, number("CUDNN_PATCHLEVEL")?);
-    Some(format!("{major}.{minor}.{patch}"))
-}
-
-/// Generates all files of `cudnn-sys/src/generated`, and [`FACTS`]. `scratch` is a folder in which the umbrella headers may be
-/// written.
+/// Generates all files of `cudnn-sys/src/generated`, and [`ANNOTATIONS`]. Writes umbrella headers into the directory `scratch`.
 ///
 /// # Errors
-/// When libclang is not found, when it refuses the headers, or when they hold something that the generator does
-/// not know how to write.
+/// When libclang is missing or rejects the headers, when the headers hold something that the generator does not know how
+/// to write, when `cudnn.h` includes a header that belongs to no module, and when it is unknown since when a name exists.
 pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
-    if !source.cudnn_include.join("cudnn_graph.h").is_file() {
+    let include = &source.cudnn_include;
+    if !include.join("cudnn_graph.h").is_file() {
         return Err(Error::new(format!(
-            "{} holds no cudnn_graph.h: give the include folder of a cuDNN 9",
-            source.cudnn_include.display()
+            "{} has no cudnn_graph.h; name the include directory of a cuDNN 9",
+            include.display()
         )));
     }
-    let knowledge = facts::Annotations::from_headers(&source.cudnn_include).map_err(|error| {
-        Error::new(format!("the headers in {} cannot be read: {error}", source.cudnn_include.display()))
-    })?;
+    let uncovered = headers::included_by_no_umbrella(include);
+    if !uncovered.is_empty() {
+        return Err(Error::new(format!(
+            "cudnn.h in {} includes headers that this version of cudnn-bindgen does not know: {}\nhelp: use a newer version \
+             of this crate; in its repository, add them to a header in headers/ and to Module::headers in \
+             cudnn-bindgen/src/module.rs",
+            include.display(),
+            uncovered.join(", ")
+        )));
+    }
+    let annotations = Annotations::from_headers(include, source.unknown_since.as_deref())?;
     headers::write(scratch).map_err(|error| {
         Error::new(format!("cannot write the umbrella headers into {}: {error}", scratch.display()))
     })?;
-    let mut files = Vec::new();
-    let mut functions = Vec::new();
-    let (mut names, mut known) = (String::new(), String::new());
-    for module in Module::ALL {
-        let parsed = parse::parse(module, source, &knowledge, scratch)?;
-        files.push(File { name: format!("{}.rs", module.name()), text: emit::module(module, &parsed, source)? });
-        emit::names(&mut names, &parsed);
-        emit::facts(&mut known, &parsed);
-        functions.push((module, parsed.functions));
+    let modules: Vec<(Module, Parsed)> = Module::ALL
+        .into_iter()
+        .map(|module| Ok((module, parse::parse(module, source, &annotations, scratch)?)))
+        .collect::<Result<_, Error>>()?;
+    let undated: Vec<&str> = modules.iter().flat_map(|(_, parsed)| parsed.undated()).collect();
+    if !undated.is_empty() {
+        return Err(Error::new(format!(
+            "neither the headers in {} nor cudnn-bindgen's annotations state the first release with: {}\nhelp: `cargo xtask \
+             release VERSION` takes VERSION for them; or add them to SINCE_OVERRIDES in cudnn-bindgen/src/annotations.rs",
+            include.display(),
+            undated.join(", ")
+        )));
     }
-    files.push(File { name: "functions.rs".into(), text: emit::table(&functions, source) });
-    files.push(File { name: "names.rs".into(), text: emit::all_names(&names, source) });
-    files.push(File { name: FACTS.into(), text: emit::all_facts(&known, source) });
+    let file = |name: &str, text: String| File { name: name.to_owned(), text };
+    let mut files = Vec::new();
+    for (module, parsed) in &modules {
+        files.push(file(&format!("{}.rs", module.name()), emit::module(*module, parsed, source)?));
+    }
+    files.push(file("functions.rs", emit::function_table(&modules, source)));
+    files.push(file("names.rs", emit::name_table(&modules, source)));
+    files.push(file(ANNOTATIONS, emit::annotations(&modules, source)));
+    files.extend(version(include).map(|version| file("version.txt", version + "\n")));
     Ok(files)
 }

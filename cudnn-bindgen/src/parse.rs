@@ -1,4 +1,4 @@
-//! Runs bindgen over one sub-library's headers and sorts what it found. Knows Rust's syntax, not our output's.
+//! Runs bindgen on the headers of one module and sorts its output by kind. Knows nothing of the files that we write.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,14 +6,16 @@ use std::process::Command;
 use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 use quote::ToTokens;
 
-use crate::facts::{Annotations, ItemMeta};
-use crate::{Error, Module, Source};
+use crate::annotations::{Annotations, ItemMeta};
+use crate::error::Error;
+use crate::module::Module;
+use crate::source::Source;
 
 /// A C enum: its Rust name, its integer type, and its enumerators in the header's order.
 pub(crate) struct Enum {
     pub(crate) name: String,
     pub(crate) repr: String,
-    pub(crate) facts: ItemMeta,
+    pub(crate) meta: ItemMeta,
     pub(crate) enumerators: Vec<(String, String, ItemMeta)>,
 }
 
@@ -22,17 +24,17 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) arguments: Vec<(String, syn::Type)>,
     pub(crate) returns: Option<syn::Type>,
-    pub(crate) facts: ItemMeta,
+    pub(crate) meta: ItemMeta,
 }
 
 /// A struct, type alias or constant, as bindgen wrote it but without its comment.
 pub(crate) struct Other {
     pub(crate) item: syn::Item,
     pub(crate) name: String,
-    pub(crate) facts: ItemMeta,
+    pub(crate) meta: ItemMeta,
 }
 
-/// Everything that one sub-library's headers declare.
+/// All declarations in the headers of one module.
 #[derive(Default)]
 pub(crate) struct Parsed {
     pub(crate) enums: Vec<Enum>,
@@ -40,39 +42,44 @@ pub(crate) struct Parsed {
     pub(crate) others: Vec<Other>,
 }
 
-pub(crate) fn parse(module: Module, source: &Source, knowledge: &Annotations, scratch: &Path) -> Result<Parsed, Error> {
+impl Parsed {
+    /// The names without a first release.
+    pub(crate) fn undated(&self) -> impl Iterator<Item = &str> {
+        let enumerators = self.enums.iter().flat_map(|item| &item.enumerators).map(|(name, _, meta)| (name, meta));
+        let enums = self.enums.iter().map(|item| (&item.name, &item.meta));
+        let others = self.others.iter().map(|item| (&item.name, &item.meta));
+        let functions = self.functions.iter().map(|item| (&item.name, &item.meta));
+        let all = enums.chain(enumerators).chain(others).chain(functions);
+        all.filter(|(_, meta)| meta.since.is_none()).map(|(name, _)| name.as_str())
+    }
+}
+
+pub(crate) fn parse(module: Module, source: &Source, annotations: &Annotations, scratch: &Path) -> Result<Parsed, Error> {
     let text = run_bindgen(module, source, scratch)?;
     let file =
         syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
     let mut parsed = Parsed::default();
     for item in file.items {
-        sort(item, knowledge, &mut parsed)?;
+        sort(item, annotations, &mut parsed)?;
     }
     Ok(parsed)
 }
 
 fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, Error> {
-    // bindgen would panic where there is none.
+    // Without libclang, bindgen panics.
     clang_sys::load().map_err(|error| {
         Error::new(format!(
-            "libclang, which reads the headers, was not found: {error}\nInstall it (Debian and Ubuntu: `apt-get install \
-             libclang-dev`; or `pip install libclang`) and set LIBCLANG_PATH to the folder that holds libclang.so."
+            "cannot load libclang, which parses the headers: {error}\nhelp: install it (Debian and Ubuntu: `apt-get install \
+             libclang-dev`; or `pip install libclang`), and set LIBCLANG_PATH to the directory of libclang.so"
         ))
     })?;
-    let headers = match module {
-        Module::Cuda => r".*[/\\](cuda_runtime_api|library_types)\.h",
-        Module::Graph => r".*[/\\]cudnn_(version|graph|backend)(_v9)?\.h",
-        Module::Ops => r".*[/\\]cudnn_ops(_v9)?\.h",
-        Module::Cnn => r".*[/\\]cudnn_cnn(_v9)?\.h",
-        Module::Adv => r".*[/\\]cudnn_adv(_v9)?\.h",
-        Module::Ext => r".*[/\\]cudnn_(subquadratic|gnn)_ops(_v9)?\.h",
-    };
+    let headers = format!(r".*[/\\]({})(_v9)?\.h", module.headers().join("|"));
     let mut builder = bindgen::Builder::default()
         .header(scratch.join(format!("{}.h", module.name())).to_string_lossy())
         .clang_arg(format!("-I{}", scratch.join("cuda").display()))
         .clang_arg(format!("-I{}", source.cudnn_include.display()))
         .allowlist_file(headers)
-        // Include guards are no constants of the API.
+        // Include guards are not constants of the API.
         .blocklist_item(r"_?CU\w*_H_?")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::NewType { is_bitfield: false, is_global: false })
@@ -81,45 +88,45 @@ fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String
         .clang_macro_fallback()
         .clang_macro_fallback_build_dir(scratch)
         .formatter(bindgen::Formatter::None)
-        .parse_callbacks(Box::new(KeepFactsOnly));
-    if let Some(folder) = compiler_headers() {
-        builder = builder.clang_arg("-isystem").clang_arg(folder);
+        .parse_callbacks(Box::new(KeepAnnotations));
+    if let Some(dir) = compiler_headers() {
+        builder = builder.clang_arg("-isystem").clang_arg(dir);
     }
     let bindings = builder
         .generate()
-        .map_err(|error| Error::new(format!("bindgen, reading the headers of `{}`: {error}", module.name())))?;
+        .map_err(|error| Error::new(format!("bindgen failed on the headers of the module `{}`: {error}", module.name())))?;
     Ok(bindings.to_string())
 }
 
-/// libclang from a wheel carries no `stddef.h` of its own; the C compiler that Rust links with has one.
+/// The directory of the C compiler's `stddef.h`, which libclang from a wheel lacks.
 fn compiler_headers() -> Option<String> {
     let output = Command::new("cc").arg("-print-file-name=include").output().ok()?;
-    let folder = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    Path::new(&folder).is_absolute().then_some(folder)
+    let dir = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Path::new(&dir).is_absolute().then_some(dir)
 }
 
 #[derive(Debug)]
-struct KeepFactsOnly;
+struct KeepAnnotations;
 
-impl ParseCallbacks for KeepFactsOnly {
+impl ParseCallbacks for KeepAnnotations {
     fn process_comment(&self, comment: &str) -> Option<String> {
         Some(ItemMeta::from_comment(comment).to_string())
     }
 
-    /// A struct of one module has fields of another's types, which are left out here; those are plain data too.
+    /// The fields of a struct may have types of another module, which bindgen does not see here. They are plain data too.
     fn blocklisted_type_implements_trait(&self, _: &str, _: DeriveTrait) -> Option<ImplementsTrait> {
         Some(ImplementsTrait::Yes)
     }
 }
 
-fn sort(item: syn::Item, knowledge: &Annotations, parsed: &mut Parsed) -> Result<(), Error> {
+fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Result<(), Error> {
     match item {
         syn::Item::ForeignMod(block) => {
             for item in block.items {
                 let syn::ForeignItem::Fn(function) = item else {
-                    return Err(Error::new("the headers declare something foreign that is no function"));
+                    return Err(Error::new("the headers declare a variable; the generator handles functions only"));
                 };
-                parsed.functions.push(function_of(function, knowledge)?);
+                parsed.functions.push(function_of(function, annotations)?);
             }
         }
         syn::Item::Impl(block) => {
@@ -131,18 +138,18 @@ fn sort(item: syn::Item, knowledge: &Annotations, parsed: &mut Parsed) -> Result
                 };
                 let value = enumerator_value(&constant)?;
                 let enumerator = constant.ident.to_string();
-                let facts = knowledge.complete(take_facts(&constant.attrs), &enumerator);
-                target.enumerators.push((enumerator, value, facts));
+                let meta = annotations.complete(take_meta(&constant.attrs), &enumerator);
+                target.enumerators.push((enumerator, value, meta));
             }
         }
         syn::Item::Struct(item) if is_open_enum(&item) => {
-            let facts = knowledge.complete(take_facts(&item.attrs), &item.ident.to_string());
+            let meta = annotations.complete(take_meta(&item.attrs), &item.ident.to_string());
             let repr = item.fields.iter().next().map(|field| type_text(&field.ty)).unwrap_or_default();
             let target = find_enum(parsed, &item.ident.to_string())?;
             target.repr = repr;
-            target.facts = facts;
+            target.meta = meta;
         }
-        syn::Item::Use(item) => sort(syn::Item::Type(renaming(&item)?), knowledge, parsed)?,
+        syn::Item::Use(item) => sort(syn::Item::Type(renaming(&item)?), annotations, parsed)?,
         mut other => {
             let (name, attrs) = match &mut other {
                 syn::Item::Struct(item) => {
@@ -155,12 +162,12 @@ fn sort(item: syn::Item, knowledge: &Annotations, parsed: &mut Parsed) -> Result
                 syn::Item::Const(item) => (item.ident.to_string(), &mut item.attrs),
                 unknown => {
                     let text = unknown.to_token_stream();
-                    return Err(Error::new(format!("the generator has no form for: {text}")));
+                    return Err(Error::new(format!("the generator does not know how to write: {text}")));
                 }
             };
-            let facts = knowledge.complete(take_facts(attrs), &name);
+            let meta = annotations.complete(take_meta(attrs), &name);
             attrs.retain(|attribute| !attribute.path().is_ident("doc"));
-            parsed.others.push(Other { item: other, name, facts });
+            parsed.others.push(Other { item: other, name, meta });
         }
     }
     Ok(())
@@ -174,17 +181,17 @@ fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
         let (tag, name, attrs) = (&rename.ident, &rename.rename, &item.attrs);
         return Ok(syn::parse_quote!(#(#attrs)* pub type #name = #tag;));
     }
-    Err(Error::new(format!("the generator has no form for: {}", item.to_token_stream())))
+    Err(Error::new(format!("the generator does not know how to write: {}", item.to_token_stream())))
 }
 
-/// bindgen writes an open enum as an impl with its constants, then the struct; either may come first.
+/// Returns the entry of an enum, which bindgen writes as an impl with constants and a struct, in either order.
 fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, Error> {
     if parsed.enums.iter().all(|item| item.name != name) {
         let (name, repr) = (name.to_owned(), String::new());
-        parsed.enums.push(Enum { name, repr, facts: ItemMeta::default(), enumerators: Vec::new() });
+        parsed.enums.push(Enum { name, repr, meta: ItemMeta::default(), enumerators: Vec::new() });
     }
     let found = parsed.enums.iter_mut().find(|item| item.name == name);
-    found.ok_or_else(|| Error::new(format!("{name} was lost")))
+    found.ok_or_else(|| Error::new(format!("the enum {name} has no entry")))
 }
 
 fn is_open_enum(item: &syn::ItemStruct) -> bool {
@@ -198,15 +205,15 @@ fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, Error> {
     }
 }
 
-fn function_of(function: syn::ForeignItemFn, knowledge: &Annotations) -> Result<Function, Error> {
+fn function_of(function: syn::ForeignItemFn, annotations: &Annotations) -> Result<Function, Error> {
     let name = function.sig.ident.to_string();
     if function.sig.variadic.is_some() {
-        return Err(Error::new(format!("{name} is variadic: the table has no form for it")));
+        return Err(Error::new(format!("{name} is variadic, which the function table cannot express")));
     }
     let mut arguments = Vec::new();
     for input in function.sig.inputs {
         let syn::FnArg::Typed(argument) = input else {
-            return Err(Error::new(format!("{name} has a receiver")));
+            return Err(Error::new(format!("{name} has a `self` argument")));
         };
         arguments.push((argument.pat.to_token_stream().to_string(), *argument.ty));
     }
@@ -214,11 +221,11 @@ fn function_of(function: syn::ForeignItemFn, knowledge: &Annotations) -> Result<
         syn::ReturnType::Default => None,
         syn::ReturnType::Type(_, ty) => Some(*ty),
     };
-    let facts = knowledge.complete(take_facts(&function.attrs), &name);
-    Ok(Function { name, arguments, returns, facts })
+    let meta = annotations.complete(take_meta(&function.attrs), &name);
+    Ok(Function { name, arguments, returns, meta })
 }
 
-fn take_facts(attributes: &[syn::Attribute]) -> ItemMeta {
+fn take_meta(attributes: &[syn::Attribute]) -> ItemMeta {
     let mut text = String::new();
     for attribute in attributes {
         if let syn::Meta::NameValue(meta) = &attribute.meta
@@ -230,7 +237,7 @@ fn take_facts(attributes: &[syn::Attribute]) -> ItemMeta {
     ItemMeta::from_marker(&text)
 }
 
-/// A type as one would write it: `*mut cudnnHandle_t`, `core::ffi::c_int`.
+/// A type as a person writes it: `*mut cudnnHandle_t`, `core::ffi::c_int`.
 pub(crate) fn type_text(ty: &syn::Type) -> String {
     ty.to_token_stream()
         .to_string()

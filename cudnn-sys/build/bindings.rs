@@ -1,19 +1,19 @@
-//! Generates the bindings from the user's own headers, with the generator that the checked-in ones come from.
+//! Generates the bindings from the user's headers, with the same generator as the checked-in ones.
 
 use std::path::PathBuf;
 
 use crate::vars;
 
-/// Gives the release that the headers are of, where they say.
+/// Returns the release of the headers, if `cudnn_version.h` states it.
 pub(crate) fn run() -> Result<Option<String>, String> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
-    for variable in vars::OF_LIBCLANG {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this build script through cargo")?);
+    for variable in vars::LIBCLANG {
         vars::read(variable);
     }
     let include = include_dir()?;
     let headers = std::fs::read_dir(&include).map_err(|error| format!("cannot read {}: {error}", include.display()))?;
     for header in headers.flatten().filter(|header| header.file_name().to_string_lossy().starts_with("cudnn")) {
-        // Not the folder: that would be watched with everything below it, and may be /usr/include.
+        // Not the directory, which may be /usr/include: cargo would watch all of it.
         println!("cargo::rerun-if-changed={}", header.path().display());
     }
     println!("cargo::metadata=include={}", include.display());
@@ -21,6 +21,8 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     let source = cudnn_bindgen::Source {
         description: format!("the headers in {}", include.display()),
         command: "the feature buildtime-bindgen".into(),
+        // A name that this version of the crate does not know is newer than its own bindings.
+        unknown_since: version.clone(),
         cudnn_include: include,
     };
     for file in cudnn_bindgen::generate(&source, &out).map_err(|error| error.to_string())? {
@@ -31,13 +33,21 @@ pub(crate) fn run() -> Result<Option<String>, String> {
 }
 
 fn include_dir() -> Result<PathBuf, String> {
-    if let Some(folder) = vars::read(vars::INCLUDE_DIR) {
-        return Ok(folder.into());
+    if let Some(dir) = vars::read(vars::INCLUDE_DIR) {
+        return Ok(dir.into());
     }
-    let beside = vars::read(vars::LIB_DIR).map(|folder| PathBuf::from(folder).join("../include"));
-    let tried: Vec<PathBuf> =
-        beside.into_iter().chain(["/usr/include".into(), "/usr/local/cuda/include".into()]).collect();
-    tried.iter().find(|folder| folder.join("cudnn_graph.h").is_file()).cloned().ok_or_else(|| {
-        format!("no folder has cudnn_graph.h; looked into {tried:?}. Set {} to the one that has it.", vars::INCLUDE_DIR)
+    let adjacent = vars::read(vars::LIB_DIR).map(|dir| PathBuf::from(dir).join("../include"));
+    let searched: Vec<PathBuf> =
+        adjacent.into_iter().chain(["/usr/include".into(), "/usr/local/cuda/include".into()]).collect();
+    searched.iter().find(|dir| dir.join("cudnn_graph.h").is_file()).cloned().ok_or_else(|| {
+        let mut message = format!(
+            "cudnn-sys found no cudnn_graph.h to generate bindings from (feature buildtime-bindgen)\n\
+             help: set {} to the directory that has it\nsearched:",
+            vars::INCLUDE_DIR
+        );
+        for dir in &searched {
+            message.push_str(&format!("\n  {}", dir.display()));
+        }
+        message
     })
 }

@@ -1,5 +1,5 @@
-//! Links what the features name, generates bindings where that feature asks for it, and tells dependents what they
-//! are of. With no feature it does nothing and needs nothing.
+//! Links the libraries of the `link-*` features, generates bindings for `buildtime-bindgen`, and passes the directories and
+//! versions on to dependents. Without features it has no requirements.
 
 #[cfg(feature = "buildtime-bindgen")]
 mod bindings;
@@ -7,8 +7,8 @@ mod bindings;
 mod link;
 mod vars;
 
-/// The release that the checked-in bindings are of.
-const BINDINGS_VERSION: &str = "9.28.0";
+/// The release of the checked-in bindings.
+const BINDINGS_VERSION: &str = include_str!("../src/generated/version.txt").trim_ascii();
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
@@ -25,7 +25,7 @@ fn main() {
     }
 }
 
-/// Ends the build with the whole message, line by line as cargo shows it.
+/// Fails the build with a message of several lines, each of which cargo shows as an error.
 #[cfg(any(feature = "_link", feature = "buildtime-bindgen"))]
 fn report(result: Result<(), String>) {
     if let Err(message) = result {

@@ -1,28 +1,27 @@
-//! The environment variables that steer the build: each named once, with what it does, and read in one way, which also
-//! tells cargo to build again when it changes.
+//! The environment variables that control the build. Each is named here once and read through [`read`], which makes cargo
+//! rerun the build script when the value changes.
 
 use std::ffi::OsString;
 
-/// The folder that holds the libraries to link. Without it, `cudnn-probe`'s search decides, as at run time.
-#[allow(dead_code, reason = "read when something is linked")]
+/// The directory of the libraries to link. Without it, `cudnn-probe` searches, as at run time.
+#[allow(dead_code, reason = "only link.rs and bindings.rs read it")]
 pub(crate) const LIB_DIR: &str = "CUDNN_SYS_LIB_DIR";
 
-/// The folder that holds `cudnn_graph.h` and its siblings, for the feature `buildtime-bindgen`. Without it, the
-/// `include` folder beside the libraries' folder is tried, then `/usr/include`.
-#[allow(dead_code, reason = "read when bindings are generated")]
+/// The directory of `cudnn_graph.h` for the feature `buildtime-bindgen`. Default: `include` beside [`LIB_DIR`], then
+/// `/usr/include` and `/usr/local/cuda/include`.
+#[allow(dead_code, reason = "only bindings.rs reads it")]
 pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
 
-/// What bindgen and libclang read, for the feature `buildtime-bindgen`: where libclang is, and what to give it beside
-/// the folders of headers.
-#[allow(dead_code, reason = "read when bindings are generated")]
-pub(crate) const OF_LIBCLANG: [&str; 2] = ["LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"];
+/// What bindgen reads: where libclang is, and more arguments for it.
+#[allow(dead_code, reason = "only bindings.rs reads it")]
+pub(crate) const LIBCLANG: [&str; 2] = ["LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"];
 
-/// Set by docs.rs, where nothing can be linked and nothing needs to be.
-#[allow(dead_code, reason = "read when something is linked")]
+/// Set by docs.rs, where there is nothing to link.
+#[allow(dead_code, reason = "only a build that links reads it")]
 pub(crate) const DOCS_RS: &str = "DOCS_RS";
 
-/// The value of a variable; none when it is unset or empty.
-#[allow(dead_code, reason = "without features there is nothing to steer")]
+/// The value of a variable; `None` if it is unset or empty.
+#[allow(dead_code, reason = "a build without features reads no variable")]
 pub(crate) fn read(name: &str) -> Option<OsString> {
     println!("cargo::rerun-if-env-changed={name}");
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -1,4 +1,4 @@
-//! A call that failed: which, with what status, and what cuDNN said of it on that thread, at once.
+//! A failed call as an error value: the function, its status, and cuDNN's message.
 
 use alloc::string::{String, ToString};
 use core::ffi::{CStr, c_char};
@@ -6,27 +6,29 @@ use core::fmt;
 
 use crate::cudnnStatus_t;
 
-/// A call of cuDNN's that failed.
+/// A failed call of a cuDNN function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
     /// The function.
     pub function: &'static str,
-    /// What it returned; [`cudnnStatus_t::category`] gives the kind.
+    /// The status that it returned. [`cudnnStatus_t::category`] gives its kind.
     pub status: cudnnStatus_t,
-    /// What `cudnnGetLastErrorString` said: cuDNN's words, or, with `cudnn-loader`, the story of what could not be loaded.
-    /// Empty where it said nothing.
+    /// The message of `cudnnGetLastErrorString`: cuDNN's, or `cudnn-loader`'s report if a library could not be loaded.
+    /// May be empty.
     pub text: String,
 }
 
 impl Error {
-    /// `Ok` for success; otherwise fetches the text, which cuDNN keeps for the thread and forgets when it is fetched.
-    ///
-    /// `last_error` is the `cudnnGetLastErrorString` of the same cuDNN; [`check!`](crate::check) sees to that.
+    /// Turns the status of a call into a `Result`. For a failure, fetches the calling thread's message, which also clears it.
+    /// [`check!`](crate::check) does this for a call.
     ///
     /// # Errors
     /// For every status but success.
-    pub fn check(
+    ///
+    /// # Safety
+    /// `last_error` is the `cudnnGetLastErrorString` of the cuDNN whose `function` returned the status.
+    pub unsafe fn check(
         status: cudnnStatus_t,
         function: &'static str,
         last_error: unsafe extern "C" fn(*mut c_char, usize),
@@ -35,12 +37,12 @@ impl Error {
             return Ok(());
         }
         let mut text = [0 as c_char; 4096];
-        // SAFETY: the buffer has the length that is said.
+        // SAFETY: the buffer has the length that is passed.
         unsafe { last_error(text.as_mut_ptr(), text.len()) };
         if let Some(last) = text.last_mut() {
             *last = 0;
         }
-        // SAFETY: a NUL stands at the end at the latest.
+        // SAFETY: the buffer ends with a NUL.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().to_string();
         Err(Error { function, status, text })
     }
@@ -48,27 +50,55 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} gave {:?}", self.function, self.status)?;
+        write!(f, "{} returned {:?}", self.function, self.status)?;
         if self.text.is_empty() { Ok(()) } else { write!(f, ": {}", self.text) }
     }
 }
 
 impl core::error::Error for Error {}
 
-/// Makes a call and turns its status into a `Result`, with what cuDNN has to say of a failure. The same for
+/// Calls a cuDNN function and turns its status into a `Result` with cuDNN's message. Works the same with
 /// `use cudnn_sys as cudnn` and `use cudnn_loader as cudnn`.
 ///
-/// ```ignore
+/// ```no_run
+/// # use cudnn_sys as cudnn;
+/// # fn main() -> Result<(), cudnn::Error> {
 /// let mut handle = std::ptr::null_mut();
+/// // SAFETY: `handle` is valid for writes.
 /// unsafe { cudnn::check!(cudnn::cudnnCreate(&mut handle)) }?;
+/// // SAFETY: `handle` is live.
+/// unsafe { cudnn::check!(cudnn::graph::cudnnDestroy(handle)) }?;
+/// # Ok(())
+/// # }
 /// ```
+///
+/// The function may be named by any path. The macro takes `cudnnGetLastErrorString` from the module that has the function,
+/// or from the parent of a sub-library's module (`graph`, `ops`, `cnn`, `adv`, `ext`).
 #[macro_export]
 macro_rules! check {
-    ($api:ident :: $function:ident ( $($argument:expr),* $(,)? )) => {
+    ($($call:tt)+) => { $crate::__check!([] $($call)+) };
+}
+
+/// Splits the path of a call into the module of the function and the function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check {
+    ([$($path:tt)*] graph :: $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)* graph ::] $($call)+) };
+    ([$($path:tt)*] ops :: $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)* ops ::] $($call)+) };
+    ([$($path:tt)*] cnn :: $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)* cnn ::] $($call)+) };
+    ([$($path:tt)*] adv :: $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)* adv ::] $($call)+) };
+    ([$($path:tt)*] ext :: $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)* ext ::] $($call)+) };
+    ([] :: $($rest:tt)+) => { $crate::__check!([::] $($rest)+) };
+    ([$($path:tt)*] $segment:tt :: $($rest:tt)+) => { $crate::__check!([$($path)* $segment ::] $($rest)+) };
+    ([$($path:tt)*] $($call:tt)+) => { $crate::__check!(@ [$($path)*] [$($path)*] $($call)+) };
+    (@ [$($api:tt)*] [$($module:tt)*] $function:ident ($($argument:expr),* $(,)?)) => {
         $crate::Error::check(
-            $api::$function($($argument),*),
+            $($module)* $function($($argument),*),
             stringify!($function),
-            $api::cudnnGetLastErrorString,
+            $($api)* cudnnGetLastErrorString,
         )
+    };
+    (@ $($other:tt)*) => {
+        compile_error!("check! expects a call of a cuDNN function, as in check!(cudnn::cudnnCreate(&mut handle))")
     };
 }

@@ -1,49 +1,84 @@
-//! Raw bindings of the whole public C API of cuDNN 9, by sub-library.
+//! Raw bindings of the public C API of cuDNN 9, one module per sub-library.
 //!
-//! Each sub-library has a module ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]), and everything is re-exported here.
-//! By default nothing is linked: the types, the constants and the function table ([`for_each_function!`]) serve
-//! crates that load cuDNN at run time, such as `cudnn-loader`, which has the same functions under the same names.
-//! To call the functions of this crate, turn on the feature of the library to link:
+//! ```no_run
+//! use cudnn_sys as cudnn;
 //!
-//! | feature | links | serves |
+//! # fn main() -> Result<(), cudnn::Error> {
+//! let mut handle = std::ptr::null_mut();
+//! // SAFETY: `handle` is valid for writes, and is destroyed once.
+//! unsafe {
+//!     cudnn::check!(cudnn::cudnnCreate(&mut handle))?;
+//!     println!("cuDNN {}", cudnn::cudnnGetVersion());
+//!     cudnn::check!(cudnn::cudnnDestroy(handle))?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each sub-library has a module ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]); the crate root re-exports all of them.
+//! Without features the crate links nothing: crates that load cuDNN at run time use the types, the constants and the
+//! function table ([`for_each_function!`]). `cudnn-loader` does, and has the same functions under the same names.
+//!
+//! # Linking
+//! To call the functions of this crate, enable the feature of the library that has them:
+//!
+//! | feature | links | for |
 //! | --- | --- | --- |
 //! | `link-graph`, `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library | the functions of its module |
 //! | `link-cudnn` | `libcudnn.so.9`, NVIDIA's shim or a drop-in for it | all functions |
-//! | `buildtime-bindgen` | nothing | bindings made from your own headers; needs libclang |
+//! | `buildtime-bindgen` | nothing | bindings generated from your own headers; needs libclang |
 //!
-//! A program that names several of them needs each (with `--as-needed`, the usual default of Linux toolchains, each of
-//! which it calls a function).
+//! The build script finds cuDNN as `cudnn-loader` does at run time. These environment variables control it:
 //!
-//! | environment variable, at build time | says |
+//! | environment variable | meaning |
 //! | --- | --- |
-//! | `CUDNN_SYS_LIB_DIR` | the folder to link from; without it, the search of `cudnn-probe` decides, as at run time |
-//! | `CUDNN_SYS_INCLUDE_DIR` | the folder of the headers, for `buildtime-bindgen`; without it, `../include` beside that of the libraries, `/usr/include`, `/usr/local/cuda/include` |
-//! | `LIBCLANG_PATH` | the folder that holds `libclang.so`, for `buildtime-bindgen` |
+//! | `CUDNN_SYS_LIB_DIR` | the directory to link from; disables the search |
+//! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` beside `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
+//! | `LIBCLANG_PATH` | the directory of `libclang.so` for `buildtime-bindgen` |
 //!
-//! A crate that depends on this one finds, in its build script's environment, `DEP_CUDNN9_VERSION` (of the bindings);
-//! when something is linked, `DEP_CUDNN9_LIB_DIR` and `DEP_CUDNN9_LIB_VERSION`; and where headers were found with it,
-//! `DEP_CUDNN9_INCLUDE`.
+//! Linking does not tell the dynamic loader where the library is when your program starts. If it is not in a default
+//! directory, set a run path in the `build.rs` of the program, which must depend on `cudnn-sys` directly:
 //!
-//! # Safety
-//! Every function here is C's: each pointer must be valid for what the function does with it, for as long as cuDNN's
-//! documentation says, and handles and descriptors must be live and of the right kind.
+//! ```no_run
+//! // build.rs
+//! fn main() {
+//!     if let Ok(dir) = std::env::var("DEP_CUDNN9_LIB_DIR") {
+//!         println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{dir}");
+//!     }
+//! }
+//! ```
+//!
+//! Build scripts of direct dependents also get `DEP_CUDNN9_VERSION` (the release of the bindings), `DEP_CUDNN9_LIB_VERSION`
+//! (the release that is linked) and `DEP_CUDNN9_INCLUDE` (its headers, if there are any).
 //!
 //! # Enums
-//! A C enum is a transparent newtype around its integer, so a value that a newer cuDNN brings is never undefined
-//! behaviour:
+//! A C enum is a transparent newtype around its integer, so an unknown value from a newer cuDNN is not undefined behaviour:
 //!
 //! ```
 //! use cudnn_sys::cudnnStatus_t;
 //! let status = cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
 //! assert_eq!(format!("{status:?}"), "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002)");
 //! assert_eq!(status.category(), cudnnStatus_t::CUDNN_STATUS_BAD_PARAM);
+//! assert_eq!(u32::from(status), 2002);
 //! assert_eq!(format!("{:?}", cudnnStatus_t(7777)), "cudnnStatus_t (7777)");
 //! ```
+//!
+//! Enums and structs implement `Default`, which is all zeros, as `= {0}` in C:
+//!
+//! ```
+//! let found = [cudnn_sys::cudnnConvolutionFwdAlgoPerf_t::default(); 8];
+//! # assert!(found[0].status.is_success() && found[0].memory == 0);
+//! ```
+//!
+//! # Safety
+//! Every function is C's: each pointer must be valid for what the function does with it, for as long as cuDNN's
+//! documentation requires, and handles and descriptors must be live and of the right kind.
 #![no_std]
-#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "the names are cuDNN's own")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "these are cuDNN's names")]
 #![cfg_attr(
     feature = "buildtime-bindgen",
-    allow(unused_imports, unreachable_pub, reason = "headers of an older release have nothing for a newer library")
+    allow(unused_imports, unreachable_pub, reason = "the headers of an older release lack newer libraries")
 )]
 
 extern crate alloc;
@@ -54,7 +89,7 @@ mod status;
 
 pub use error::Error;
 
-/// Includes one generated file: the one checked in, or the one that the build script made from your headers.
+/// Includes a generated file: the one checked in, or the one that the build script generated from your headers.
 macro_rules! generated {
     ($module:ident) => {
         #[cfg(not(feature = "buildtime-bindgen"))]
@@ -68,17 +103,38 @@ mod table {
     generated!(functions);
 }
 
+/// Declares a function, with its link features for rustdoc and with `#[deprecated]` if cuDNN's headers mark it so.
+macro_rules! foreign_function {
+    (graph $($rest:tt)*) => { foreign_function! { @ "link-graph" $($rest)* } };
+    (ops $($rest:tt)*) => { foreign_function! { @ "link-ops" $($rest)* } };
+    (cnn $($rest:tt)*) => { foreign_function! { @ "link-cnn" $($rest)* } };
+    (adv $($rest:tt)*) => { foreign_function! { @ "link-adv" $($rest)* } };
+    (ext $($rest:tt)*) => { foreign_function! { @ "link-ext" $($rest)* } };
+    (@ $feature:literal true $($rest:tt)*) => {
+        foreign_function! { @ $feature #[deprecated(note = "cuDNN's headers mark this function as deprecated")] $($rest)* }
+    };
+    (@ $feature:literal false $($rest:tt)*) => { foreign_function! { @ $feature $($rest)* } };
+    (@ $feature:literal $(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $returns:ty;) => {
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// See the crate's documentation.
+        #[cfg_attr(docsrs, doc(cfg(any(feature = "link-cudnn", feature = $feature))))]
+        pub fn $name($($argument: $type),*) -> $returns;
+    };
+}
+
 macro_rules! declare {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:tt)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// The types and constants alone, without the functions: for crates that bring functions of their own.
+        /// The types and constants without the functions, for crates that define the functions themselves.
         pub mod types {
             use crate::open_enum::open_enum;
 
-            /// The few types of CUDA's that cuDNN's headers name. Streams and graphs are opaque pointers, so those of
-            /// any CUDA crate can be cast to them.
+            /// The CUDA types that cuDNN's headers use. Streams and graphs are opaque pointers: cast those of your CUDA
+            /// crate.
             pub mod cuda {
                 generated!(cuda);
             }
@@ -99,11 +155,11 @@ macro_rules! declare {
                 pub use crate::types::$library::*;
 
                 unsafe extern "C" { $(
-                    $(#[$doc])*
-                    ///
-                    /// # Safety
-                    /// See the crate's documentation.
-                    pub fn $name($($argument: $type),*) -> $returns;
+                    foreign_function! {
+                        $library $deprecated
+                        $(#[$doc])*
+                        fn $name($($argument: $type),*) -> $returns;
+                    }
                 )* }
             }
             pub use $library::*;

@@ -1,6 +1,6 @@
-//! The form of every C enum here: a transparent newtype whose `Debug` prints name and value.
+//! How this crate represents a C enum: a transparent newtype whose `Debug` prints the enumerator's name and value.
 
-/// Declares one: the type, its enumerators as associated constants, its names, and `Debug`.
+/// Declares an enum's type, its enumerators as associated constants, their names, and the conversions.
 macro_rules! open_enum {
     (
         $(#[$type_doc:meta])*
@@ -8,24 +8,30 @@ macro_rules! open_enum {
     ) => {
         $(#[$type_doc])*
         #[repr(transparent)]
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(
-            /// The value, known to this release or not.
+            /// The value, which may be unknown to the release of the bindings.
             pub $repr,
         );
 
         impl $type {
             $( $(#[$doc])* pub const $name: $type = $type($value); )*
 
-            /// Every enumerator of this release with its name, in the header's order. Two names may share a value.
+            /// All enumerators with their names, in the header's order. Two names may share a value.
             pub const ENUMERATORS: &'static [($type, &'static core::ffi::CStr)] = &[
                 $( ($type($value), $crate::open_enum::c_str(concat!(stringify!($name), "\0"))), )*
             ];
 
-            /// The enumerator's name in C; `None` for a value that this release does not know.
+            /// The enumerator's name in C; `None` if the value is unknown to the release of the bindings.
             #[must_use]
             pub fn name(self) -> Option<&'static core::ffi::CStr> {
                 Self::ENUMERATORS.iter().find(|(value, _)| *value == self).map(|(_, name)| *name)
+            }
+        }
+
+        impl From<$type> for $repr {
+            fn from(value: $type) -> $repr {
+                value.0
             }
         }
 
@@ -38,7 +44,7 @@ macro_rules! open_enum {
 }
 pub(crate) use open_enum;
 
-/// A name with its terminating NUL, as C has it. Evaluated at compile time only.
+/// A name with its terminating NUL as a C string, at compile time.
 pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     match core::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -46,7 +52,7 @@ pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     }
 }
 
-/// `CUDNN_STATUS_BAD_PARAM (2000)`, or the type's name where the value has none.
+/// Writes `CUDNN_STATUS_BAD_PARAM (2000)`, with the type's name if the value has none.
 pub(crate) fn debug(
     f: &mut core::fmt::Formatter<'_>,
     type_name: &str,

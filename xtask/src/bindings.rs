@@ -37,10 +37,10 @@ pub(crate) fn check() -> Result<()> {
 
 /// Where the generated files are, below the root.
 const BINDINGS: &str = "cudnn-sys/src/generated";
-const FACTS: &str = "cudnn-bindgen/src/generated";
+const ANNOTATIONS: &str = "cudnn-bindgen/src/generated";
 
 fn path(name: &str) -> PathBuf {
-    root().join(if name == cudnn_bindgen::FACTS { FACTS } else { BINDINGS }).join(name)
+    root().join(if name == cudnn_bindgen::ANNOTATIONS { ANNOTATIONS } else { BINDINGS }).join(name)
 }
 
 fn generate() -> Result<Vec<cudnn_bindgen::File>> {
@@ -56,6 +56,7 @@ fn generate() -> Result<Vec<cudnn_bindgen::File>> {
         cudnn_include: release.include_dir(&wheel),
         description: format!("the headers of {} {}", release.package, release.version),
         command: "cargo xtask bindings".into(),
+        unknown_since: None,
     };
     let scratch = root().join("target/bindgen");
     std::fs::create_dir_all(&scratch)?;

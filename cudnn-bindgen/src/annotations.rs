@@ -1,27 +1,29 @@
-//! The facts that a header's comment states about the item below it: since which release, deprecated since which.
-//! Only these are kept; the comment's text is dropped here and goes no further.
+//! Since when an item exists, and whether it is deprecated.
 //!
-//! Comments do not tell everything. What they leave out comes from the headers' own marks (`CUDNN_DEPRECATED`), and,
-//! for the headers of releases that state no releases, from what the newest ones state (`generated/facts.txt`).
+//! The comment above the item states that, and nothing else of the comment is kept. Comments are incomplete, so more comes
+//! from the `CUDNN_DEPRECATED` marks in the headers, from the annotations of the newest headers
+//! (`generated/annotations.txt`), because old headers state no releases, and from a list of corrections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
+use crate::error::Error;
+
 /// Three numbers, as in `9.28.0`.
 pub(crate) type Version = (u32, u32, u32);
 
-/// What is known of one item beside its declaration.
+/// The annotations of one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemMeta {
     pub(crate) since: Option<Version>,
     pub(crate) deprecated: bool,
-    /// Not every deprecation states its release.
+    /// Some deprecations do not state a release.
     pub(crate) deprecated_since: Option<Version>,
 }
 
 impl ItemMeta {
-    /// Reads them out of a header's comment.
+    /// Parses a header's comment.
     pub(crate) fn from_comment(comment: &str) -> ItemMeta {
         let after = |marker: &str| comment.split(marker).nth(1).and_then(version);
         ItemMeta {
@@ -31,7 +33,7 @@ impl ItemMeta {
         }
     }
 
-    /// Reads them back from the form that `Display` writes.
+    /// Parses what `Display` writes.
     pub(crate) fn from_marker(text: &str) -> ItemMeta {
         let after = |marker: &str| text.split(marker).nth(1).and_then(version);
         ItemMeta {
@@ -42,47 +44,56 @@ impl ItemMeta {
     }
 }
 
-/// What is known of items apart from their comments.
+/// Annotations from sources other than the comments.
 pub(crate) struct Annotations {
-    /// Every name that the headers mark as deprecated.
-    marked: BTreeSet<String>,
-    /// What the newest headers state, by name.
+    /// The names that the headers mark as deprecated.
+    deprecated: BTreeSet<String>,
+    /// The annotations of the newest headers.
     newest: BTreeMap<&'static str, ItemMeta>,
+    /// The first release with the names that nothing else dates.
+    unknown_since: Option<Version>,
 }
 
 impl Annotations {
-    /// Reads the headers in this folder.
-    pub(crate) fn from_headers(include: &Path) -> std::io::Result<Self> {
-        let mut marked = BTreeSet::new();
-        for entry in std::fs::read_dir(include)? {
-            let path = entry?.path();
+    /// Reads the headers in a directory. `unknown_since` is a release, as in `9.29.0`.
+    pub(crate) fn from_headers(include: &Path, unknown_since: Option<&str>) -> Result<Self, Error> {
+        let unreadable = |error| Error::new(format!("cannot read the headers in {}: {error}", include.display()));
+        let mut deprecated = BTreeSet::new();
+        for entry in std::fs::read_dir(include).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with("cudnn") && name.ends_with(".h") {
-                collect_deprecated(&String::from_utf8_lossy(&std::fs::read(&path)?), &mut marked);
+                let header = std::fs::read(&path).map_err(unreadable)?;
+                collect_deprecated(&String::from_utf8_lossy(&header), &mut deprecated);
             }
         }
-        let newest = include_str!("generated/facts.txt").lines().filter_map(|line| line.split_once(' '));
-        Ok(Annotations { marked, newest: newest.map(|(name, facts)| (name, ItemMeta::from_marker(facts))).collect() })
+        let newest = include_str!("generated/annotations.txt").lines().filter_map(|line| line.split_once(' '));
+        let newest = newest.map(|(name, meta)| (name, ItemMeta::from_marker(meta))).collect();
+        let unknown_since = match unknown_since {
+            Some(text) => Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is no release, as in 9.29.0")))?),
+            None => None,
+        };
+        Ok(Annotations { deprecated, newest, unknown_since })
     }
 
-    /// Adds what the comment of this item left out, and corrects what it got wrong.
+    /// Adds what an item's comment leaves out, and corrects what it gets wrong. `since` stays `None` if nothing states it.
     pub(crate) fn complete(&self, stated: ItemMeta, name: &str) -> ItemMeta {
-        let measured = SINCE_OVERRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
+        let corrected = SINCE_OVERRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
         let newest = self.newest.get(name).copied().unwrap_or_default();
-        let deprecated = stated.deprecated || self.marked.contains(name);
+        let deprecated = stated.deprecated || self.deprecated.contains(name);
         ItemMeta {
-            since: measured.or(stated.since).or(newest.since).or(Some((9, 0, 0))),
+            since: corrected.or(stated.since).or(newest.since).or(self.unknown_since),
             deprecated,
             deprecated_since: stated.deprecated_since.or(newest.deprecated_since).filter(|_| deprecated),
         }
     }
 }
 
-/// Notes the names that a header marks: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`, and
+/// Collects the names that a header marks as deprecated: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`, and
 /// `CUDNN_DEPRECATED type CALL name(`.
 fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     let mut code = String::new();
-    // Comments and the macro's own definition mark nothing.
+    // Neither comments nor the definition of the macro mark anything.
     for (index, part) in header.split("/*").enumerate() {
         code.push_str(if index == 0 { part } else { part.split_once("*/").map_or("", |(_, rest)| rest) });
     }
@@ -93,15 +104,16 @@ fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     for (start, mark) in text.match_indices("CUDNN_DEPRECATED") {
         let (before, after) = (text.get(..start).unwrap_or(""), text.get(start + mark.len()..).unwrap_or(""));
         let after = after.trim_start_matches(is_word).trim_start();
-        let name = match after.starts_with(is_word) {
-            true => after.split('(').next().and_then(last_word),
-            false => last_word(before),
+        let name = if after.starts_with(is_word) {
+            after.split('(').next().and_then(last_word)
+        } else {
+            last_word(before)
         };
         marked.extend(name.filter(|name| !name.is_empty()));
     }
 }
 
-/// The form in which facts travel through bindgen, which hands comments on as text.
+/// The form in which annotations pass through bindgen, which keeps comments as text.
 impl fmt::Display for ItemMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((major, minor, patch)) = self.since {
@@ -117,9 +129,9 @@ impl fmt::Display for ItemMeta {
     }
 }
 
-/// Names, by prefix, for which the headers of 9.28.0 state no release or another than the first that declares them.
-/// Found by comparing the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on; whatever is undated
-/// and not listed was there in 9.0.0. A test compares the outcome with every pinned release.
+/// Prefixes of names for which the headers of 9.28.0 state no release, or not the first that declares them. From a
+/// comparison of the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on. A test compares the result with
+/// every pinned release.
 const SINCE_OVERRIDES: [(&str, Version); 21] = [
     ("CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT", (9, 27, 0)),
     ("CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT", (9, 27, 0)),
@@ -159,14 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_survive_the_way_through_bindgen() {
-        let facts = ItemMeta::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
-        assert_eq!(facts, ItemMeta { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
-        assert_eq!(ItemMeta::from_marker(&facts.to_string()), facts);
+    fn annotations_survive_bindgen() {
+        let meta = ItemMeta::from_comment("@brief x\n@since cuDNN 9.2.0\n@deprecated Since cuDNN 9.5.0. Use y.");
+        assert_eq!(meta, ItemMeta { since: Some((9, 2, 0)), deprecated: true, deprecated_since: Some((9, 5, 0)) });
+        assert_eq!(ItemMeta::from_marker(&meta.to_string()), meta);
     }
 
     #[test]
-    fn each_form_of_the_headers_mark_names_what_it_marks() {
+    fn each_form_of_the_deprecation_mark_is_recognized() {
         let mut marked = BTreeSet::new();
         collect_deprecated(
             "#define CUDNN_DEPRECATED\n/* not_this CUDNN_DEPRECATED */\n\
@@ -175,6 +187,19 @@ mod tests {
             &mut marked,
         );
         assert_eq!(marked.iter().map(String::as_str).collect::<Vec<_>>(), ["ONE", "alias_t", "enum_t", "function"]);
+    }
+
+    #[test]
+    fn a_name_that_nothing_dates_stays_undated_unless_a_release_is_given() {
+        let annotations = |unknown_since| Annotations {
+            deprecated: BTreeSet::new(),
+            newest: BTreeMap::from([("cudnnOld", ItemMeta { since: Some((9, 3, 0)), ..ItemMeta::default() })]),
+            unknown_since,
+        };
+        let since = |annotations: &Annotations, name| annotations.complete(ItemMeta::default(), name).since;
+        assert_eq!(since(&annotations(None), "cudnnNew"), None);
+        assert_eq!(since(&annotations(Some((9, 29, 0))), "cudnnNew"), Some((9, 29, 0)));
+        assert_eq!(since(&annotations(Some((9, 29, 0))), "cudnnOld"), Some((9, 3, 0)));
     }
 
     #[test]
