@@ -30,7 +30,7 @@ impl std::error::Error for Error {}
 
 /// A status as a result, with cuDNN's own words fetched at once, on the thread that they belong to.
 pub(crate) fn check(status: cudnnStatus_t, doing: impl FnOnce() -> String) -> Result<(), Error> {
-    status.result().map_err(|status| Error { doing: doing(), status, said: last_error() })
+    status.to_result().map_err(|status| Error { doing: doing(), status, said: last_error() })
 }
 
 /// A type that an attribute's elements may have.

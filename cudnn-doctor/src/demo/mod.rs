@@ -128,7 +128,7 @@ fn first_calls(options: &Options, shown: &mut Progress) -> Result<&'static Insta
         let mut tensor = std::ptr::null_mut();
         // SAFETY: the first writes a descriptor to where it is told; the others take that descriptor.
         unsafe {
-            cudnn::cudnnCreateTensorDescriptor(&mut tensor).result()?;
+            cudnn::cudnnCreateTensorDescriptor(&mut tensor).to_result()?;
             let set = cudnn::cudnnSetTensor4dDescriptor(
                 tensor,
                 cudnn::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC,
@@ -138,24 +138,24 @@ fn first_calls(options: &Options, shown: &mut Progress) -> Result<&'static Insta
                 56,
                 56,
             );
-            cudnn::cudnnDestroyTensorDescriptor(tensor).result()?;
-            set.result()
+            cudnn::cudnnDestroyTensorDescriptor(tensor).to_result()?;
+            set.to_result()
         }
     })?;
     shown.first_call(Function::CudnnCreateConvolutionDescriptor, || {
         let mut convolution = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
-            cudnn::cudnnCreateConvolutionDescriptor(&mut convolution).result()?;
-            cudnn::cudnnDestroyConvolutionDescriptor(convolution).result()
+            cudnn::cudnnCreateConvolutionDescriptor(&mut convolution).to_result()?;
+            cudnn::cudnnDestroyConvolutionDescriptor(convolution).to_result()
         }
     })?;
     shown.first_call(Function::CudnnCreateRNNDescriptor, || {
         let mut rnn = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
-            cudnn::cudnnCreateRNNDescriptor(&mut rnn).result()?;
-            cudnn::cudnnDestroyRNNDescriptor(rnn).result()
+            cudnn::cudnnCreateRNNDescriptor(&mut rnn).to_result()?;
+            cudnn::cudnnDestroyRNNDescriptor(rnn).to_result()
         }
     })?;
     // What ext does needs a GPU: it is found and not called.

@@ -139,7 +139,7 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and nobody uses it after this.
-        unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+        let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }
 
@@ -162,6 +162,6 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: the handle is live, and nobody uses it after this.
-        unsafe { cudnn::cudnnDestroy(self.0) };
+        let _ = unsafe { cudnn::cudnnDestroy(self.0) };
     }
 }

@@ -62,7 +62,8 @@ fn install(
 ) -> Result<(), Error> {
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
     callback::set(Callback::new(mask, data, Some(function)));
-    Error::check(callback::install(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString)
+    // SAFETY: both functions are of the same cuDNN.
+    unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString) }
 }
 
 /// cuDNN calls this in any function, for a [`Hook`].

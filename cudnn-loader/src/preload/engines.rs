@@ -75,7 +75,7 @@ pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
             (&raw mut into).cast(),
         )
     }
-    .result()?;
+    .to_result()?;
     if count > 0 {
         // A failure does not matter: cuDNN has registered the engines by then.
         let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
@@ -104,7 +104,7 @@ impl Descriptor {
     fn new(kind: Kind) -> Result<Self, cudnnStatus_t> {
         let mut raw = null_mut();
         // SAFETY: the answer has room.
-        unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.result()?;
+        unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.to_result()?;
         Ok(Descriptor(raw))
     }
 
@@ -112,7 +112,7 @@ impl Descriptor {
         let count = i64::try_from(elements.len()).unwrap_or(0);
         let elements: *const c_void = elements.as_ptr().cast();
         // SAFETY: the descriptor is live, and there are `count` elements of the type that this module pairs with each name.
-        unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, elements) }.result()?;
+        unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, elements) }.to_result()?;
         Ok(self)
     }
 
@@ -122,7 +122,7 @@ impl Descriptor {
 
     fn finalize(self) -> Result<Self, cudnnStatus_t> {
         // SAFETY: the descriptor is live.
-        unsafe { cudnn::cudnnBackendFinalize(self.0) }.result()?;
+        unsafe { cudnn::cudnnBackendFinalize(self.0) }.to_result()?;
         Ok(self)
     }
 }
@@ -130,6 +130,6 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and this is its last use.
-        unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+        let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }

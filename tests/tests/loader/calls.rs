@@ -13,7 +13,7 @@ fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
             $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
             fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
         )* })*) => { $(
-            #[allow(unused_imports, reason = "the types that the signatures need")]
+            #[allow(unused_imports, deprecated, reason = "all signatures and the types that they need")]
             mod $library {
                 use cudnn_sys::types::*;
                 // Compiled, never run: nothing is linked here.
@@ -95,7 +95,7 @@ fn a_checked_call_reports_what_failed_with_cudnns_text_or_the_loaders() {
     assert_eq!(
         output.returned("check"),
         Some(
-            "cudnnBackendFinalize gave CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor; category \
+            "cudnnBackendFinalize returned CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor; category \
              CUDNN_STATUS_BAD_PARAM (2000)"
         ),
         "{output:#?}"

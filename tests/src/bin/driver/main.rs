@@ -296,7 +296,7 @@ fn set_callback(mask: u32, shim: Option<&Shim>) {
         println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
         // What this one's failing brings about must not come here again and again.
         // SAFETY: cuDNN refuses null.
-        unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
+        let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
     }
     let function: Signature = match shim {
         // SAFETY: the address is that of the function of this name.

@@ -21,13 +21,13 @@ pub(crate) fn plan(json: &str) {
 fn descriptor(kind: Kind, attributes: &[(Name, Type, i64, *const c_void)]) -> Result<Descriptor, cudnnStatus_t> {
     let mut descriptor = null_mut();
     // SAFETY: cuDNN writes a new descriptor to where it is told.
-    unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut descriptor) }.result()?;
+    unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut descriptor) }.to_result()?;
     for (name, of, count, elements) in attributes {
         // SAFETY: the elements are of the type and number that is said.
-        unsafe { cudnn::cudnnBackendSetAttribute(descriptor, *name, *of, *count, *elements) }.result()?;
+        unsafe { cudnn::cudnnBackendSetAttribute(descriptor, *name, *of, *count, *elements) }.to_result()?;
     }
     // SAFETY: the descriptor is live.
-    unsafe { cudnn::cudnnBackendFinalize(descriptor) }.result()?;
+    unsafe { cudnn::cudnnBackendFinalize(descriptor) }.to_result()?;
     Ok(descriptor)
 }
 
@@ -102,6 +102,6 @@ fn configurations(json: &str) -> Result<i64, cudnnStatus_t> {
     let (name, mut count) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, 0i64);
     let of = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     // SAFETY: nothing but the count is asked for.
-    unsafe { cudnn::cudnnBackendGetAttribute(heuristics, name, of, 0, &raw mut count, null_mut()) }.result()?;
+    unsafe { cudnn::cudnnBackendGetAttribute(heuristics, name, of, 0, &raw mut count, null_mut()) }.to_result()?;
     Ok(count)
 }
