@@ -70,7 +70,9 @@ impl Annotations {
         let newest = include_str!("generated/annotations.txt").lines().filter_map(|line| line.split_once(' '));
         let newest = newest.map(|(name, meta)| (name, ItemMeta::from_marker(meta))).collect();
         let unknown_since = match unknown_since {
-            Some(text) => Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is no release, as in 9.29.0")))?),
+            Some(text) => {
+                Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is no release, as in 9.29.0")))?)
+            }
             None => None,
         };
         Ok(Annotations { deprecated, newest, unknown_since })
@@ -104,11 +106,8 @@ fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     for (start, mark) in text.match_indices("CUDNN_DEPRECATED") {
         let (before, after) = (text.get(..start).unwrap_or(""), text.get(start + mark.len()..).unwrap_or(""));
         let after = after.trim_start_matches(is_word).trim_start();
-        let name = if after.starts_with(is_word) {
-            after.split('(').next().and_then(last_word)
-        } else {
-            last_word(before)
-        };
+        let name =
+            if after.starts_with(is_word) { after.split('(').next().and_then(last_word) } else { last_word(before) };
         marked.extend(name.filter(|name| !name.is_empty()));
     }
 }

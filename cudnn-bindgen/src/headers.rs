@@ -94,7 +94,10 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("cudnn-bindgen-headers-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
-        write("cudnn.h", "#include <cuda_runtime_api.h>\n#include \"cudnn_graph.h\"\n  # include \"cudnn_quantum.h\"\n");
+        write(
+            "cudnn.h",
+            "#include <cuda_runtime_api.h>\n#include \"cudnn_graph.h\"\n  # include \"cudnn_quantum.h\"\n",
+        );
         write("cudnn_graph.h", "#include \"cudnn_version.h\"\n");
         write("cudnn_quantum.h", "#include \"cudnn_quantum_types_v9.h\"\n");
         write("cudnn_unused.h", "");

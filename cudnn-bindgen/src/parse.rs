@@ -54,7 +54,12 @@ impl Parsed {
     }
 }
 
-pub(crate) fn parse(module: Module, source: &Source, annotations: &Annotations, scratch: &Path) -> Result<Parsed, Error> {
+pub(crate) fn parse(
+    module: Module,
+    source: &Source,
+    annotations: &Annotations,
+    scratch: &Path,
+) -> Result<Parsed, Error> {
     let text = run_bindgen(module, source, scratch)?;
     let file =
         syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
@@ -92,9 +97,9 @@ fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String
     if let Some(dir) = compiler_headers() {
         builder = builder.clang_arg("-isystem").clang_arg(dir);
     }
-    let bindings = builder
-        .generate()
-        .map_err(|error| Error::new(format!("bindgen failed on the headers of the module `{}`: {error}", module.name())))?;
+    let bindings = builder.generate().map_err(|error| {
+        Error::new(format!("bindgen failed on the headers of the module `{}`: {error}", module.name()))
+    })?;
     Ok(bindings.to_string())
 }
 

@@ -6,7 +6,8 @@ use crate::vars;
 
 /// Returns the release of the headers, if `cudnn_version.h` states it.
 pub(crate) fn run() -> Result<Option<String>, String> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this build script through cargo")?);
+    let out =
+        PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this build script through cargo")?);
     for variable in vars::LIBCLANG {
         vars::read(variable);
     }

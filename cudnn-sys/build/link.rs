@@ -30,7 +30,8 @@ pub(crate) fn run() -> Result<(), String> {
         ));
     }
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let architecture = Architecture::from_rust(&arch).ok_or_else(|| format!("there is no cuDNN for {arch}; disable the link-* features of cudnn-sys"))?;
+    let architecture = Architecture::from_rust(&arch)
+        .ok_or_else(|| format!("there is no cuDNN for {arch}; disable the link-* features of cudnn-sys"))?;
     let dir = find(&libraries, architecture)?;
     println!("cargo::rustc-link-search=native={}", dir.display());
     for library in &libraries {

@@ -84,7 +84,8 @@ fn each_feature_links_its_own_library_and_no_other() {
         assert!(text.starts_with(&reported), "{feature}: {text}");
         if matches!(library, Library::Graph | Library::Shim) {
             assert!(text.contains("cudnnGetVersion 91900"), "{feature}: {text}");
-            let error = "cudnnBackendFinalize returned CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor";
+            let error =
+                "cudnnBackendFinalize returned CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor";
             assert!(text.contains(error), "{feature}: {text}");
         }
     }
