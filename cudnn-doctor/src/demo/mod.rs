@@ -4,15 +4,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use cudnn_backend::gpu::Gpu;
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
 use cudnn_probe::{Host, Installation, ProbeError, RejectedCandidate, Requirements, Search, check_dir};
 
 use crate::output::outln;
 
 mod convolution;
-mod descriptor;
 mod gpu;
-mod reference;
 
 /// The release that is fetched where no cuDNN is found: real, and the smallest that there is.
 const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
@@ -34,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut shown = Progress::default();
     let installation = first_calls(&options, &mut shown)?;
     outln!("\ncuDNN {} in {:?}", installation.version, installation.dir);
-    match gpu::Gpu::first()? {
+    match gpu::first()? {
         Ok(gpu) => convolution::run(&gpu, &mut shown),
         Err(none) => {
             let but = if shown.wanted_a_driver { ", but for what needs the driver" } else { "" };
@@ -47,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The convolution alone, with the cuDNN that would be used; says so where there is no GPU.
 pub(crate) fn convolve() -> Result<(), Failure> {
     Options::new().load()?;
-    match gpu::Gpu::first()? {
+    match gpu::first()? {
         Ok(gpu) => convolution::run(&gpu, &mut Progress::default()),
         Err(none) => {
             outln!("\nNo GPU to compute on: {none}.");
@@ -161,9 +160,7 @@ fn first_calls(options: &Options, shown: &mut Progress) -> Result<&'static Insta
     // What ext does needs a GPU: it is found and not called.
     shown.first_call(Function::CudnnCausalConv1dForward, || Ok(()))?;
     shown.first_call(Function::CudnnBackendCreateDescriptor, || {
-        descriptor::Descriptor::tensor(1, &[32, 64, 56, 56], &[64 * 56 * 56, 1, 56 * 64, 64])
-            .map(drop)
-            .map_err(|error| error.status)
+        convolution::input().descriptor().map(drop).map_err(|error| error.status)
     })?;
     Ok(installation)
 }
@@ -191,7 +188,7 @@ impl Progress {
             Ok(Ok(())) => Ok(()),
             // Found and called: it is cuDNN that cannot go on.
             Ok(Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED))
-                if function == Function::CudnnBackendCreateDescriptor && !gpu::has_driver() =>
+                if function == Function::CudnnBackendCreateDescriptor && !Gpu::has_driver() =>
             {
                 outln!("     this cuDNN's engines need libcuda.so.1, the driver's library, which is not here");
                 self.wanted_a_driver = true;

@@ -1,0 +1,51 @@
+//! cuDNN's log in a closure: each entry decoded, with handle, stream and device for what runs on the GPU. The loader's
+//! entries are among them, also without a GPU.
+//!
+//! `cargo run -p cudnn-backend --example receive_log`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use cudnn::log::{Event, Severity, set_hook};
+use cudnn_backend::program;
+
+#[path = "backend_convolution/convolution.rs"]
+mod convolution;
+
+/// How often the log named each function.
+static CALLS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
+fn main() -> ExitCode {
+    // Before anything is loaded; the loader passes the hook to cuDNN when it loads it.
+    if let Err(error) = set_hook(Severity::up_to(3), on_event) {
+        return program::exit_code(Err(error.into()));
+    }
+    // SAFETY: the function takes no arguments.
+    println!("cuDNN {}", unsafe { cudnn::cudnnGetVersion() });
+    let exit_code = program::run_on_gpu(convolution::run);
+    if let Ok(calls) = CALLS.lock() {
+        println!("entries for each function:");
+        calls.iter().for_each(|(function, count)| println!("{count:>6} {function}"));
+    }
+    exit_code
+}
+
+/// Runs on the thread that calls cuDNN, during the call, so it should be quick.
+fn on_event(event: &Event) {
+    let function = event.entry.function.as_deref().unwrap_or("?");
+    if let Ok(mut calls) = CALLS.lock() {
+        *calls.entry(function.to_owned()).or_default() += 1;
+    }
+    let severity = event.entry.severity;
+    // What the loader does and what went wrong, in full; of what runs on the GPU, the function's name.
+    let is_shown_in_full = function.starts_with("cudnn_loader::") || severity >= Severity::Warning;
+    let text = if is_shown_in_full { event.entry.to_string() } else { function.to_owned() };
+    match event.device {
+        Some(device) => {
+            println!("{severity} {text} on device {device}, handle {:?}, stream {:?}", event.handle, event.stream);
+        }
+        None if is_shown_in_full => println!("{severity} {text}"),
+        None => {}
+    }
+}

@@ -1,0 +1,179 @@
+//! A backend descriptor: created, given its attributes, finalized, and destroyed when dropped.
+//!
+//! A call that fails gives an [`Error`] with cuDNN's own error text. Nothing here knows what the attributes mean.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use cudnn::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind,
+};
+
+/// A backend descriptor. A descriptor that refers to another copies what it needs when it is finalized, so the other may be
+/// dropped after that.
+pub struct Descriptor(Raw);
+
+/// A type that an attribute's elements may have. The most frequent mistake with this API is to set an attribute with the
+/// wrong type code: here the code follows from the elements.
+///
+/// # Safety
+/// The type must have the layout that cuDNN expects of elements of [`TYPE`](Element::TYPE).
+pub unsafe trait Element: Copy {
+    /// cuDNN's code for the type.
+    const TYPE: Type;
+}
+
+macro_rules! elements {
+    ($($rust:ty: $name:ident,)*) => { $(
+        // SAFETY: cuDNN's documentation gives this type the code.
+        unsafe impl Element for $rust { const TYPE: Type = Type::$name; }
+    )* };
+}
+elements! {
+    // Every count, however small: dimensions, strides, ids, indices.
+    i64: CUDNN_TYPE_INT64,
+    i32: CUDNN_TYPE_INT32,
+    f32: CUDNN_TYPE_FLOAT,
+    f64: CUDNN_TYPE_DOUBLE,
+    bool: CUDNN_TYPE_BOOLEAN,
+    u8: CUDNN_TYPE_CHAR,
+    *const c_void: CUDNN_TYPE_VOID_PTR,
+    Raw: CUDNN_TYPE_BACKEND_DESCRIPTOR,
+    cudnn::cudnnHandle_t: CUDNN_TYPE_HANDLE,
+    cudnn::cudnnDataType_t: CUDNN_TYPE_DATA_TYPE,
+    cudnn::cudnnConvolutionMode_t: CUDNN_TYPE_CONVOLUTION_MODE,
+    cudnn::cudnnPointwiseMode_t: CUDNN_TYPE_POINTWISE_MODE,
+    cudnn::cudnnBackendHeurMode_t: CUDNN_TYPE_HEUR_MODE,
+    cudnn::cudnnBackendKnobType_t: CUDNN_TYPE_KNOB_TYPE,
+    cudnn::cudnnBackendNumericalNote_t: CUDNN_TYPE_NUMERICAL_NOTE,
+    cudnn::cudnnBackendBehaviorNote_t: CUDNN_TYPE_BEHAVIOR_NOTE,
+}
+
+impl Descriptor {
+    /// Creates a descriptor of this kind, without attributes.
+    ///
+    /// # Errors
+    /// When cuDNN cannot be loaded, or does not know the kind.
+    pub fn new(kind: Kind) -> Result<Self, Error> {
+        let mut raw = null_mut();
+        // SAFETY: cuDNN writes the new descriptor to `raw`.
+        unsafe { check!(cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw)) }?;
+        Ok(Descriptor(raw))
+    }
+
+    /// Sets an attribute to these elements.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the attribute, the type or the number of elements.
+    pub fn set<T: Element>(self, name: Name, elements: &[T]) -> Result<Self, Error> {
+        // SAFETY: type, count and address are those of the slice.
+        unsafe { self.set_raw(name, T::TYPE, elements.len() as i64, elements.as_ptr().cast()) }
+    }
+
+    /// Sets an attribute with any type code and count, also wrong ones.
+    ///
+    /// # Safety
+    /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads them.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the attribute, the type or the number of elements.
+    pub unsafe fn set_raw(self, name: Name, ty: Type, count: i64, address: *const c_void) -> Result<Self, Error> {
+        // SAFETY: the descriptor is live; the caller guarantees the rest.
+        unsafe { check!(cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, address)) }?;
+        Ok(self)
+    }
+
+    /// Sets an attribute whose elements are other descriptors.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the attribute or one of the descriptors.
+    pub fn set_descriptors(self, name: Name, descriptors: &[&Descriptor]) -> Result<Self, Error> {
+        let raw: Vec<Raw> = descriptors.iter().map(|descriptor| descriptor.0).collect();
+        self.set(name, &raw)
+    }
+
+    /// Finalizes the descriptor: cuDNN checks the attributes together.
+    ///
+    /// # Errors
+    /// When an attribute is missing or does not fit the others.
+    pub fn finalize(self) -> Result<Self, Error> {
+        // SAFETY: the descriptor is live.
+        unsafe { check!(cudnn::cudnnBackendFinalize(self.0)) }?;
+        Ok(self)
+    }
+
+    /// How many elements an attribute has.
+    ///
+    /// # Errors
+    /// When the descriptor is not finalized, or has no such attribute.
+    pub fn count(&self, name: Name, ty: Type) -> Result<usize, Error> {
+        let mut count = 0;
+        // SAFETY: with room for 0 elements, cuDNN writes the count alone.
+        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, ty, 0, &raw mut count, null_mut())) }?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// An attribute's elements. `blank` is any value, which cuDNN overwrites.
+    ///
+    /// # Errors
+    /// When the descriptor is not finalized, or has no such attribute.
+    pub fn get<T: Element>(&self, name: Name, blank: T) -> Result<Vec<T>, Error> {
+        let mut elements = vec![blank; self.count(name, T::TYPE)?];
+        let count = self.read(name, &mut elements)?;
+        elements.truncate(count);
+        Ok(elements)
+    }
+
+    /// An attribute that is one int64.
+    ///
+    /// # Errors
+    /// When the descriptor is not finalized, or has no such attribute.
+    pub fn number(&self, name: Name) -> Result<i64, Error> {
+        Ok(self.get(name, 0i64)?.first().copied().unwrap_or(0))
+    }
+
+    /// An attribute whose elements are descriptors of this kind.
+    ///
+    /// # Errors
+    /// When the descriptor is not finalized, or has no such attribute.
+    pub fn descriptors(&self, name: Name, kind: Kind) -> Result<Vec<Descriptor>, Error> {
+        self.descriptors_up_to(name, kind, self.count(name, Raw::TYPE)?)
+    }
+
+    /// The same with room for at most `max` descriptors: for attributes whose count cuDNN reports as 0, such as the knob
+    /// choices of a configuration.
+    ///
+    /// # Errors
+    /// When the descriptor is not finalized, or has no such attribute.
+    pub fn descriptors_up_to(&self, name: Name, kind: Kind, max: usize) -> Result<Vec<Descriptor>, Error> {
+        // cuDNN fills descriptors that the caller has created.
+        let mut found = (0..max).map(|_| Descriptor::new(kind)).collect::<Result<Vec<_>, _>>()?;
+        let mut raw: Vec<Raw> = found.iter().map(Descriptor::raw).collect();
+        let count = self.read(name, &mut raw)?;
+        found.truncate(count);
+        Ok(found)
+    }
+
+    /// Reads an attribute into these elements; returns how many cuDNN wrote.
+    fn read<T: Element>(&self, name: Name, elements: &mut [T]) -> Result<usize, Error> {
+        let (room, address, mut count) = (elements.len() as i64, elements.as_mut_ptr().cast(), 0);
+        // SAFETY: type, room and address are those of the slice.
+        unsafe {
+            check!(cudnn::cudnnBackendGetAttribute(self.0, name, T::TYPE, room, &raw mut count, address))
+        }?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// cuDNN's pointer. It is valid as long as this value.
+    pub fn raw(&self) -> Raw {
+        self.0
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is live, and this is its last use. A failure leaks it, nothing more.
+        unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+    }
+}

@@ -1,0 +1,122 @@
+//! The operations of a graph, and the graph.
+
+use cudnn::{
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
+    cudnnConvolutionMode_t as ConvolutionMode, cudnnDataType_t as DataType, cudnnPointwiseMode_t as PointwiseMode,
+};
+
+use crate::descriptor::{Descriptor, Element};
+use crate::handle::Handle;
+use crate::tensor::Tensor;
+
+/// The parameters of a convolution: one number for each spatial dimension.
+#[derive(Clone)]
+pub struct Convolution {
+    /// Elements added on both sides.
+    pub padding: Vec<i64>,
+    /// The step of the filter.
+    pub stride: Vec<i64>,
+    /// The distance between the filter's taps.
+    pub dilation: Vec<i64>,
+}
+
+impl Convolution {
+    /// A convolution with this padding in each of `spatial` dimensions, stride 1 and dilation 1.
+    pub fn padded(padding: i64, spatial: usize) -> Self {
+        Convolution { padding: vec![padding; spatial], stride: vec![1; spatial], dilation: vec![1; spatial] }
+    }
+
+    /// cuDNN's descriptor of the parameters, finalized. It accumulates in float for every type of tensor.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the parameters.
+    pub fn descriptor(&self) -> Result<Descriptor, Error> {
+        // One number: the length of the arrays below.
+        let spatial = self.padding.len() as i64;
+        Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, &[DataType::CUDNN_DATA_FLOAT])?
+            // What neural networks call convolution does not flip the filter.
+            .set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[ConvolutionMode::CUDNN_CROSS_CORRELATION])?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[spatial])?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &self.padding)?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &self.padding)?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &self.stride)?
+            .set(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, &self.dilation)?
+            .finalize()
+    }
+
+    /// The operation y = alpha * conv(x, w) + beta * y. Alpha and beta are float, also for half tensors.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the tensors or the combination.
+    pub fn forward(&self, tensors: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
+        self.forward_scaled(tensors, alpha, beta)
+    }
+
+    /// The same with alpha and beta of any type: double, if the convolution accumulates in double.
+    ///
+    /// # Errors
+    /// When cuDNN rejects the tensors or the combination.
+    pub fn forward_scaled<T: Element>(
+        &self,
+        [x, w, y]: [&Tensor; 3],
+        alpha: T,
+        beta: T,
+    ) -> Result<Descriptor, Error> {
+        let (x, w, y, convolution) = (x.descriptor()?, w.descriptor()?, y.descriptor()?, self.descriptor()?);
+        Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
+            .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?
+            .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &[&w])?
+            .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &[&y])?
+            .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[&convolution])?
+            .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, &[alpha])?
+            .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, &[beta])?
+            .finalize()
+    }
+}
+
+/// The operation y = x + b, element by element, in float. In each dimension, b has the extent of x or 1.
+///
+/// # Errors
+/// When cuDNN rejects the tensors.
+pub fn add([x, b, y]: [&Tensor; 3]) -> Result<Descriptor, Error> {
+    pointwise(PointwiseMode::CUDNN_POINTWISE_ADD, x, Some(b), y)
+}
+
+/// The operation y = max(x, 0), in float.
+///
+/// # Errors
+/// When cuDNN rejects the tensors.
+pub fn relu([x, y]: [&Tensor; 2]) -> Result<Descriptor, Error> {
+    pointwise(PointwiseMode::CUDNN_POINTWISE_RELU_FWD, x, None, y)
+}
+
+fn pointwise(mode: PointwiseMode, x: &Tensor, b: Option<&Tensor>, y: &Tensor) -> Result<Descriptor, Error> {
+    let function = Descriptor::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_POINTWISE_MODE, &[mode])?
+        .set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, &[DataType::CUDNN_DATA_FLOAT])?
+        .finalize()?;
+    let (x, y, b) = (x.descriptor()?, y.descriptor()?, b.map(Tensor::descriptor).transpose()?);
+    let operation = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &[&function])?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &[&x])?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &[&y])?;
+    match &b {
+        Some(b) => operation.set_descriptors(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC, &[b])?.finalize(),
+        None => operation.finalize(),
+    }
+}
+
+/// The graph of these operations. A tensor that one operation writes and another reads connects them by its id. A graph
+/// without a handle can be planned for a described device, but not run.
+///
+/// # Errors
+/// When cuDNN rejects the operations.
+pub fn graph(handle: Option<&Handle>, operations: &[&Descriptor]) -> Result<Descriptor, Error> {
+    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)?;
+    match handle {
+        Some(handle) => graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, &[handle.raw()])?.finalize(),
+        None => graph.finalize(),
+    }
+}

@@ -1,0 +1,52 @@
+//! RAII descriptors for cuDNN's backend API, and what a program builds from them: tensors, operations, graphs, engines and
+//! plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate; it is not published.
+//!
+//! # Loaded or linked
+//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)` and does not know which crate `cudnn` is. `Cargo.toml` renames
+//! `cudnn-loader` to `cudnn`; `linked/Cargo.toml` compiles the same source as `cudnn-backend-linked`, with `cudnn-sys` under
+//! that name. A program that switches from loading to linking changes this one line, too.
+//!
+//! Two packages, and not a feature `linked`: cargo unites the features of everything that is built together, so one package
+//! that asks for `linked` would link cuDNN into the doctor as well. Neither a trait nor a table of function pointers: both
+//! would show in every signature, and this crate is there to be read.
+//!
+//! # Modules
+//! Imports go upwards in this list only:
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`descriptor`] | a descriptor: create, set and get attributes, finalize, destroy |
+//! | [`handle`] | cuDNN's handle |
+//! | [`tensor`] | tensors: id, data type, extents, strides |
+//! | [`graph`] | operations, and the graph of them |
+//! | [`device`] | the device to plan for: a handle's, or one described in JSON |
+//! | [`engine`] | engines, knobs and configurations; what the heuristics propose |
+//! | [`plan`] | a configuration made ready to run |
+//! | `gpu`, `execute`, `reference`, `program` | with the feature `gpu`: memory and timing, running a plan, the same convolution on the CPU, an example's start and end |
+
+pub mod descriptor;
+pub mod device;
+pub mod engine;
+pub mod graph;
+pub mod handle;
+pub mod plan;
+mod platform;
+pub mod tensor;
+
+#[cfg(feature = "gpu")]
+pub mod execute;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+#[cfg(feature = "gpu")]
+pub mod program;
+#[cfg(feature = "gpu")]
+pub mod reference;
+
+/// Any error, for programs that only print it.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// The most telling line of cuDNN's error text: the first with a reason, or else the first that is not empty.
+pub fn first_reason(text: &str) -> &str {
+    let line = text.lines().find(|line| line.contains("Reason: "));
+    line.or_else(|| text.lines().find(|line| !line.trim().is_empty())).unwrap_or_default().trim()
+}

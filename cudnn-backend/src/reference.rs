@@ -1,0 +1,365 @@
+//! The same convolution on the CPU, to check the GPU's result against: written for plainness first. Also the input values,
+//! and their encoding in each data type. Knows nothing of descriptors or the GPU.
+
+use std::error::Error;
+use std::fmt;
+
+use cudnn::cudnnDataType_t as DataType;
+use half::f16;
+
+use crate::graph::Convolution;
+use crate::tensor::Tensor;
+
+/// Values between -1 and 1 for each element of a tensor, the same in each run, and exact in the tensor's data type.
+pub fn noise(tensor: &Tensor) -> Vec<f32> {
+    let mut state = (tensor.uid as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let next = |_| {
+        // xorshift64
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let value = (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
+        match tensor.data_type {
+            DataType::CUDNN_DATA_HALF => f16::from_f32(value).to_f32(),
+            _ => value,
+        }
+    };
+    (0..tensor.element_count()).map(next).collect()
+}
+
+/// The bytes of these values in the tensor's data type, half or float.
+pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
+    match tensor.data_type {
+        DataType::CUDNN_DATA_HALF => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    }
+}
+
+/// The values of these bytes in the tensor's data type, half or float.
+pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Vec<f32> {
+    match tensor.data_type {
+        DataType::CUDNN_DATA_HALF => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect(),
+        _ => bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect(),
+    }
+}
+
+/// alpha * conv(x, w) + beta * y, where `y_before` is the content of y.
+///
+/// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual one without
+/// G. In the usual one the filters have the channels of one group, which gives the number of groups.
+pub fn convolve(
+    convolution: &Convolution,
+    tensors: [&Tensor; 3],
+    [x_values, w_values, y_before]: [&[f32]; 3],
+    (alpha, beta): (f32, f32),
+) -> Vec<f32> {
+    let problem = Problem::new(convolution, tensors);
+    let filters = problem.filters(w_values);
+    let pixels = problem.pixels();
+    let compute = |pixel: &[i64]| problem.pixel(pixel, x_values, &filters);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let sums: Vec<f32> = std::thread::scope(|scope| {
+        let parts = pixels.chunks(pixels.len().div_ceil(threads).max(1));
+        let work = |part: &[Vec<i64>]| part.iter().flat_map(|pixel| compute(pixel)).collect::<Vec<f32>>();
+        let running: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        running.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    let mut result = y_before.to_vec();
+    for (offset, sum) in pixels.iter().flat_map(|pixel| problem.y_offsets(pixel)).zip(sums) {
+        if let Some(value) = result.get_mut(offset) {
+            // With beta 0, y is not read and may contain NaN.
+            let before = if beta == 0.0 { 0.0 } else { beta * *value };
+            *value = alpha * sum + before;
+        }
+    }
+    result
+}
+
+/// A convolution with its tensors in the grouped layout. A pixel is an element of y without its channel: `[N, G, P, ..]`.
+struct Problem<'a> {
+    convolution: &'a Convolution,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    /// The spatial indices of the filter's taps.
+    taps: Vec<Vec<i64>>,
+}
+
+impl<'a> Problem<'a> {
+    fn new(convolution: &'a Convolution, tensors: [&Tensor; 3]) -> Self {
+        let [x, w, y] = tensors.map(Tensor::clone);
+        let is_grouped = x.dims.len() == convolution.padding.len() + 3;
+        let groups = extent(&x, 1) / extent(&w, 1).max(1);
+        let [x, w, y] = if is_grouped { [x, w, y] } else { [x.split(1, groups), w.split(0, groups), y.split(1, groups)] };
+        let taps = indices(w.dims.get(3..).unwrap_or_default()).collect();
+        Problem { convolution, x, w, y, taps }
+    }
+
+    fn channels(&self) -> i64 {
+        extent(&self.w, 2)
+    }
+
+    /// The filters in the order in which [`pixel`](Problem::pixel) gathers x, one after another.
+    fn filters(&self, w_values: &[f32]) -> Vec<f32> {
+        let filters = indices(self.w.dims.get(..2).unwrap_or_default());
+        let values = filters.flat_map(|filter| {
+            self.taps.iter().flat_map(move |tap| {
+                let first = offset(&self.w, 0, &filter) + offset(&self.w, 3, tap);
+                (0..self.channels()).map(move |channel| first + channel * stride(&self.w, 2))
+            })
+        });
+        values.map(|offset| value(w_values, offset)).collect()
+    }
+
+    fn pixels(&self) -> Vec<Vec<i64>> {
+        let dims = self.y.dims.iter().enumerate();
+        let extents: Vec<i64> = dims.filter(|(dimension, _)| *dimension != 2).map(|(_, extent)| *extent).collect();
+        indices(&extents).collect()
+    }
+
+    /// The elements of y at a pixel, one for each filter of its group.
+    fn pixel(&self, pixel: &[i64], x_values: &[f32], filters: &[f32]) -> Vec<f32> {
+        let [image, group, position @ ..] = pixel else { return Vec::new() };
+        let start = offset(&self.x, 0, &[*image, *group]);
+        let mut gathered = Vec::new();
+        for tap in &self.taps {
+            match self.x_offset(position, tap) {
+                Some(at) => gathered.extend(
+                    (0..self.channels()).map(|channel| value(x_values, start + at + channel * stride(&self.x, 2))),
+                ),
+                // Padding: the elements outside of x are zero.
+                None => gathered.extend((0..self.channels()).map(|_| 0.0)),
+            }
+        }
+        let count = extent(&self.w, 1) as usize;
+        let of_group = filters.chunks(gathered.len().max(1)).skip(*group as usize * count).take(count);
+        of_group.map(|filter| dot(&gathered, filter) as f32).collect()
+    }
+
+    /// The spatial offset in x of a tap at a position of y, or `None` where that is padding.
+    fn x_offset(&self, position: &[i64], tap: &[i64]) -> Option<i64> {
+        let Convolution { padding, stride: steps, dilation } = self.convolution;
+        let parameters = padding.iter().zip(steps).zip(dilation);
+        let mut total = 0;
+        for (dimension, ((position, tap), ((padding, step), dilation))) in
+            position.iter().zip(tap).zip(parameters).enumerate()
+        {
+            let index = position * step + tap * dilation - padding;
+            if index < 0 || index >= extent(&self.x, dimension + 3) {
+                return None;
+            }
+            total += index * stride(&self.x, dimension + 3);
+        }
+        Some(total)
+    }
+
+    /// The offsets in y of a pixel's elements.
+    fn y_offsets(&self, pixel: &[i64]) -> impl Iterator<Item = usize> + use<> {
+        let (start, step) = match pixel {
+            [image, group, position @ ..] => {
+                (offset(&self.y, 0, &[*image, *group]) + offset(&self.y, 3, position), stride(&self.y, 2))
+            }
+            _ => (0, 0),
+        };
+        (0..extent(&self.w, 1)).map(move |filter| (start + filter * step) as usize)
+    }
+}
+
+/// Each index within these extents, the last dimension innermost.
+fn indices(extents: &[i64]) -> impl Iterator<Item = Vec<i64>> + use<> {
+    let extents = extents.to_vec();
+    let mut next = Some(vec![0; extents.len()]);
+    std::iter::from_fn(move || {
+        let current = next.take()?;
+        let mut following = current.clone();
+        for (digit, extent) in following.iter_mut().zip(&extents).rev() {
+            *digit += 1;
+            if *digit < *extent {
+                next = Some(following);
+                break;
+            }
+            *digit = 0;
+        }
+        Some(current)
+    })
+}
+
+fn extent(tensor: &Tensor, dimension: usize) -> i64 {
+    tensor.dims.get(dimension).copied().unwrap_or(1)
+}
+
+fn stride(tensor: &Tensor, dimension: usize) -> i64 {
+    tensor.strides.get(dimension).copied().unwrap_or(0)
+}
+
+/// The offset of an index that begins at a dimension.
+fn offset(tensor: &Tensor, dimension: usize, index: &[i64]) -> i64 {
+    tensor.strides.iter().skip(dimension).zip(index).map(|(stride, index)| stride * index).sum()
+}
+
+fn value(values: &[f32], offset: i64) -> f32 {
+    usize::try_from(offset).ok().and_then(|offset| values.get(offset)).copied().unwrap_or(0.0)
+}
+
+/// The sum of products in double precision, in eight parts so that the compiler can vectorize it.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0f64; 8];
+    for (a, b) in a.iter().zip(b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += f64::from(*a) * f64::from(*b);
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// A result that differs too much from the reference.
+#[derive(Debug)]
+pub enum WrongResult {
+    /// One element is far off.
+    Element {
+        /// Its distance from the reference.
+        difference: f64,
+        /// The root mean square of the reference.
+        typical: f64,
+    },
+    /// The whole result is too far off, or has another length, or contains NaN.
+    Overall {
+        /// The relative error in the 2-norm.
+        error: f64,
+        /// The limit.
+        tolerance: f64,
+    },
+}
+
+impl fmt::Display for WrongResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WrongResult::Element { difference, typical } => write!(
+                f,
+                "the result is wrong: one element differs by {difference:.1e} from the CPU's, and elements are {typical:.1e} \
+                 on average"
+            ),
+            WrongResult::Overall { error, tolerance } => write!(
+                f,
+                "the result is wrong: relative error {error:.1e} against the CPU, and at most {tolerance:.0e} is allowed"
+            ),
+        }
+    }
+}
+
+impl Error for WrongResult {}
+
+/// The relative error of a result in the 2-norm.
+///
+/// # Errors
+/// When that exceeds the tolerance, or a single element is off by more than 20 times as much.
+pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
+    let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
+    for (value, expected) in result.iter().zip(reference) {
+        difference += f64::from(value - expected).powi(2);
+        size += f64::from(*expected).powi(2);
+        largest = largest.max(f64::from(value - expected).abs());
+    }
+    let error = (difference / size).sqrt();
+    let typical = (size / reference.len() as f64).sqrt();
+    if largest > typical * tolerance * 20.0 {
+        return Err(WrongResult::Element { difference: largest, typical });
+    }
+    // Not `error > tolerance`: that is false for NaN.
+    if error <= tolerance && result.len() == reference.len() {
+        Ok(error)
+    } else {
+        Err(WrongResult::Overall { error, tolerance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors(dims: [&[i64]; 3], tensor: fn(i64, DataType, &[i64]) -> Tensor) -> [Tensor; 3] {
+        let mut uid = 0;
+        dims.map(|dims| {
+            uid += 1;
+            tensor(uid, DataType::CUDNN_DATA_FLOAT, dims)
+        })
+    }
+
+    fn convolved(
+        convolution: &Convolution,
+        tensors: &[Tensor; 3],
+        values: [&[f32]; 3],
+        factors: (f32, f32),
+    ) -> Vec<f32> {
+        let [x, w, y] = tensors;
+        convolve(convolution, [x, w, y], values, factors)
+    }
+
+    #[test]
+    fn padding_stride_dilation_alpha_and_beta_give_what_they_give_by_hand() {
+        let x: Vec<f32> = (1..=9).map(|value| value as f32).collect();
+        let (diagonal, before) = ([1.0, 0.0, 0.0, 1.0], [f32::NAN; 4]);
+        let four = tensors([&[1, 1, 3, 3], &[1, 1, 2, 2], &[1, 1, 2, 2]], Tensor::packed);
+        let plain = convolved(&Convolution::padded(0, 2), &four, [&x, &diagonal, &before], (1.0, 0.0));
+        assert_eq!(plain, [1.0 + 5.0, 2.0 + 6.0, 4.0 + 8.0, 5.0 + 9.0]);
+        let strided = Convolution { stride: vec![2, 2], ..Convolution::padded(1, 2) };
+        let strided = convolved(&strided, &four, [&x, &diagonal, &before], (1.0, 0.0));
+        assert_eq!(strided, [1.0, 3.0, 7.0, 5.0 + 9.0]);
+        let dilated = Convolution { dilation: vec![2, 2], ..Convolution::padded(0, 2) };
+        let one = tensors([&[1, 1, 3, 3], &[1, 1, 2, 2], &[1, 1, 1, 1]], Tensor::packed);
+        assert_eq!(convolved(&dilated, &one, [&x, &diagonal, &[1.0]], (2.0, 0.5)), [2.0 * (1.0 + 9.0) + 0.5]);
+    }
+
+    #[test]
+    fn groups_give_the_same_in_both_layouts_and_channels_may_be_innermost() {
+        let convolution = Convolution::padded(0, 2);
+        // Two groups of two channels, with one filter each.
+        let (x, w) = ([1.0, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 1000.0]);
+        let expected = [1.0 + 20.0, 300.0 + 4000.0];
+        let implied: [&[i64]; 3] = [&[1, 4, 1, 1], &[2, 2, 1, 1], &[1, 2, 1, 1]];
+        let explicit: [&[i64]; 3] = [&[1, 2, 2, 1, 1], &[2, 1, 2, 1, 1], &[1, 2, 1, 1, 1]];
+        for dims in [implied, explicit] {
+            assert_eq!(
+                convolved(&convolution, &tensors(dims, Tensor::packed), [&x, &w, &[0.0; 2]], (1.0, 0.0)),
+                expected
+            );
+        }
+        // Two pixels of two channels, and a filter that subtracts one channel from the other.
+        let last = tensors([&[1, 2, 1, 2], &[1, 2, 1, 1], &[1, 1, 1, 2]], Tensor::channels_last);
+        let differences = convolved(&convolution, &last, [&[5.0, 3.0, 9.0, 1.0], &[1.0, -1.0], &[0.0; 2]], (1.0, 0.0));
+        assert_eq!(differences, [2.0, 8.0]);
+    }
+
+    #[test]
+    fn each_filter_has_its_own_channel_of_the_result() {
+        let x: Vec<f32> = (1..=6).map(|value| value as f32).collect();
+        let mut w = vec![0.0; 18];
+        for (index, value) in w.iter_mut().enumerate() {
+            // One tap in the middle copies x; in the second filter the tap to its right shifts x to the left.
+            *value = if index == 4 || index == 9 + 5 { 1.0 } else { 0.0 };
+        }
+        let tensors = tensors([&[1, 1, 2, 3], &[2, 1, 3, 3], &[1, 2, 2, 3]], Tensor::packed);
+        let result = convolved(&Convolution::padded(1, 2), &tensors, [&x, &w, &[0.0; 12]], (1.0, 0.0));
+        assert_eq!(result, [1., 2., 3., 4., 5., 6., 2., 3., 0., 5., 6., 0.]);
+    }
+
+    #[test]
+    fn many_channels_are_summed_completely() {
+        let tensors = tensors([&[1, 19, 1, 1], &[1, 19, 1, 1], &[1, 1, 1, 1]], Tensor::channels_last);
+        let x: Vec<f32> = (1..=19).map(|value| value as f32).collect();
+        assert_eq!(convolved(&Convolution::padded(0, 2), &tensors, [&x, &[1.0; 19], &[0.0]], (1.0, 0.0)), [190.0]);
+    }
+
+    #[test]
+    fn compare_rejects_one_wrong_element_and_one_that_was_never_written() {
+        let right = vec![1.0; 100_000];
+        assert!(compare(&right, &right, 1e-3).is_ok());
+        for wrong in [f32::NAN, 2.0] {
+            let mut result = right.clone();
+            *result.last_mut().unwrap_or(&mut 0.0) = wrong;
+            assert!(compare(&result, &right, 1e-1).is_err() || wrong == 2.0 && compare(&result, &right, 1e-2).is_err());
+        }
+    }
+}
