@@ -2,8 +2,8 @@
 # Runs every example on a machine with a GPU, with each cuDNN that is named:
 #   benches/measurements/examples-h200.sh target/release/examples CUDNN_DIR...
 # Build the programs first:
-#   cargo build --release -p cudnn-loader --examples
-#   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-example-linked --features link-graph
+#   cargo build --release -p cudnn-backend --examples
+#   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-backend-linked --features link-graph
 set -u
 examples=$1
 shift

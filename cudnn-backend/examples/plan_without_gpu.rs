@@ -10,9 +10,7 @@ use cudnn::cudnnBackendHeurMode_t as Mode;
 use cudnn::cudnnDataType_t;
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
-use cudnn_backend::engine::{
-    ConfigurationInfo, can_try_every_engine, configuration, proposals, supporting_engines,
-};
+use cudnn_backend::engine::{ConfigurationInfo, can_try_every_engine, configuration, proposals, supporting_engines};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::graph::{Convolution, graph};
 use cudnn_backend::handle::Handle;

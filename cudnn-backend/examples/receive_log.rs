@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use cudnn::log::{Event, Severity, set_hook};
+use cudnn::logging::{Event, Severity, set_hook};
 use cudnn_backend::program;
 
 #[path = "backend_convolution/convolution.rs"]

@@ -159,9 +159,7 @@ impl Descriptor {
     fn read<T: Element>(&self, name: Name, elements: &mut [T]) -> Result<usize, Error> {
         let (room, address, mut count) = (elements.len() as i64, elements.as_mut_ptr().cast(), 0);
         // SAFETY: type, room and address are those of the slice.
-        unsafe {
-            check!(cudnn::cudnnBackendGetAttribute(self.0, name, T::TYPE, room, &raw mut count, address))
-        }?;
+        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, T::TYPE, room, &raw mut count, address)) }?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -174,6 +172,6 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live, and this is its last use. A failure leaks it, nothing more.
-        unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+        let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }

@@ -57,12 +57,7 @@ impl Convolution {
     ///
     /// # Errors
     /// When cuDNN rejects the tensors or the combination.
-    pub fn forward_scaled<T: Element>(
-        &self,
-        [x, w, y]: [&Tensor; 3],
-        alpha: T,
-        beta: T,
-    ) -> Result<Descriptor, Error> {
+    pub fn forward_scaled<T: Element>(&self, [x, w, y]: [&Tensor; 3], alpha: T, beta: T) -> Result<Descriptor, Error> {
         let (x, w, y, convolution) = (x.descriptor()?, w.descriptor()?, y.descriptor()?, self.descriptor()?);
         Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
             .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?

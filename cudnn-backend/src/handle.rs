@@ -28,6 +28,6 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: the handle is live, and this is its last use.
-        unsafe { cudnn::cudnnDestroy(self.0) };
+        let _ = unsafe { cudnn::cudnnDestroy(self.0) };
     }
 }

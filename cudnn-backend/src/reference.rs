@@ -90,7 +90,8 @@ impl<'a> Problem<'a> {
         let [x, w, y] = tensors.map(Tensor::clone);
         let is_grouped = x.dims.len() == convolution.padding.len() + 3;
         let groups = extent(&x, 1) / extent(&w, 1).max(1);
-        let [x, w, y] = if is_grouped { [x, w, y] } else { [x.split(1, groups), w.split(0, groups), y.split(1, groups)] };
+        let [x, w, y] =
+            if is_grouped { [x, w, y] } else { [x.split(1, groups), w.split(0, groups), y.split(1, groups)] };
         let taps = indices(w.dims.get(3..).unwrap_or_default()).collect();
         Problem { convolution, x, w, y, taps }
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use cudnn::Error;
-use cudnn::log::{Severity, set_hook};
+use cudnn::logging::{Severity, set_hook};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::{Failure, program};
 

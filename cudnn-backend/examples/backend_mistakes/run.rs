@@ -138,12 +138,7 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
 
 /// The plan for convolution and ReLU; or, for the missing workspace, one for the convolution alone that needs a workspace:
 /// none for both operations does.
-fn plan(
-    setup: &Setup,
-    convolution: &Convolution,
-    handle: &Handle,
-    [x, w, y]: [&Tensor; 3],
-) -> Result<Plan, Failure> {
+fn plan(setup: &Setup, convolution: &Convolution, handle: &Handle, [x, w, y]: [&Tensor; 3]) -> Result<Plan, Failure> {
     let target = Target::Handle(handle);
     if !setup.has_workspace {
         let graph = graph(Some(handle), &[&convolution.forward([x, w, y], 1.0, 0.0)?])?;

@@ -67,7 +67,7 @@ fn the_real_graph_library_gets_the_selected_plugins() {
             std::os::unix::fs::symlink(engine, full_name).unwrap();
         }
     }
-    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-loader/examples/plan_without_gpu/h200.json");
+    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-backend/devices/h200.json");
     let output = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
     assert!(output.returned("plan").unwrap().ends_with(" configurations"), "{output:#?}");
     let real = std::fs::canonicalize(real).unwrap();
