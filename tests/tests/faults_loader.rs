@@ -19,19 +19,19 @@ fn good_installation() -> Option<TempDir> {
     Some(dir)
 }
 
-/// The status that a call into the faulty library returns, and words that its story must have.
+/// The status that a call into the faulty library returns, and a part of its report.
 fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
     const LOADING_FAILED: &str = "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)";
     const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
     let graph = library == SubLibrary::Graph;
     match fault {
         Fault::None => ("", ""),
-        Fault::Absent if graph => (LOADING_FAILED, "no usable cuDNN 9 was found"),
+        Fault::Absent if graph => (LOADING_FAILED, "no usable cuDNN 9 found"),
         // ext came after 9.19.0: its functions are newer than this installation.
         Fault::Absent | Fault::LacksFunction if library == SubLibrary::Ext => {
-            ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "is 9.19.0, and too old for it")
+            ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "is older than this function (it needs 9.22.0)")
         }
-        Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include it"),
+        Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include libcudnn_"),
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
         Fault::AFolder => (LOADING_FAILED, "not a file but a folder"),
         Fault::Text => (LOADING_FAILED, "not an ELF file: it begins with \"GROUP ( libcudnn\""),
@@ -39,17 +39,17 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::Truncated => (LOADING_FAILED, "truncated: "),
         Fault::Malformed => (LOADING_FAILED, "a damaged ELF file"),
         Fault::WrongSoname => (LOADING_FAILED, "calls itself \"libsomething_else.so.1\""),
-        Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which was not found"),
+        Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which ld.so did not find"),
         Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
         Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, and cuDNN 9 is needed"),
         Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1 beside a libcudnn_graph.so.9 of 9.19.0"),
         Fault::OtherCuda => (MISMATCH, "built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"),
-        Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "lacks it"),
+        Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "does not export it"),
     }
 }
 
 #[test]
-fn every_fault_in_every_library_gives_a_fitting_status_and_the_whole_story() {
+fn every_fault_in_every_library_gives_a_fitting_status_and_a_full_report() {
     check(&|dir, library| matrix::provoke(DRIVER, Subject::Loader, dir, library));
 }
 
@@ -80,16 +80,16 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
                 assert!(!message.contains("cannot be called"), "{case}");
             } else {
                 let (status, fragment) = expected(fault, library);
-                // By number: the name is told by the graph library, which may be a stand-in that knows one alone.
+                // By number: the name comes from the graph library, which may be a fake one that knows a single name.
                 let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
                 assert_eq!(number(returned), number(status), "{case}");
-                for fragment in [fragment, function, "What to do: "] {
+                for fragment in [fragment, function, "help: "] {
                     assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
                 }
             }
-            // What is not in the faulty library works as before; the string functions work in any case.
-            let graph_is_gone = library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
-            let version = if graph_is_gone { "0" } else { "91900" };
+            // Functions in other libraries work as before; the string functions always work.
+            let graph_is_unusable = library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
+            let version = if graph_is_unusable { "0" } else { "91900" };
             assert_eq!(output.returned("cudnnGetVersion"), Some(version), "{case}");
             assert_eq!(output.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
         }

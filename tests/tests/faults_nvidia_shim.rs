@@ -177,7 +177,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, functio
         "cudnnGetVersion" => assert_eq!(returned == "0", is_fault && fault != Fault::LacksFunction, "{case}"),
         _ if is_fault => {
             assert!(returned.starts_with("CUDNN_STATUS_") && !returned.contains("SUCCESS"), "{case}");
-            for fragment in [function, "What to do: ", library.file_name()] {
+            for fragment in [function, "help: ", library.file_name()] {
                 assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
             }
         }

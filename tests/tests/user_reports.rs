@@ -260,7 +260,7 @@ fn program_for_cudnn_8() -> Option<(World, Messages)> {
     let reverse = reverse.with("LD_LIBRARY_PATH", only_8);
     reverse.finding(&[], "C010", &["holds cuDNN 8, and cuDNN 9 is needed"]);
     let loader = reverse.loader(&["cudnnDestroy"]);
-    require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "What to do"]);
+    require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "help: "]);
     let loader =
         printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
     Some((
@@ -438,7 +438,7 @@ fn bundle_lacks_libraries() -> Option<(World, Messages)> {
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
     require(
         &loader.stdout,
-        &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "What to do"],
+        &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "],
     );
     Some((
         world,
@@ -493,7 +493,7 @@ fn release_too_old() -> Option<(World, Messages)> {
         &["is cuDNN 9.19.0, and at least 9.20.0 is asked for", "pip nvidia-cudnn-jit-cu12 9.19.0.56", "pip install"],
     );
     let loader = world.loader(&["load:min=9.20"]);
-    require(&loader.stdout, &["at least 9.20.0 is asked for", "What to do"]);
+    require(&loader.stdout, &["at least 9.20.0 is asked for", "help: "]);
     Some((
         world,
         Messages {
@@ -520,7 +520,7 @@ fn missing_dependency() -> Option<(World, Messages)> {
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     require(
         &loader.stdout,
-        &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "What to do"],
+        &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "],
     );
     Some((
         world,
@@ -546,7 +546,7 @@ fn function_of_a_later_release() -> Option<(World, Messages)> {
         &["cudnnCausalConv1dForward came with cuDNN 9.22.0, and this is 9.19.0", "pip install"],
     );
     let loader = world.loader(&[function]);
-    require(&loader.stdout, &["9.22.0", "9.19.0", "here", "What to do"]);
+    require(&loader.stdout, &["9.22.0", "9.19.0", "here", "help: "]);
     Some((
         world,
         Messages {
@@ -566,7 +566,7 @@ fn mixed_cuda_majors() -> Option<(World, Messages)> {
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    require(&loader.stdout, &["CUDA 13", "CUDA 12", "What to do"]);
+    require(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
     Some((
         world,
         Messages {
@@ -601,7 +601,7 @@ fn not_a_library_for_this_machine() -> Option<(World, Messages)> {
         doctor += &world.finding(&[], "C011", &[&named]);
         doctor.push('\n');
         let output = world.loader(&["cudnnGetVersion", "cudnnDestroy"]);
-        loader += require(&printed(&output), &[&named, "What to do"]);
+        loader += require(&printed(&output), &[&named, "help: "]);
         loader.push('\n');
     }
     Some((

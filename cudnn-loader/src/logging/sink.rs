@@ -60,6 +60,8 @@ pub(super) fn env_config() -> &'static EnvConfig {
 /// cuDNN empties its file when it is loaded, and writes at offsets of its own. So the loader's entries go into another file.
 fn beside_cudnns(destination: Destination) -> Destination {
     match destination {
+        // A directory: cuDNN writes nothing either.
+        Destination::File(name) if name.file_name().is_none() => Destination::None,
         Destination::File(name) => {
             let mut name = name.into_os_string();
             name.push(".loader");

@@ -90,7 +90,7 @@ fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
     assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
     let mismatch = output.returned("@cudnnDestroyTensorDescriptor");
     assert_eq!(mismatch, Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)"), "{output:#?}");
-    assert!(output.last_error("@cudnnDestroyTensorDescriptor").contains("Start the program again"), "{output:#?}");
+    assert!(output.last_error("@cudnnDestroyTensorDescriptor").contains("Restart the program"), "{output:#?}");
 }
 
 #[test]

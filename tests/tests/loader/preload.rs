@@ -18,10 +18,10 @@ fn a_preload_loads_what_is_installed_and_registers_the_engines_without_a_device(
             steps.iter().filter(|(step, _)| step == name).map(|(_, outcome)| outcome.as_str()).collect()
         };
         let count = if options.contains("twice") { 2 } else { 1 };
-        for step in ["find cuDNN", "load libcudnn_graph.so.9", "register engines"] {
+        for step in ["select cuDNN", "load libcudnn_graph.so.9", "register engines"] {
             assert_eq!(of(step), vec!["done"; count], "{output:#?}");
         }
-        assert!(of("load libcudnn_ops.so.9").iter().all(|outcome| outcome.starts_with("left out")), "{output:#?}");
+        assert!(of("load libcudnn_ops.so.9").iter().all(|outcome| outcome.starts_with("skipped")), "{output:#?}");
         let engines = mapped(&output).iter().any(|file| file.ends_with("libcudnn_engines_runtime_compiled.so.9"));
         assert!(engines, "{output:#?}");
         assert_eq!(output.returned("cudnnGetVersion"), Some("91900"));
@@ -47,17 +47,17 @@ fn a_preload_that_fails_names_the_step_and_leaves_the_rest_usable() {
         assert_eq!(output.returned("cudnnGetVersion"), Some("91900"));
     }
     let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere"), &["preload:engines"]);
-    assert!(output.returned("preload").unwrap_or_default().starts_with("failed at find cuDNN"), "{output:#?}");
+    assert!(output.returned("preload").unwrap_or_default().starts_with("failed at select cuDNN"), "{output:#?}");
 }
 
-/// Before 9.8 there is no planning without a device; where cuBLASLt is missing, cuDNN would end the process.
+/// Before 9.8, cuDNN cannot plan without a device; without cuBLASLt it would abort the process.
 #[cfg(feature = "full-releases")]
 #[test]
 fn engines_are_skipped_where_registering_them_is_impossible_or_unsafe() {
     for (id, outcome) in [
-        ("cu12-9.0.0", "left out: this cuDNN is 9.0.0"),
+        ("cu12-9.0.0", "skipped: cuDNN 9.0.0 needs a context"),
         ("cu12-9.10.2", "done"),
-        ("cu12-9.28.0", "left out: libcublasLt.so.12"),
+        ("cu12-9.28.0", "skipped: ld.so does not find libcublasLt.so.12"),
     ] {
         let Some(real) = lib_dir(id) else { return };
         let output = run(child(&real), &["preload:engines"]);

@@ -24,26 +24,26 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     }
     for (options, fragment) in [
         ("load:min=9.28.0", "is cuDNN 9.27.0, and at least 9.28.0 is asked for"),
-        ("load:cuda=13,min=9.27.1", "What to do: Install cuDNN 9.27.1 or newer."),
+        ("load:cuda=13,min=9.27.1", "help: Install cuDNN 9.27.1 or newer."),
         ("load:cuda=11", "is built for CUDA 12, and CUDA 11 is asked for"),
     ] {
         let output = run(there(), &[options]);
         assert_eq!(output.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{output:#?}");
         assert!(output.last_error("load").contains(fragment), "{options}: {output:#?}");
     }
-    // The first use decides; later wishes do not change it, and one that it does not meet is an error.
+    // The first use selects; later options do not change the selection, and one that it does not meet is an error.
     let output = run(there(), &["~cudnnGetVersion", "load:min=9.20.0"]);
     assert!(output.stdout.contains("cudnnGetVersion = 91900"), "{output:#?}");
-    assert!(output.last_error("load").contains("the cuDNN in use, in "), "{output:#?}");
-    // All wishes are, also those that only the loaded library can tell of.
+    assert!(output.last_error("load").contains("this process already uses the cuDNN in "), "{output:#?}");
+    // That goes for all options, also for what only the loaded library can state.
     for options in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
         let output = run(child(&cu12), &["~cudnnGetVersion", options]);
-        assert!(output.last_error("load").contains("the cuDNN in use, in "), "{options}: {output:#?}");
+        assert!(output.last_error("load").contains("this process already uses the cuDNN in "), "{options}: {output:#?}");
     }
     let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let output = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
     assert!(output.last_error("load").contains("is built for CUDA 12, and CUDA 13 is asked for"), "{output:#?}");
-    // A failure is not for good: asking again searches again.
+    // A failure is not final: the next load searches again.
     let output = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(output.stdout.contains("load = 9.27.0"), "{output:#?}");
 }
@@ -55,7 +55,7 @@ fn a_cudnn_that_cannot_be_opened_does_not_stay_selected() {
     let good = graph_with("");
     let there = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", bad.path());
     let output = run(there(), &["load:", &format!("load:path={}", good.path().display())]);
-    assert!(output.last_error("load").contains("needs libnowhere.so.1, which was not found"), "{output:#?}");
+    assert!(output.last_error("load").contains("needs libnowhere.so.1, which ld.so did not find"), "{output:#?}");
     assert!(output.stdout.contains("\nload = 9.19.0 "), "{output:#?}");
 }
 

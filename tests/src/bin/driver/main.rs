@@ -217,7 +217,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
                     Ok(_) => println!("@{name} = resolved"),
                     Err(error) => {
                         println!("@{name} = {:?}", error.status());
-                        print_last_error(&error.to_string());
+                        print_last_error(&error.report());
                     }
                 }
             } else if let Some(name) = arg.strip_prefix('~') {
@@ -253,7 +253,7 @@ fn load(list: &str) {
         }
         Err(error) => {
             println!("load = {:?}", error.status());
-            print_last_error(&error.to_string());
+            print_last_error(&error.report());
         }
     }
 }
