@@ -88,7 +88,8 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
                 }
             }
             // Functions in other libraries work as before; the string functions always work.
-            let graph_is_unusable = library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
+            let graph_is_unusable =
+                library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
             let version = if graph_is_unusable { "0" } else { "91900" };
             assert_eq!(output.returned("cudnnGetVersion"), Some(version), "{case}");
             assert_eq!(output.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");

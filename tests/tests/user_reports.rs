@@ -436,10 +436,7 @@ fn bundle_lacks_libraries() -> Option<(World, Messages)> {
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
-    require(
-        &loader.stdout,
-        &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "],
-    );
+    require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "]);
     Some((
         world,
         Messages { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: printed(&loader) },
@@ -518,10 +515,7 @@ fn missing_dependency() -> Option<(World, Messages)> {
     let doctor =
         world.finding(&[], "C051", &["libnowhere.so.1", "libcudnn_ops.so.9", "cannot open shared object file"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    require(
-        &loader.stdout,
-        &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "],
-    );
+    require(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "]);
     Some((
         world,
         Messages {

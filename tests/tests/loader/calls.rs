@@ -80,9 +80,11 @@ fn a_function_newer_than_the_installation_names_the_release_that_added_it() {
         let output = run(child(&dir), &[function.name()]);
         let message = output.last_error(function.name());
         assert_eq!(output.returned(function.name()), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
-        for fragment in
-            [&format!("{function} cannot be called: cuDNN 9.19.0 in "), "is older than this function", &format!("cuDNN {}", function.since())]
-        {
+        for fragment in [
+            &format!("{function} cannot be called: cuDNN 9.19.0 in "),
+            "is older than this function",
+            &format!("cuDNN {}", function.since()),
+        ] {
             assert!(message.contains(fragment), "{fragment}: {message}");
         }
     }
@@ -102,7 +104,9 @@ fn a_checked_call_reports_what_failed_with_cudnns_text_or_the_loaders() {
     );
     let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere"), &["check"]);
     assert!(
-        output.stdout.contains("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008): cudnnBackendFinalize cannot be called: "),
+        output
+            .stdout
+            .contains("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008): cudnnBackendFinalize cannot be called: "),
         "{output:#?}"
     );
     assert!(output.stdout.contains("help: "), "{output:#?}");

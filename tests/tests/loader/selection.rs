@@ -38,7 +38,10 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     // That goes for all options, also for what only the loaded library can state.
     for options in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
         let output = run(child(&cu12), &["~cudnnGetVersion", options]);
-        assert!(output.last_error("load").contains("this process already uses the cuDNN in "), "{options}: {output:#?}");
+        assert!(
+            output.last_error("load").contains("this process already uses the cuDNN in "),
+            "{options}: {output:#?}"
+        );
     }
     let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let output = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
