@@ -1,33 +1,37 @@
-//! What a command says, to people and to programs. A reader that goes away, or a full disk, ends the command without a
-//! panic. Colours are left out where the output is no terminal, and where NO_COLOR says so.
+//! What a command prints, for people and for programs. A closed pipe or a full disk ends the command without a panic.
+//! Colours are left out where the output is no terminal, and where NO_COLOR is set.
 
 use std::fmt::{Arguments, Display};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
+
+use crate::escape;
+
+/// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
+pub(crate) const SCHEMA: u32 = 2;
 
 /// For whom a command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
     Text,
-    /// For programs: one JSON document, whose `schema` changes when its form does.
+    /// For programs: one JSON document.
     Json,
 }
 
-/// How a command ended, as its exit status says.
+/// How a command ended: its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// 0.
+    /// 0: nothing is wrong.
     Fine,
-    /// 1.
+    /// 1: warnings, no errors.
     Warnings,
-    /// 2.
-    Problems,
-    /// 3: the doctor could not do what it was asked.
+    /// 2: errors.
+    Errors,
+    /// 3: the doctor could not do what it was asked to do.
     Failed,
 }
 
@@ -36,7 +40,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Fine => ExitCode::SUCCESS,
             Outcome::Warnings => ExitCode::from(1),
-            Outcome::Problems => ExitCode::from(2),
+            Outcome::Errors => ExitCode::from(2),
             Outcome::Failed => ExitCode::from(3),
         }
     }
@@ -48,60 +52,54 @@ macro_rules! outln {
 }
 pub(crate) use outln;
 
+/// Prints a line, for [`outln!`].
+pub(crate) fn line(text: Arguments<'_>) {
+    write(std::io::stdout(), format_args!("{}\n", escape::lines(&text.to_string())));
+}
+
+/// Prints a line that begins with a label in colour.
+pub(crate) fn labelled(label: &'static str, colour: AnsiColor, text: impl Display) {
+    let style: Style = colour.on_default().bold();
+    let text = text.to_string();
+    write(anstream::stdout(), format_args!("{style}{label}{style:#}{}\n", escape::lines(&text)));
+}
+
 /// Prints a JSON document.
 pub(crate) fn document(value: &Value) {
-    // As it is: what is in it is data, also where it looks like a colour.
-    write_to(std::io::stdout(), format_args!("{value:#}"));
+    write(std::io::stdout(), format_args!("{}\n", escape::json(&format!("{value:#}"))));
 }
 
-/// Says something beside the output, where there is somebody to listen.
+/// Prints a JSON document as one line, for a parent process.
+pub(crate) fn document_line(value: &Value) {
+    write(std::io::stdout(), format_args!("{}\n", escape::json(&value.to_string())));
+}
+
+/// Prints what the doctor itself has generated, as it is: a manual page, a shell's completions.
+pub(crate) fn generated(text: &[u8]) {
+    write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
+}
+
+/// Prints a remark to stderr.
 pub(crate) fn remark(text: impl Display) {
-    let _ = writeln!(anstream::stderr(), "{text}");
+    let text = text.to_string();
+    // Nobody may be listening there.
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(&text));
 }
 
-/// Says why the doctor could not do what it was asked.
-pub(crate) fn fail(format: Format, why: impl Display) -> Outcome {
+/// Reports why the doctor could not do what it was asked to do.
+pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
     if format == Format::Json {
-        document(&json!({ "schema": 1, "error": why.to_string() }));
+        document(&json!({ "schema": SCHEMA, "error": error.to_string() }));
     }
-    remark(why);
+    remark(error);
     Outcome::Failed
 }
 
-/// A word in colour.
-pub(crate) fn coloured(word: &str, colour: AnsiColor) -> impl Display {
-    let style: Style = colour.on_default().bold();
-    format!("{style}{word}{style:#}")
-}
-
-/// A path in a line of text: one that would break the line, or paint the terminal, is shown with its escapes.
-pub(crate) trait Printable {
-    /// As it is, unless it has control characters.
-    fn printable(&self) -> String;
-}
-
-impl Printable for Path {
-    fn printable(&self) -> String {
-        let text = self.to_string_lossy();
-        if text.chars().any(char::is_control) { format!("{self:?}") } else { text.into_owned() }
-    }
-}
-
-impl Printable for str {
-    fn printable(&self) -> String {
-        if self.chars().any(char::is_control) { format!("{self:?}") } else { self.to_owned() }
-    }
-}
-
-pub(crate) fn line(text: Arguments<'_>) {
-    write_to(anstream::stdout(), text);
-}
-
-fn write_to(mut stdout: impl Write, text: Arguments<'_>) {
-    if let Err(error) = writeln!(stdout, "{text}") {
-        // Whoever closed the pipe knows; anything else is worth a word.
+fn write(mut to: impl Write, text: Arguments<'_>) {
+    if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
+        // Whoever closed the pipe knows.
         if error.kind() != std::io::ErrorKind::BrokenPipe {
-            let _ = writeln!(std::io::stderr(), "cannot write the output: {error}");
+            remark(format_args!("cannot write the output: {error}"));
         }
         std::process::exit(3);
     }

@@ -1,28 +1,56 @@
-//! Words of the shell: whatever is printed for a person to run is one word where it is meant as one.
+//! Commands for a shell: whatever is printed to be pasted is quoted here, and nowhere else.
 
 use std::path::Path;
 
-/// As a word of the shell, whatever is in it.
+use crate::escape;
+
+/// One argument of a shell command, whatever is in it. Characters that cannot be shown become `$'..'` escapes, which
+/// bash, zsh and ksh read.
 pub(crate) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=".contains(c);
-    let needs_none = !text.is_empty() && text.chars().all(is_plain);
-    if needs_none { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if text.chars().any(escape::is_unsafe_to_paste) {
+        let byte = |byte: u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+            0x20..=0x7e => char::from(byte).to_string(),
+            other => format!("\\x{other:02x}"),
+        };
+        return format!("$'{}'", text.bytes().map(byte).collect::<String>());
+    }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
-/// The line that puts a folder before all others of the dynamic linker's.
-pub(crate) fn before_others(folder: &Path) -> String {
-    let folder = quoted(&folder.to_string_lossy());
-    format!("export LD_LIBRARY_PATH={folder}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"")
+/// A path as one argument.
+pub(crate) fn quoted_path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+/// The line that puts a directory first on LD_LIBRARY_PATH; `None` for a name that LD_LIBRARY_PATH cannot hold: ld.so
+/// splits it at colons and semicolons, and expands `$`.
+pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
+    let name = dir.to_str().filter(|name| !name.contains([':', ';', '$']) && !name.chars().any(char::is_control))?;
+    Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(name)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::*;
 
     #[test]
-    fn a_name_is_one_word_of_the_shell_whatever_is_in_it() {
+    fn a_name_is_one_argument_whatever_is_in_it() {
         assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a\x1b[1m\n'\\"), r"$'a\x1b[1m\x0a\'\\'");
+    }
+
+    #[test]
+    fn a_directory_that_ld_so_would_split_gets_no_line() {
+        assert!(prepend_library_path(Path::new("/opt/a:b")).is_none());
+        assert!(prepend_library_path(Path::new("/opt/$LIB")).is_none());
+        assert!(prepend_library_path(Path::new("/opt/a b")).is_some_and(|line| line.contains("'/opt/a b'\"$")));
     }
 }

@@ -1,25 +1,28 @@
-//! What a check finds: a stable code, how bad it is, what, why, and what to do.
+//! A finding: a stable code, a severity, a message, notes with the evidence, and help. Text from outside is escaped
+//! here, once for all findings.
 
 use anstyle::AnsiColor;
 use serde_json::{Value, json};
+
+use crate::escape::Printable;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Worth knowing.
     Note,
-    /// May go wrong, or will for some programs.
+    /// Some programs fail, or results may be wrong.
     Warning,
-    /// Goes wrong.
-    Problem,
+    /// Programs fail.
+    Error,
 }
 
 impl Severity {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Severity::Note => "note",
             Severity::Warning => "warning",
-            Severity::Problem => "problem",
+            Severity::Error => "error",
         }
     }
 
@@ -27,7 +30,7 @@ impl Severity {
         match self {
             Severity::Note => AnsiColor::Cyan,
             Severity::Warning => AnsiColor::Yellow,
-            Severity::Problem => AnsiColor::Red,
+            Severity::Error => AnsiColor::Red,
         }
     }
 }
@@ -40,7 +43,7 @@ pub(crate) struct FindingKind {
     pub(crate) severity: Severity,
     /// In a few words.
     pub(crate) title: &'static str,
-    /// How it comes about.
+    /// The usual cause.
     pub(crate) cause: &'static str,
 }
 
@@ -54,90 +57,128 @@ macro_rules! findings {
 }
 
 findings! {
-    NO_DRIVER = "C001" Warning "the driver's library is not here":
-        "libcuda.so.1 comes with NVIDIA's driver, not with cuDNN or CUDA. A container without the GPU runtime, or WSL \
-         without its folder on the search path, has none.";
-    OLD_DRIVER = "C002" Problem "the driver is too old for this cuDNN's CUDA":
-        "Each CUDA major needs a driver of some age.";
-    NO_CUDNN = "C010" Problem "no cuDNN 9 is installed":
-        "Nothing in any place that is searched. An older cuDNN may be there: another major does not serve.";
-    REFUSED = "C011" Warning "an installation is passed over":
-        "Its libcudnn_graph.so.9 cannot be used: it is cut, for another processor, unreadable, or no library.";
-    INCOMPLETE = "C012" Problem "the set of libraries is incomplete":
-        "Some of the files of a release were copied, and not all.";
-    BROKEN = "C013" Problem "a library of the installation cannot be used":
-        "It is cut, unreadable, for another processor, or no library.";
-    MIXED_VERSIONS = "C014" Problem "libraries of two releases are mixed":
-        "Two packages wrote into one folder, or an update was interrupted.";
-    MIXED_CUDA = "C015" Problem "libraries for two CUDA majors are mixed":
-        "The cu12 and cu13 wheels were installed over each other. Nothing in cuDNN notices it.";
-    SEVERAL = "C016" Note "several cuDNNs are installed":
-        "Which one a program gets depends on how it looks for it.";
-    KNOWN_FAULT = "C017" Warning "this release has a known fault":
-        "NVIDIA's release notes own to it.";
-    TOO_OLD = "C018" Problem "the installation is not what the program needs":
-        "Frameworks are compiled for a release or newer, and for one CUDA major.";
-    LACKS = "C019" Problem "a function that is needed is not in this installation":
-        "It came with a later release, or with the full cuDNN where a JIT-only one is.";
-    NOT_ON_PATH = "C020" Warning "the dynamic linker does not find cuDNN by its name":
-        "The folder of a wheel is on no search path. Programs that load cuDNN by its bare name fail.";
-    OTHER_ON_PATH = "C021" Warning "the dynamic linker finds another cuDNN":
-        "LD_LIBRARY_PATH, the linker's cache or its folders lead to another installation first.";
-    LINKER_MIX = "C022" Problem "the dynamic linker would mix two installations":
-        "NVIDIA's shim and the libraries that it opens are found by different rules.";
-    NO_CUBLAS = "C030" Warning "cuBLASLt is not found":
-        "Full releases open it for some engines. It comes with CUDA, or as a wheel of the same CUDA major.";
-    NO_NVRTC = "C031" Warning "NVRTC is not found":
-        "Engines that compile their kernels when they are used need it. It comes with CUDA, or as a wheel.";
-    NO_BUILTINS = "C032" Warning "NVRTC is without its builtins":
-        "NVRTC opens libnvrtc-builtins when it compiles. Copying libnvrtc alone leaves it behind.";
-    OLD_GPU = "C040" Problem "a GPU is too old for this release":
-        "From 9.11 on there are no kernels for processors below compute capability 7.5.";
-    DIED = "C050" Problem "cuDNN ended the process that loaded it":
-        "It was loaded in a process of its own, which did not come to its end.";
-    NOT_LOADED = "C051" Problem "cuDNN cannot be loaded":
-        "The loader says why.";
-    CHECK_FAILED = "C052" Problem "cuDNN's own version check fails":
-        "cuDNN was loaded and says itself that its libraries do not belong together.";
-    NO_CONVOLUTION = "C053" Problem "a convolution fails":
-        "With `--gpu`: everything was loaded, and computing does not work, or gives a wrong result.";
+    NO_DRIVER = "C001" Warning "NVIDIA's driver is missing or does not answer":
+        "libcuda.so.1 comes with NVIDIA's driver, not with CUDA or cuDNN. Containers started without GPU access do not \
+         have it, and WSL keeps it in a directory that ld.so may not search.";
+    OLD_DRIVER = "C002" Error "the driver is too old for this cuDNN's CUDA release":
+        "Each CUDA major requires a minimum driver version.";
+    NO_CUDNN = "C010" Error "no usable cuDNN 9 was found":
+        "No searched directory holds a usable libcudnn_graph.so.9. An older cuDNN does not count: majors are not \
+         interchangeable.";
+    REJECTED = "C011" Warning "an installation was rejected":
+        "Its libcudnn_graph.so.9 is truncated, unreadable, built for another architecture, or not a library.";
+    INCOMPLETE = "C012" Error "libraries of the release are missing":
+        "Only some files of the release were copied or installed.";
+    UNUSABLE_LIBRARY = "C013" Error "a library of the installation is unusable":
+        "The file is truncated, unreadable, built for another architecture, or not a library.";
+    MIXED_VERSIONS = "C014" Error "libraries of two releases are mixed":
+        "Two packages were installed into the same directory, or an update was interrupted.";
+    MIXED_CUDA = "C015" Error "libraries for two CUDA majors are mixed":
+        "The cu12 and cu13 wheels install into the same directory. cuDNN itself does not detect the mix.";
+    SEVERAL = "C016" Note "several cuDNN installations were found":
+        "Which one a program loads depends on how it searches.";
+    KNOWN_ISSUE = "C017" Warning "the release has a known issue":
+        "Listed as a known issue in NVIDIA's release notes.";
+    REQUIREMENT = "C018" Error "the installation does not meet the program's requirements":
+        "The program was built for a newer cuDNN or for another CUDA major.";
+    LACKS_FUNCTION = "C019" Error "the installation lacks a required function":
+        "A later release added the function, or the function is in a library that this installation does not include.";
+    NOT_ON_PATH = "C020" Warning "ld.so does not find cuDNN by name":
+        "Wheels install into a directory that ld.so does not search. Programs that load libcudnn.so.9 by its name, \
+         without a run path, fail.";
+    OTHER_ON_PATH = "C021" Warning "ld.so finds another cuDNN":
+        "LD_LIBRARY_PATH, /etc/ld.so.cache or a default directory leads to another installation first.";
+    LD_SO_MIX = "C022" Error "ld.so would mix two installations":
+        "ld.so finds NVIDIA's shim and the libraries that it opens by different rules.";
+    NO_CUBLAS = "C030" Warning "cuBLASLt was not found":
+        "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
+    NO_NVRTC = "C031" Warning "NVRTC was not found":
+        "Engines that compile kernels at run time open it. It comes with the CUDA toolkit, or as a wheel for the same \
+         CUDA major.";
+    NO_BUILTINS = "C032" Warning "NVRTC's builtins library is missing":
+        "NVRTC opens libnvrtc-builtins when it compiles a kernel. Copying libnvrtc alone leaves it behind.";
+    OLD_GPU = "C040" Error "a GPU is too old for this release":
+        "cuDNN 9.11 and later have no kernels for compute capabilities below 7.5.";
+    CRASHED = "C050" Error "cuDNN crashed or hung while it was loaded":
+        "cuDNN was loaded in a child process, which crashed or timed out.";
+    NOT_LOADED = "C051" Error "cuDNN cannot be loaded":
+        "A library that cuDNN needs is missing, lacks a symbol, or is damaged. The message names it.";
+    CHECK_FAILED = "C052" Error "cuDNN's own version check failed":
+        "cuDNN was loaded, and reports that its libraries do not belong together.";
+    NO_CONVOLUTION = "C053" Error "a convolution failed":
+        "With `--gpu`: cuDNN was loaded, but the convolution failed or its result was wrong.";
 }
 
-/// Something that was found.
+/// How to fix it: a sentence, and the commands for it, each of which works when pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Help {
+    pub(crate) text: String,
+    pub(crate) commands: Vec<String>,
+}
+
+impl Help {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Help { text: text.into().printable(), commands: Vec::new() }
+    }
+
+    /// Adds a command, quoted by `shell`.
+    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
+        self.commands.push(command.into());
+        self
+    }
+}
+
+impl From<String> for Help {
+    fn from(text: String) -> Self {
+        Help::new(text)
+    }
+}
+
+impl From<&str> for Help {
+    fn from(text: &str) -> Self {
+        Help::new(text)
+    }
+}
+
+/// Something that is wrong, or worth knowing.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
-    /// What, in one sentence.
-    pub(crate) what: String,
+    /// What happened and where, in one line.
+    pub(crate) message: String,
     /// The evidence: paths, versions, rules.
     pub(crate) notes: Vec<String>,
-    /// What to do: a command, or a line to add.
-    pub(crate) help: String,
+    pub(crate) help: Option<Help>,
 }
 
 impl Finding {
-    pub(crate) fn new(kind: FindingKind, what: impl Into<String>) -> Self {
-        Finding { kind, what: what.into(), notes: Vec::new(), help: String::new() }
+    pub(crate) fn new(kind: FindingKind, message: impl AsRef<str>) -> Self {
+        Finding { kind, message: message.as_ref().printable(), notes: Vec::new(), help: None }
     }
 
-    pub(crate) fn note(mut self, why: impl Into<String>) -> Self {
-        self.notes.push(why.into());
+    pub(crate) fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.notes.push(note.as_ref().printable());
         self
     }
 
-    pub(crate) fn help(mut self, cure: impl Into<String>) -> Self {
-        self.help = cure.into();
+    pub(crate) fn notes<S: AsRef<str>>(self, notes: impl IntoIterator<Item = S>) -> Self {
+        notes.into_iter().fold(self, Finding::note)
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<Help>) -> Self {
+        self.help = Some(help.into());
         self
     }
 
     pub(crate) fn value(&self) -> Value {
         json!({
             "code": self.kind.code,
-            "severity": self.kind.severity.word(),
+            "severity": self.kind.severity.as_str(),
             "title": self.kind.title,
-            "what": self.what,
-            "why": self.notes,
-            "cure": self.help,
+            "message": self.message,
+            "notes": self.notes,
+            "help": self.help.as_ref().map(|help| &help.text),
+            "commands": self.help.as_ref().map_or(&[][..], |help| &help.commands),
         })
     }
 }
@@ -148,22 +189,23 @@ mod tests {
     use std::fmt::Write;
 
     #[test]
-    fn every_kind_has_a_code_of_its_own() {
+    fn no_two_kinds_share_a_code() {
         for (index, kind) in FINDINGS.iter().enumerate() {
             assert!(FINDINGS.iter().skip(index + 1).all(|other| other.code != kind.code), "{}", kind.code);
         }
     }
 
     #[test]
-    fn the_list_in_the_docs_is_this_one() {
+    fn docs_findings_lists_every_kind() {
         let mut text = String::from(
             "# Findings of `cudnn-doctor check`\n\n\
-             A code never changes its meaning. Each finding tells what, why (paths, versions, rules) and what to do.\n\
-             Written by `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor`.\n\n\
-             | code | severity | what | how it comes about |\n| --- | --- | --- | --- |\n",
+             A code never changes its meaning. Each finding has a message (what happened and where), notes (the paths,\n\
+             versions and rules behind it) and help (what to do, with commands to paste).\n\n\
+             `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor` writes this page.\n\n\
+             | code | severity | finding | usual cause |\n| --- | --- | --- | --- |\n",
         );
         for FindingKind { code, severity, title, cause } in FINDINGS {
-            let _ = writeln!(text, "| {code} | {} | {title} | {cause} |", severity.word());
+            let _ = writeln!(text, "| {code} | {} | {title} | {cause} |", severity.as_str());
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");
         if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {

@@ -1,7 +1,8 @@
-//! The driver and the GPUs: by NVML, which makes no context, in a process of its own, since what lies under the driver's
-//! names may be anything; and the driver's library by the dynamic linker's rules, without opening it.
+//! The driver and the GPUs. NVML answers without creating a CUDA context; it is queried in a child process, because any
+//! file may be installed under its name. The driver's library is looked up by ld.so's rules, and not opened.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,23 +11,42 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
-use crate::child;
+use super::finding::{Finding, Help, NO_DRIVER};
+use crate::escape::Printable;
 use crate::output::document;
+use crate::shell::prepend_library_path;
+use crate::subprocess;
 
-/// The word by which the doctor calls itself.
+/// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-machine";
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is known of the machine.
+/// The driver's library.
+const DRIVER_LIBRARY: &str = "libcuda.so.1";
+
+/// Directories in which drivers, containers and WSL put the driver's library, and which ld.so may not search.
+const DRIVER_DIRS: [&str; 6] = [
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/run/opengl-driver/lib",
+    "/usr/local/cuda/compat",
+    "/usr/lib64-nvidia",
+];
+
+/// Files that container runtimes create.
+const CONTAINER_MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
+
+/// The driver and the GPUs.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The driver's version; none where NVML does not answer.
+    /// The driver's version; `None` where NVML does not answer.
     pub(crate) driver: Option<String>,
     pub(crate) gpus: Vec<Gpu>,
-    pub(crate) library: DriverLibrary,
-    /// Asking NVML ended badly: how.
-    pub(crate) nvml_error: Option<String>,
+    library: DriverLibrary,
+    /// Why the query of NVML failed.
+    nvml_error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -36,39 +56,30 @@ pub(crate) struct Gpu {
     pub(crate) compute_capability: u32,
 }
 
-/// `libcuda.so.1`, as a program would get it.
+/// `libcuda.so.1`, as ld.so finds it for a program.
 #[derive(Debug)]
-pub(crate) enum DriverLibrary {
+enum DriverLibrary {
     Found,
     Missing,
-    /// This file, and why.
+    /// The file, and why it cannot be loaded.
     Unusable(PathBuf, String),
 }
 
 impl Machine {
-    /// Looks, and asks NVML in another process; what it does not tell is left out.
-    pub(crate) fn detect(environment: &Host) -> Machine {
-        let library = driver_library(environment);
-        let unknown = |trouble| Machine { driver: None, gpus: Vec::new(), library, nvml_error: trouble };
-        let ended = match child::run(&[COMMAND], &[], TIMEOUT) {
-            Ok(ended) => ended,
-            Err(error) => return unknown(Some(format!("the doctor cannot start itself once more: {error}"))),
-        };
-        match ended.status {
-            Some(status) if status.success() => {}
-            Some(status) => return unknown(Some(format!("asking NVML ended in {status}"))),
-            None => return unknown(Some(format!("NVML did not answer in {} s", TIMEOUT.as_secs()))),
-        }
-        let told: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
-        let gpu = |gpu: &Value| {
-            let processor = u32::try_from(gpu.get("processor")?.as_u64()?).ok()?;
-            Some(Gpu { name: gpu.get("name")?.as_str()?.to_owned(), compute_capability: processor })
-        };
-        let gpus = told.get("gpus").and_then(Value::as_array);
-        Machine {
-            driver: told.get("driver").and_then(Value::as_str).map(str::to_owned),
-            gpus: gpus.map(|gpus| gpus.iter().filter_map(gpu).collect()).unwrap_or_default(),
-            ..unknown(None)
+    /// Looks up the driver's library and queries NVML.
+    pub(crate) fn detect(host: &Host) -> Machine {
+        let library = driver_library(host);
+        match query_nvml() {
+            Ok(answer) => {
+                let gpus = answer.get("gpus").and_then(Value::as_array);
+                Machine {
+                    driver: answer.get("driver").and_then(Value::as_str).map(str::to_owned),
+                    gpus: gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default(),
+                    library,
+                    nvml_error: None,
+                }
+            }
+            Err(error) => Machine { driver: None, gpus: Vec::new(), library, nvml_error: Some(error) },
         }
     }
 
@@ -76,15 +87,78 @@ impl Machine {
         let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });
         json!({ "driver": self.driver, "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>() })
     }
+
+    /// A missing or silent driver.
+    pub(super) fn findings(&self) -> Option<Finding> {
+        let finding = match &self.library {
+            DriverLibrary::Found => {
+                let error = self.nvml_error.as_ref()?;
+                let help = Help::new("reinstall the driver, or reboot if it was just updated; this shows its state:");
+                return Some(
+                    Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
+                        .help(help.command("nvidia-smi")),
+                );
+            }
+            DriverLibrary::Unusable(path, error) => {
+                let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
+                let help = "remove that file, then install NVIDIA's driver, or start the container with GPU access";
+                return Some(Finding::new(NO_DRIVER, message).help(help));
+            }
+            DriverLibrary::Missing => {
+                Finding::new(NO_DRIVER, format!("{DRIVER_LIBRARY}, the driver's library, was not found"))
+                    .note("no program can use a GPU without it")
+            }
+        };
+        let finding = match (&self.driver, &self.nvml_error) {
+            (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
+            (None, Some(error)) => finding.note(error),
+            (None, None) => finding.note("NVML (libnvidia-ml.so.1) does not answer either"),
+        };
+        let elsewhere = DRIVER_DIRS.map(Path::new).into_iter().find(|dir| dir.join(DRIVER_LIBRARY).exists());
+        Some(match elsewhere.and_then(|dir| Some((dir, prepend_library_path(dir)?))) {
+            Some((dir, line)) => finding.help(
+                Help::new(format!("it is in {}: have ld.so search that directory", dir.display())).command(line),
+            ),
+            None if CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists()) => {
+                finding.help("this is a container: start it with GPU access, for example `docker run --gpus all ...`")
+            }
+            None => finding.help(
+                "install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`",
+            ),
+        })
+    }
 }
 
-/// What the other process does: asks NVML, and prints what it tells.
-pub(crate) fn run() -> ExitCode {
+impl Gpu {
+    fn parse(value: &Value) -> Option<Gpu> {
+        let compute_capability = u32::try_from(value.get("compute_capability")?.as_u64()?).ok()?;
+        Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
+    }
+
+    /// `9.0`.
+    pub(crate) fn capability(&self) -> String {
+        format!("{}.{}", self.compute_capability / 10, self.compute_capability % 10)
+    }
+}
+
+/// The answer of the child process, or why there is none.
+fn query_nvml() -> Result<Value, String> {
+    let child = subprocess::run(&[OsStr::new(COMMAND)], TIMEOUT)
+        .map_err(|error| format!("the doctor cannot start a child process: {error}"))?;
+    match child.status {
+        Some(status) if status.success() => Ok(serde_json::from_str(&child.stdout).unwrap_or_default()),
+        Some(status) => Err(format!("the query of NVML (libnvidia-ml.so.1) failed: {status}")),
+        None => Err(format!("NVML (libnvidia-ml.so.1) did not answer within {} s", TIMEOUT.as_secs())),
+    }
+}
+
+/// The child process: queries NVML and prints the answer as JSON.
+pub(crate) fn run_child() -> ExitCode {
     let nvml = Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().ok();
     let gpu = |nvml: &Nvml, index| -> Result<Value, NvmlError> {
         let device = nvml.device_by_index(index)?;
         let capability = device.cuda_compute_capability()?;
-        Ok(json!({ "name": device.name()?, "processor": capability.major * 10 + capability.minor }))
+        Ok(json!({ "name": device.name()?, "compute_capability": capability.major * 10 + capability.minor }))
     };
     let gpus = |nvml: &Nvml| {
         (0..nvml.device_count().unwrap_or(0)).filter_map(|index| gpu(nvml, index).ok()).collect::<Vec<Value>>()
@@ -96,28 +170,20 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn driver_library(environment: &Host) -> DriverLibrary {
+fn driver_library(host: &Host) -> DriverLibrary {
     let program = std::env::current_exe().unwrap_or_default();
-    let Ok(mut prediction) = Simulation::new(&program, environment) else { return DriverLibrary::Missing };
-    let before = prediction.steps().len();
-    prediction.open("libcuda.so.1", 0);
-    match prediction.steps().get(before).map(|step| &step.outcome) {
+    let Ok(mut simulation) = Simulation::new(&program, host) else { return DriverLibrary::Missing };
+    let before = simulation.steps().len();
+    simulation.open(DRIVER_LIBRARY, 0);
+    match simulation.steps().get(before).map(|step| &step.outcome) {
         Some(Resolution::Found { .. }) => DriverLibrary::Found,
-        Some(Resolution::Unusable { path, error: refusal, .. }) => {
-            DriverLibrary::Unusable(path.clone(), refusal.to_string())
-        }
+        Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => DriverLibrary::Missing,
     }
 }
 
-impl Gpu {
-    pub(crate) fn capability(&self) -> String {
-        format!("{}.{}", self.compute_capability / 10, self.compute_capability % 10)
-    }
-}
-
-/// Is the one version, of numbers and dots, older than the other?
-pub(crate) fn is_older(version: &str, than: &str) -> bool {
+/// Is one version, of numbers and dots, older than another?
+pub(super) fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
     numbers(version) < numbers(than)
 }

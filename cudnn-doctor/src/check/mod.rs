@@ -1,179 +1,156 @@
-//! `check`: is this machine able to run programs that use cuDNN, and if not, what is in the way? Everything is read
-//! first; cuDNN is loaded last, in a process of its own.
+//! The diagnosis of a machine: can it run programs that use cuDNN, and if not, why? Files are read first; cuDNN is
+//! loaded last, in a child process. Nothing is printed here.
 
-mod cure;
 mod finding;
+mod fix_commands;
 mod installation;
-mod linker;
-pub(crate) mod loading;
+mod ld_so;
+pub(crate) mod load_test;
 pub(crate) mod machine;
-mod needs;
+mod requirements;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_loader::Function;
-use cudnn_probe::{
-    DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, RejectedCandidate, Requirements, Search, Version,
-    inventory, select,
-};
-use serde_json::{Value, json};
+use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, ProbeError, RejectedCandidate, Requirements, Version};
 
-use crate::output::{Format, Outcome, Printable, coloured, document, outln};
-use finding::{Finding, NO_CUDNN, REFUSED, SEVERAL};
-
-use finding::Severity;
-pub(crate) use finding::{FINDINGS, FindingKind};
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::shell::quoted_path;
+use finding::{Help, NO_CUDNN, REJECTED, SEVERAL};
 use machine::Machine;
 
-/// The options of `check`.
-#[derive(clap::Args, Default)]
-pub(crate) struct Arguments {
-    /// Do not load cuDNN: only read.
-    #[arg(long)]
-    no_load: bool,
-    /// Also run the demo's convolution, where there is a GPU.
-    #[arg(long, conflicts_with = "no_load")]
-    gpu: bool,
-    /// The oldest cuDNN that the program can use: 9.3.0.
-    #[arg(long, value_name = "VERSION")]
-    minimum: Option<Version>,
-    /// The CUDA major that the program is built for: 12.
-    #[arg(long, value_name = "MAJOR")]
-    cuda: Option<u32>,
-    /// A function of cuDNN's that the program calls. May be given several times.
-    #[arg(long, value_name = "NAME", value_parser = function)]
-    function: Vec<Function>,
+pub(crate) use finding::{FINDINGS, Finding, FindingKind, Severity};
+
+/// What to check, beside the machine itself.
+pub(crate) struct Requested {
+    /// The oldest cuDNN that the program can use.
+    pub(crate) minimum: Option<Version>,
+    /// The CUDA major that the program is built for.
+    pub(crate) cuda_major: Option<u32>,
+    /// The functions that the program calls.
+    pub(crate) functions: Vec<Function>,
+    /// Load cuDNN in a child process.
+    pub(crate) load: bool,
+    /// Run a convolution there.
+    pub(crate) convolution: bool,
 }
 
-fn function(name: &str) -> Result<Function, String> {
-    Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function of this name".into())
+/// What the check found.
+pub(crate) struct Diagnosis {
+    pub(crate) machine: Machine,
+    /// The installation that the loader would use.
+    pub(crate) report: Option<InstallationReport>,
+    /// The output of the convolution, line by line.
+    pub(crate) convolution: Vec<String>,
+    /// The most severe first.
+    pub(crate) findings: Vec<Finding>,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let environment = Host::current().without_executable();
-    let search = Search::new(environment.clone());
-    let machine = Machine::detect(&environment);
-    let found = select(&search, &Requirements::default());
-    let report = found.installation.as_ref().and_then(|one| InstallationReport::read(&one.dir, &environment));
-    let mut findings = rejected(&found.rejected);
+pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
+    let machine = Machine::detect(&context.host);
+    let selection = context.select(&Requirements::default());
+    let selected = selection.installation.as_ref();
+    let report = selected.and_then(|one| InstallationReport::read(&one.dir, &context.host));
+    let mut findings = rejected(&selection.rejected);
     let mut convolution = Vec::new();
-    match &report {
-        None => findings.push(none(&search, &found.rejected)),
-        Some(report) => {
-            findings.extend(several(&search, &environment, report));
-            findings.extend(needs::findings(arguments, &search, found.installation.as_ref(), report));
-            findings.extend(installation::findings(report, &machine));
-            findings.extend(linker::findings(report, &environment));
-            if !arguments.no_load {
-                let loaded = loading::load(&report.dir, arguments.gpu);
-                findings.extend(loaded.findings);
-                convolution = loaded.said;
-            }
+    if let (Some(selected), Some(report)) = (selected, &report) {
+        findings.extend(several(context, report));
+        findings.extend(requirements::findings(requested, context, selected, report));
+        findings.extend(installation::findings(report, &machine));
+        findings.extend(ld_so::findings(report, context));
+        if requested.load {
+            let loaded = load_test::load(&report.dir, requested.convolution);
+            findings.extend(loaded.findings);
+            convolution = loaded.convolution;
         }
+    } else {
+        findings.push(none(context, &selection.rejected));
     }
-    findings.extend(installation::of_driver(&machine));
+    findings.extend(machine.findings());
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    match format {
-        Format::Json => document(&json!({
-            "schema": 1,
-            "machine": machine.value(),
-            "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
-            "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
-            "convolution": convolution,
-            "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
-        })),
-        Format::Text => text(&machine, report.as_ref(), &convolution, &findings),
-    }
-    match findings.iter().map(|finding| finding.kind.severity).max() {
-        Some(Severity::Problem) => Outcome::Problems,
-        Some(Severity::Warning) => Outcome::Warnings,
-        Some(Severity::Note) | None => Outcome::Fine,
-    }
+    Diagnosis { machine, report, convolution, findings }
 }
 
-/// Folders that hold something that cannot be used.
-fn rejected(considered: &[RejectedCandidate]) -> Vec<Finding> {
-    let is_something =
-        |one: &&RejectedCandidate| one.error.help().is_some() && !matches!(one.error, ProbeError::OtherMajor { .. });
-    let finding = |one: &RejectedCandidate| {
-        Finding::new(REFUSED, format!("{} {}", what(one).printable(), one.error))
-            .note(format!("it was looked at because of: {}", one.candidate.origin))
-            .help(one.error.help().unwrap_or_default())
-    };
-    considered.iter().filter(is_something).map(finding).collect()
-}
-
-/// The file that speaks against the folder, or the folder.
-fn what(considered: &RejectedCandidate) -> PathBuf {
-    let graph = considered.candidate.dir.join(Library::Graph.file_name());
-    if graph.symlink_metadata().is_ok() { graph } else { considered.candidate.dir.clone() }
-}
-
-fn none(search: &Search, considered: &[RejectedCandidate]) -> Finding {
-    let finding = Finding::new(NO_CUDNN, "no cuDNN 9 that can be used is installed");
-    if let Some(named) = search.explicit_candidate() {
-        let refusal = considered.first().map_or(String::new(), |one| format!(" {}", one.error));
-        return finding
-            .note(format!(
-                "{} names {}, which{refusal}; nothing else is looked at",
-                named.origin,
-                named.dir.printable()
-            ))
-            .help(format!("unset {DIR_VARIABLE}, or set it to the folder that holds libcudnn_graph.so.9"));
+/// Directories that hold a cuDNN 9 which cannot be used: one finding for each, whatever its names.
+fn rejected(rejected: &[RejectedCandidate]) -> Vec<Finding> {
+    let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
+    for RejectedCandidate { candidate, error } in rejected {
+        let Some(help) = error.help().filter(|_| !matches!(error, ProbeError::OtherMajor { .. })) else { continue };
+        let dir = std::fs::canonicalize(&candidate.dir).unwrap_or_else(|_| candidate.dir.clone());
+        let origin = format!("found: {}", candidate.origin);
+        if let Some((_, finding)) = seen.iter_mut().find(|(other, _)| *other == dir) {
+            *finding = finding.clone().note(origin);
+            continue;
+        }
+        let subject = subject(&candidate.dir);
+        let finding = Finding::new(REJECTED, format!("{} {error}", subject.printable())).note(origin).help(help);
+        seen.push((dir, finding));
     }
-    let older = considered.iter().find(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
-    let finding = older
-        .iter()
-        .fold(finding, |finding, one| finding.note(format!("{} {}", one.candidate.dir.printable(), one.error)));
-    let looked: Vec<String> = considered.iter().map(|one| one.candidate.dir.printable()).collect();
+    seen.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// The file that a rejection is about, or the directory that lacks it.
+fn subject(dir: &Path) -> PathBuf {
+    let graph = dir.join(Library::Graph.file_name());
+    if graph.symlink_metadata().is_ok() { graph } else { dir.to_owned() }
+}
+
+fn none(context: &Context, rejected: &[RejectedCandidate]) -> Finding {
+    let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
+    if let Some(explicit) = context.search.explicit_candidate() {
+        return none_in(finding, &explicit.dir, rejected);
+    }
+    let older = rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
+    let older = older.map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
+    let searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
     finding
-        .note(format!("looked into {} folders: {}", looked.len(), looked.join(", ")))
-        .help("pip install nvidia-cudnn-cu12, in the active virtual environment; or set CUDNN_LOADER_DIR to its folder")
+        .notes(older)
+        .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
+        .help(fix_commands::install(None))
 }
 
-fn several(search: &Search, environment: &Host, used: &InstallationReport) -> Option<Finding> {
-    let others = inventory(search, environment, &[]).into_iter().filter(|other| other.report.dir != used.dir);
-    let others: Vec<String> = others
+/// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
+fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Finding {
+    let graph = Library::Graph.file_name();
+    let state = match rejected.first().map(|one| &one.error) {
+        None | Some(ProbeError::NotFound) if !dir.exists() => "which does not exist".to_owned(),
+        None | Some(ProbeError::NotFound) => format!("which has no {graph}"),
+        Some(error) => format!("which cannot be used: it {error}"),
+    };
+    let finding = finding
+        .note(format!("{DIR_VARIABLE} is set to {}, {state}", dir.printable()))
+        .note(format!("while {DIR_VARIABLE} is set, no other directory is searched"));
+    let nested = ["lib", "lib64", "cudnn/lib"].map(|nested| dir.join(nested));
+    let unset = format!("unset {DIR_VARIABLE}");
+    match nested.iter().find(|dir| dir.join(graph).exists()) {
+        Some(nested) => finding.help(
+            Help::new(format!("{} has one: set the variable to it", nested.printable()))
+                .command(format!("export {DIR_VARIABLE}={}", quoted_path(nested))),
+        ),
+        None => finding.help(
+            Help::new(format!("set {DIR_VARIABLE} to the directory that holds {graph}, or unset it")).command(unset),
+        ),
+    }
+}
+
+fn several(context: &Context, used: &InstallationReport) -> Option<Finding> {
+    let others: Vec<String> = context
+        .inventory(&[])
+        .into_iter()
+        .filter(|other| other.report.dir != used.dir)
         .map(|other| {
-            let version = other.report.version.map_or(format!("{}", other.report.major), |version| version.to_string());
+            let report = &other.report;
+            let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
             let origin = other.origin().map_or(String::new(), ToString::to_string);
-            format!("also here: {version} in {} ({origin})", other.report.dir.printable())
+            format!("also found: {version} in {} ({origin})", report.dir.printable())
         })
         .collect();
-    let (first, rest) = others.split_first()?;
-    let what = format!("{} cuDNNs are installed; the one in {} would be used", others.len() + 1, used.dir.printable());
-    let finding = Finding::new(SEVERAL, what).note(first.clone());
-    let finding = rest.iter().fold(finding, |finding, other| finding.note(other.clone()));
-    Some(finding.help("cudnn-doctor list shows them all; CUDNN_LOADER_DIR pins one for this project's loader"))
-}
-
-fn text(machine: &Machine, report: Option<&InstallationReport>, convolution: &[String], findings: &[Finding]) {
-    match &machine.driver {
-        Some(driver) => outln!("driver  {driver}"),
-        None => outln!("driver  none, or none that NVML can talk to"),
+    if others.is_empty() {
+        return None;
     }
-    for gpu in &machine.gpus {
-        outln!("GPU     {} (compute capability {})", gpu.name, gpu.capability());
-    }
-    if let Some(report) = report {
-        let version = report.version.map_or("?".into(), |version| version.to_string());
-        let cuda = report.cuda().unwrap_or("?".into());
-        outln!("cuDNN   {version} for CUDA {cuda}, {}, in {}", report.variant, report.dir.printable());
-    }
-    for line in convolution {
-        outln!("{line}");
-    }
-    for finding in findings {
-        let severity = coloured(finding.kind.severity.word(), finding.kind.severity.colour());
-        outln!("\n{severity} {}: {}", finding.kind.code, finding.what);
-        for why in &finding.notes {
-            outln!("    {why}");
-        }
-        if !finding.help.is_empty() {
-            outln!("  > {}", finding.help);
-        }
-    }
-    if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {
-        outln!("\nNothing is wrong.");
-    }
+    let count = others.len() + 1;
+    let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
+    let help = format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
+    Some(Finding::new(SEVERAL, message).notes(others).help(Help::new(help).command("cudnn-doctor list")))
 }

@@ -1,0 +1,151 @@
+//! What ld.so finds: for programs that load cuDNN by its name, as frameworks do, and for what cuDNN itself opens.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{InstallationReport, Library, Resolution, Simulation};
+
+use super::finding::{Finding, Help, LD_SO_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use super::fix_commands;
+use crate::context::Context;
+use crate::dependency_report::{dependencies, mix};
+use crate::escape::Printable;
+use crate::shell::prepend_library_path;
+
+/// The CUDA majors that cuDNN 9 has been built for.
+const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
+
+pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
+    findings.extend(mixed(report, context));
+    findings.extend(companions(report, context));
+    findings
+}
+
+/// What a program gets that loads the shim by its name and has no run path: the doctor itself, for example.
+fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let shim = Library::Shim.file_name();
+    let program = std::env::current_exe().unwrap_or_default();
+    let found = Simulation::new(&program, &context.host).ok().and_then(|mut program| resolve(&mut program, shim));
+    let dir = report.dir.printable();
+    match found {
+        None => {
+            report.part(Library::Shim)?;
+            Some(
+                Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is on no search path"))
+                    .note("programs that load cuDNN by its name, without a run path, fail")
+                    .note("this project's loader does find it")
+                    .help(search_first(&report.dir)),
+            )
+        }
+        Some((path, rule)) if path.parent().is_some_and(|found| !is_same(found, &report.dir)) => Some(
+            Finding::new(OTHER_ON_PATH, format!("ld.so finds another {shim}: {}", path.printable()))
+                .note(format!("found by: {rule}"))
+                .note(format!("this project's loader uses the cuDNN in {dir}"))
+                .help(search_first(&report.dir)),
+        ),
+        Some(_) => None,
+    }
+}
+
+/// Makes ld.so search a directory first.
+fn search_first(dir: &Path) -> Help {
+    match prepend_library_path(dir) {
+        Some(line) => Help::new("have ld.so search that directory first:").command(line),
+        None => Help::new(
+            "LD_LIBRARY_PATH cannot hold the name of that directory: make a symbolic link to it, without a colon, \
+             semicolon or dollar sign in its name, and put the link on LD_LIBRARY_PATH",
+        ),
+    }
+}
+
+/// Does the installation's shim get the libraries of its own installation, and graph its engines?
+fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let shim = report.part(Library::Shim)?;
+    let dependencies = dependencies(Simulation::new(&shim.path, &context.host).ok()?);
+    let graph = dependencies.iter().find(|dependency| dependency.name == Library::Graph.file_name())?;
+    let graph_dir = graph.file.as_deref()?.parent()?;
+    let problem = mix(&dependencies);
+    if problem.is_none() && is_same(graph_dir, &report.dir) {
+        return None;
+    }
+    let problem = problem.unwrap_or_else(|| format!("its graph library would come from {}", graph_dir.printable()));
+    let foreign = dependencies.iter().filter_map(|dependency| {
+        let file = dependency.file.as_deref()?;
+        let is_foreign = dependency.name.starts_with("libcudnn") && !is_same(file.parent()?, &report.dir);
+        is_foreign.then(|| format!("{}: {}", file.printable(), dependency.rule))
+    });
+    Some(
+        Finding::new(LD_SO_MIX, format!("with NVIDIA's shim in {}: {problem}", report.dir.printable()))
+            .notes(foreign)
+            .help(
+                Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
+                    .command("cudnn-doctor explain"),
+            ),
+    )
+}
+
+/// The libraries of CUDA that cuDNN opens by name when it needs them.
+fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let Some(major) = report.cuda_major else { return Vec::new() };
+    let companions =
+        [(Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"), (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc")];
+    let mut findings = Vec::new();
+    for (opener, kind, stem) in companions {
+        let Some(part) = report.part(opener) else { continue };
+        let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
+        let name = format!("{stem}.so.{major}");
+        if let Some((path, _)) = resolve(&mut simulation, &name) {
+            if opener == Library::EnginesRuntimeCompiled {
+                findings.extend(builtins(&path, major, report));
+            }
+            continue;
+        }
+        // A library for another major cannot serve, and is often the reason.
+        let others = CUDA_MAJORS.into_iter().filter(|other| *other != major);
+        let others: Vec<String> = others
+            .filter_map(|other| resolve(&mut simulation, &format!("{stem}.so.{other}")))
+            .map(|(path, _)| format!("found for another CUDA major: {}", path.printable()))
+            .collect();
+        findings.push(
+            Finding::new(kind, format!("{name} was not found; {opener} opens it when needed"))
+                .note(format!("this cuDNN is built for CUDA {major}"))
+                .notes(others)
+                .help(fix_commands::cuda_library(report, &name, major)),
+        );
+    }
+    findings
+}
+
+/// NVRTC opens its builtins, which every package installs beside it.
+fn builtins(nvrtc: &Path, cuda_major: u32, report: &InstallationReport) -> Option<Finding> {
+    let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
+    let name = format!("libnvrtc-builtins.so.{cuda_major}");
+    let is_builtins = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
+    if std::fs::read_dir(nvrtc.parent()?).ok()?.flatten().any(is_builtins) {
+        return None;
+    }
+    Some(
+        Finding::new(NO_BUILTINS, format!("{name}.* is not beside {}", nvrtc.printable()))
+            .note("NVRTC opens it to compile a kernel")
+            .help(fix_commands::cuda_library(report, &name, cuda_major)),
+    )
+}
+
+/// The file that ld.so finds when the simulated program or library opens this name, and the rule.
+fn resolve(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
+    let before = simulation.steps().len();
+    simulation.open(name, 0);
+    match &simulation.steps().get(before)?.outcome {
+        Resolution::Found { path, rule } | Resolution::Unusable { path, rule, .. } => {
+            Some((path.clone(), rule.to_string()))
+        }
+        _ => None,
+    }
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}

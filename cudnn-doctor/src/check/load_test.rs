@@ -1,0 +1,162 @@
+//! cuDNN loaded in a child process, so that a crash there is a finding here. The child reports each failure as one line
+//! of JSON; every other line on its output belongs to the convolution, or to a library that prints.
+
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cudnn_loader::{self as cudnn, Function, LoadError, LoadErrorKind, Options, cudnnStatus_t};
+use serde_json::{Value, json};
+
+use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NOT_LOADED};
+use crate::demo;
+use crate::escape::Printable;
+use crate::output::document_line;
+use crate::subprocess::{self, ChildOutput};
+
+/// The subcommand with which the doctor starts itself for this.
+pub(crate) const COMMAND: &str = "internal-load";
+
+/// A first start with a cold disk takes seconds.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How many of the last lines of a crashed child become notes.
+const MAX_STDERR_LINES: usize = 3;
+
+type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
+
+/// cuDNN's own checks: each loads a sub-library and compares its version with graph's.
+const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
+    (Function::CudnnGraphVersionCheck, cudnn::cudnnGraphVersionCheck),
+    (Function::CudnnOpsVersionCheck, cudnn::cudnnOpsVersionCheck),
+    (Function::CudnnCnnVersionCheck, cudnn::cudnnCnnVersionCheck),
+    (Function::CudnnAdvVersionCheck, cudnn::cudnnAdvVersionCheck),
+];
+
+/// The keys of the child's reports.
+const FAILURE: &str = "failure";
+const LOAD: &str = "load";
+const VERSION_CHECK: &str = "version check";
+const CONVOLUTION: &str = "convolution";
+
+/// The result of the test.
+#[derive(Default)]
+pub(super) struct LoadTest {
+    pub(super) findings: Vec<Finding>,
+    /// The output of the convolution, line by line.
+    pub(super) convolution: Vec<String>,
+}
+
+/// Loads the cuDNN in this directory in a child process, and runs the convolution there if asked to.
+pub(super) fn load(dir: &Path, convolution: bool) -> LoadTest {
+    let mut arguments = vec![OsStr::new(COMMAND)];
+    if convolution {
+        arguments.push(OsStr::new("--gpu"));
+    }
+    arguments.extend([OsStr::new("--"), dir.as_os_str()]);
+    match subprocess::run(&arguments, TIMEOUT) {
+        Ok(child) => result(&child, dir, convolution),
+        Err(error) => {
+            let message = format!("the doctor cannot start a child process to load cuDNN: {error}");
+            LoadTest { findings: vec![Finding::new(NOT_LOADED, message)], convolution: Vec::new() }
+        }
+    }
+}
+
+fn result(child: &ChildOutput, dir: &Path, convolution: bool) -> LoadTest {
+    let mut test = LoadTest { findings: crash(child, dir).into_iter().collect(), convolution: Vec::new() };
+    for line in child.stdout.lines() {
+        match serde_json::from_str::<Value>(line).ok().filter(Value::is_object) {
+            Some(report) => test.findings.extend(parse_failure(&report, dir)),
+            None if convolution => test.convolution.push(line.to_owned()),
+            None => {}
+        }
+    }
+    test
+}
+
+fn crash(child: &ChildOutput, dir: &Path) -> Option<Finding> {
+    let how = match child.status {
+        None => format!("did not finish within {} s", TIMEOUT.as_secs()),
+        Some(status) if status.success() => return None,
+        Some(status) => match status.signal() {
+            Some(signal) => format!("was ended by signal {signal}"),
+            None => format!("failed with {status}"),
+        },
+    };
+    let lines: Vec<&str> = child.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
+    Some(
+        Finding::new(CRASHED, format!("a child process that loaded the cuDNN in {} {how}", dir.printable()))
+            .notes(last.iter().map(|line| format!("its stderr: {line}")))
+            .help("reinstall this cuDNN; if that does not help, install another release"),
+    )
+}
+
+/// One report of the child.
+fn parse_failure(report: &Value, dir: &Path) -> Option<Finding> {
+    let text = |key: &str| report.get(key).and_then(Value::as_str);
+    let kind = match text(FAILURE)? {
+        LOAD => NOT_LOADED,
+        VERSION_CHECK => CHECK_FAILED,
+        CONVOLUTION => NO_CONVOLUTION,
+        _ => return None,
+    };
+    let notes = report.get("notes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let finding = Finding::new(kind, text("message")?).notes(notes);
+    let finding = finding.note(format!("cuDNN was loaded from {}", dir.printable()));
+    Some(match text("help").filter(|help| !help.is_empty()) {
+        Some(help) => finding.help(Help::new(help)),
+        None => finding,
+    })
+}
+
+/// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
+/// context.
+pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
+    if let Err(error) = Options::new().path(dir).load() {
+        report_load_error(&error);
+        return ExitCode::SUCCESS;
+    }
+    for (function, check) in VERSION_CHECKS {
+        match function.resolve() {
+            Ok(_) => {
+                // SAFETY: the function has no parameters.
+                let status = unsafe { check() };
+                if !status.is_success() {
+                    let message = format!("{function} returned {status:?}");
+                    let notes = demo::last_error().lines().map(|line| format!("cuDNN's message: {line}")).collect();
+                    let help = "the libraries in the directory are of different releases: remove them and install one \
+                                release";
+                    report_failure(VERSION_CHECK, &message, notes, help);
+                }
+            }
+            // JIT-only installations include graph alone.
+            Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {}
+            Err(error) => report_load_error(&error),
+        }
+    }
+    if convolution && let Err(error) = demo::run_convolution() {
+        let text = format!("{error:#}");
+        let mut lines = text.lines();
+        let message = lines.next().unwrap_or_default();
+        let notes = lines.filter(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned()).collect();
+        report_failure(CONVOLUTION, message, notes, demo::HELP);
+    }
+    ExitCode::SUCCESS
+}
+
+fn report_load_error(error: &LoadError) {
+    let text = error.to_string();
+    let mut notes = Vec::new();
+    if let LoadErrorKind::Dlopen { message, .. } = error.kind() {
+        notes.push(format!("ld.so's message: {message}"));
+    }
+    report_failure(LOAD, text.lines().next().unwrap_or_default(), notes, &error.help());
+}
+
+fn report_failure(kind: &str, message: &str, notes: Vec<String>, help: &str) {
+    document_line(&json!({ FAILURE: kind, "message": message, "notes": notes, "help": help }));
+}

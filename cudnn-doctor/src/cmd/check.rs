@@ -1,0 +1,102 @@
+//! `check`: prints the diagnosis of this machine.
+
+use cudnn_loader::Function;
+use cudnn_probe::Version;
+use serde_json::{Value, json};
+
+use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln};
+
+/// The options of `check`.
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// Do not load cuDNN: read files only.
+    #[arg(long)]
+    no_load: bool,
+    /// Also run the convolution of `demo`, if there is a GPU.
+    #[arg(long, conflicts_with = "no_load")]
+    gpu: bool,
+    /// The oldest cuDNN that the program can use: 9.3.0.
+    #[arg(long, value_name = "VERSION")]
+    minimum: Option<Version>,
+    /// The CUDA major that the program is built for: 12.
+    #[arg(long, value_name = "MAJOR")]
+    cuda: Option<u32>,
+    /// A function of cuDNN that the program calls. Can be repeated.
+    #[arg(long, value_name = "NAME", value_parser = function)]
+    function: Vec<Function>,
+}
+
+fn function(name: &str) -> Result<Function, String> {
+    Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
+    let requested = Requested {
+        minimum: arguments.minimum,
+        cuda_major: arguments.cuda,
+        functions: arguments.function.clone(),
+        load: !arguments.no_load,
+        convolution: arguments.gpu,
+    };
+    let diagnosis = diagnose(context, &requested);
+    match format {
+        Format::Json => document(&value(&diagnosis)),
+        Format::Text => text(&diagnosis),
+    }
+    match diagnosis.findings.iter().map(|finding| finding.kind.severity).max() {
+        Some(Severity::Error) => Outcome::Errors,
+        Some(Severity::Warning) => Outcome::Warnings,
+        Some(Severity::Note) | None => Outcome::Fine,
+    }
+}
+
+fn value(diagnosis: &Diagnosis) -> Value {
+    let Diagnosis { machine, report, convolution, findings } = diagnosis;
+    json!({
+        "schema": SCHEMA,
+        "machine": machine.value(),
+        "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
+        "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
+        "convolution": convolution,
+        "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
+    })
+}
+
+fn text(diagnosis: &Diagnosis) {
+    let Diagnosis { machine, report, convolution, findings } = diagnosis;
+    match &machine.driver {
+        Some(driver) => outln!("driver  {}", driver.printable()),
+        None => outln!("driver  none that NVML can talk to"),
+    }
+    for gpu in &machine.gpus {
+        outln!("GPU     {} (compute capability {})", gpu.name.printable(), gpu.capability());
+    }
+    if let Some(report) = report {
+        let version = report.version.map_or("of unknown version".into(), |version| version.to_string());
+        let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
+        outln!("cuDNN   {version}{cuda}, {}, in {}", report.variant, report.dir.printable());
+    }
+    for line in convolution {
+        outln!("{}", line.printable());
+    }
+    for finding in findings {
+        let severity = finding.kind.severity;
+        outln!("");
+        labelled(severity.as_str(), severity.colour(), format_args!("[{}]: {}", finding.kind.code, finding.message));
+        for note in &finding.notes {
+            outln!("  = note: {note}");
+        }
+        if let Some(help) = &finding.help {
+            outln!("  = help: {}", help.text);
+            for command in &help.commands {
+                outln!("          {command}");
+            }
+        }
+    }
+    if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {
+        outln!("\nNothing is wrong.");
+    }
+}

@@ -1,0 +1,71 @@
+//! `demo`: from nothing to a convolution, with the time that each step takes.
+
+use cudnn_fetch::Network;
+use cudnn_loader::Options;
+use cudnn_probe::ProbeError;
+
+use super::fetch::fetch_libraries;
+use crate::context::Context;
+use crate::demo::{Failure, run_demo};
+use crate::escape::Printable;
+use crate::output::{Outcome, outln, remark};
+
+/// The release that is fetched where no cuDNN is installed: the smallest real one.
+const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
+
+/// The options of `demo`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Never fetch a cuDNN: fail if none is installed.
+    #[arg(long)]
+    offline: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    match choose(arguments, context).and_then(|options| run_demo(&options)) {
+        Ok(()) => Outcome::Fine,
+        Err(error) => {
+            remark(format_args!("\nerror: {error:#}"));
+            Outcome::Errors
+        }
+    }
+}
+
+/// Shows what is installed, and decides: the installation that the loader would use, or a fetched one.
+fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> {
+    let selection = context.select(&Default::default());
+    let selected = selection.installation.as_ref();
+    for installed in context.inventory(&[]) {
+        let report = &installed.report;
+        let mark = if selected.is_some_and(|selected| selected.dir == report.dir) { "->" } else { "  " };
+        let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
+        let cuda = report.cuda().map_or("CUDA unknown".into(), |cuda| format!("CUDA {cuda}"));
+        let origin = installed.origin().map_or(String::new(), ToString::to_string);
+        outln!("{mark} cuDNN {version} ({cuda}) in {}: {}", report.dir.printable(), origin.printable());
+    }
+    for rejected in selection.rejected.iter().filter(|one| !matches!(one.error, ProbeError::NotFound)) {
+        let (dir, error) = (rejected.candidate.dir.printable(), rejected.error.to_string());
+        outln!("rejected: {dir} {}", error.printable());
+        if let Some(help) = rejected.error.help() {
+            outln!("  = help: {}", help.printable());
+        }
+    }
+    match selected {
+        Some(selected) => {
+            let origin = selected.origin.to_string();
+            outln!("The demo uses the marked one: {}", origin.printable());
+            Ok(Options::new().path(&selected.dir))
+        }
+        // The user named a directory: the loader reports what is wrong with it.
+        None if context.search.explicit_candidate().is_some() => Ok(Options::new()),
+        None => {
+            outln!("No usable cuDNN is installed.");
+            let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
+            let dir = fetch_libraries(FALLBACK_RELEASE, None, network, |release| {
+                let (package, version, megabytes) = (release.package, release.version, release.megabytes);
+                outln!("The demo uses {package} {version} ({megabytes} MB, downloaded unless it is in the cache).");
+            })?;
+            Ok(Options::new().path(dir))
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `list`: every installation that the search finds, with the selected one marked.
+
+use std::path::PathBuf;
+
+use anstyle::AnsiColor;
+use comfy_table::{ContentArrangement, Table, presets};
+use cudnn_probe::{Candidate, Installation, Installed, LibraryReport, ProbeError, gpu_code};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
+use crate::shell::quoted_path;
+
+/// The options of `list`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Also look in these roots: virtual environments, conda environments, CUDA toolkits, unpacked archives.
+    #[arg(value_name = "DIR")]
+    roots: Vec<PathBuf>,
+    /// Also read which GPUs the kernels were compiled for. Takes a second or more if the files are not in the page cache.
+    #[arg(long)]
+    deep: bool,
+}
+
+/// An installation and its place in the list.
+struct Row {
+    installed: Installed,
+    is_used: bool,
+    /// With `--deep`: for each library, the compute capabilities that its kernels were compiled for.
+    gpu_targets: Option<Vec<Vec<String>>>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
+    let selected = context.selected();
+    let is_used = |installed: &Installed| selected.as_ref().is_some_and(|one| one.dir == installed.report.dir);
+    let rows: Vec<Row> = context
+        .inventory(&arguments.roots)
+        .into_iter()
+        .map(|installed| Row {
+            is_used: is_used(&installed),
+            gpu_targets: arguments.deep.then(|| gpu_targets(&installed)),
+            installed,
+        })
+        .collect();
+    match format {
+        Format::Json => document(&json!({
+            "schema": SCHEMA,
+            "installations": rows.iter().map(value).collect::<Vec<Value>>(),
+        })),
+        Format::Text => text(&rows, selected.as_ref()),
+    }
+    let missing: Vec<String> =
+        arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable()).collect();
+    if !missing.is_empty() {
+        remark(format_args!("no such directory: {}", missing.join(", ")));
+        return Outcome::Failed;
+    }
+    // Problems of the other installations do not concern programs that load this one.
+    match rows.iter().find(|row| row.is_used) {
+        Some(row) if problems(&row.installed).is_empty() => Outcome::Fine,
+        _ => Outcome::Errors,
+    }
+}
+
+fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
+    let targets =
+        |part: &LibraryReport| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
+    installed.report.libraries.iter().map(targets).collect()
+}
+
+fn text(rows: &[Row], selected: Option<&Installation>) {
+    if rows.is_empty() {
+        outln!("No cuDNN was found. `cudnn-doctor check` shows where the search looked and what to install.");
+        return;
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
+    for Row { installed, is_used, .. } in rows {
+        let report = &installed.report;
+        let package = report.package.as_ref().map_or("-".into(), |package| package.to_string().printable());
+        table.add_row([
+            if *is_used { "->" } else { "" }.to_owned(),
+            report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
+            report.cuda().unwrap_or("?".into()),
+            report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.system)),
+            if report.major == 9 { report.variant.to_string() } else { "not cuDNN 9".into() },
+            package,
+            report.dir.printable(),
+        ]);
+    }
+    outln!("{table}");
+    for row in rows {
+        details(row);
+    }
+    match (selected, rows) {
+        (Some(selected), _) => {
+            outln!("\nThe loader would use the marked one: {}", selected.origin.to_string().printable());
+        }
+        (None, [only]) if problems(&only.installed).is_empty() && only.installed.report.major == 9 => {
+            outln!("\nThe loader would not find it: no searched directory leads there. To use it:");
+            outln!("  eval \"$(cudnn-doctor env {})\"", quoted_path(&only.installed.report.dir));
+        }
+        (None, _) => {
+            outln!("\nThe loader would use none of them: `cudnn-doctor check` shows why. To use one of them:");
+            outln!("  eval \"$(cudnn-doctor env DIR)\"");
+        }
+    }
+}
+
+fn details(Row { installed, gpu_targets, .. }: &Row) {
+    let report = &installed.report;
+    outln!("\n{}", report.dir.printable());
+    for Candidate { dir, origin } in &installed.found_via {
+        let origin = origin.to_string();
+        let origin = origin.printable();
+        if *dir == report.dir {
+            outln!("  found: {origin}");
+        } else {
+            outln!("  found: {origin}, as {}", dir.printable());
+        }
+    }
+    for Problem { library, message, help } in problems(installed) {
+        labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
+        if let Some(help) = help {
+            outln!("    = help: {}", help.printable());
+        }
+    }
+    if !report.missing.is_empty() {
+        let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.system)).collect();
+        outln!("  missing: {}", names.join(", "));
+    }
+    let targets = gpu_targets.iter().flatten();
+    for (part, targets) in report.libraries.iter().zip(targets).filter(|(_, targets)| !targets.is_empty()) {
+        outln!("  kernels in {}: {}", part.library.name_on(report.system), targets.join(" "));
+    }
+}
+
+/// What is wrong with one library of an installation.
+struct Problem {
+    library: &'static str,
+    message: String,
+    help: Option<String>,
+}
+
+fn problems(installed: &Installed) -> Vec<Problem> {
+    let report = &installed.report;
+    let problem = |part: &LibraryReport, error: &ProbeError| Problem {
+        library: part.library.name_on(report.system),
+        message: error.to_string(),
+        help: error.help(),
+    };
+    let unusable = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
+    let conflicts = report.conflicts();
+    unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).collect()
+}
+
+fn value(row: &Row) -> Value {
+    let report = &row.installed.report;
+    let libraries = report.libraries.iter().enumerate().map(|(index, part)| {
+        let identity = part.identity.as_ref().ok();
+        json!({
+            "name": part.library.name_on(report.system),
+            "version": identity.and_then(|identity| identity.version).map(|version| version.to_string()),
+            "cuda_major": identity.and_then(|identity| identity.cuda_major),
+            "kernels_for": row.gpu_targets.as_ref().and_then(|all| all.get(index)),
+        })
+    });
+    json!({
+        "directory": report.dir.to_string_lossy(),
+        "used": row.is_used,
+        "major": report.major,
+        "version": report.version.map(|version| version.to_string()),
+        "cuda": report.cuda(),
+        "os": report.system.to_string(),
+        "architecture": report.architecture.map(|architecture| architecture.to_string()),
+        "variant": report.variant.to_string(),
+        "package": report.package.as_ref().map(|package| json!({
+            "installer": package.installer.to_string(),
+            "name": package.name,
+            "version": package.version,
+            "root": package.root.to_string_lossy(),
+        })),
+        "found_via": row.installed.found_via.iter().map(|candidate| json!({
+            "directory": candidate.dir.to_string_lossy(),
+            "origin": candidate.origin.to_string(),
+        })).collect::<Vec<_>>(),
+        "libraries": libraries.collect::<Vec<_>>(),
+        "missing": report.missing.iter().map(|library| library.name_on(report.system)).collect::<Vec<_>>(),
+        "problems": problems(&row.installed).iter().map(|problem| json!({
+            "name": problem.library,
+            "message": problem.message,
+            "help": problem.help,
+        })).collect::<Vec<_>>(),
+        "evidence": report.evidence.iter().map(|evidence| json!({
+            "value": evidence.value,
+            "source": evidence.source,
+        })).collect::<Vec<_>>(),
+    })
+}

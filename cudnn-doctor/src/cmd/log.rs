@@ -1,0 +1,264 @@
+//! `log`: summarizes a log that cuDNN has written, and explains its first error. The file is read as a stream, so that
+//! its length does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use cudnn_loader::logging::{Entry, Severity, parse};
+use serde_json::{Value, json};
+
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+
+/// Longer lines are split, in bytes.
+const MAX_LINE_LEN: u64 = 64 << 10;
+
+/// How much of one entry is read, in bytes.
+const MAX_ENTRY_LEN: usize = 1 << 20;
+
+/// How many errors are kept in full.
+const MAX_ERRORS: usize = 1000;
+
+/// How many functions, processes, releases and threads are told apart.
+const MAX_DISTINCT: usize = 10_000;
+
+/// How many functions the text lists.
+const MAX_LISTED: usize = 10;
+
+/// `O_NONBLOCK`: opening a pipe, or reading the kernel's own log, must not wait.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// The options of `log`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The file that CUDNN_LOGDEST_DBG named. cuDNN writes it when CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3
+    /// (all calls).
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let summary = match Summary::read(&arguments.file) {
+        Ok(summary) => summary,
+        Err(error) => return fail(format, format!("cannot read {}: {error}", arguments.file.printable())),
+    };
+    match format {
+        Format::Json => document(&summary.value()),
+        Format::Text => summary.text(),
+    }
+    match (summary.error_count, summary.warnings) {
+        (0, 0) => Outcome::Fine,
+        (0, _) => Outcome::Warnings,
+        _ => Outcome::Errors,
+    }
+}
+
+#[derive(Default)]
+struct Summary {
+    versions: BTreeSet<String>,
+    processes: BTreeSet<u64>,
+    /// How often each function was called.
+    calls: BTreeMap<String, usize>,
+    warnings: usize,
+    error_count: usize,
+    /// The first [`MAX_ERRORS`] errors.
+    errors: Vec<Entry>,
+    /// The call that the first error belongs to, with its arguments, if the log has calls.
+    failed_call: Option<Entry>,
+    /// Until the first error: the latest call of each thread and function.
+    latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,
+}
+
+impl Summary {
+    fn read(file: &Path) -> std::io::Result<Summary> {
+        let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(file)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("not a regular file"));
+        }
+        let mut summary = Summary::default();
+        for_each_entry(file, |entry| summary.add(entry))?;
+        Ok(summary)
+    }
+
+    fn add(&mut self, entry: Entry) {
+        if let Some(version) = entry.version
+            && self.versions.len() < MAX_DISTINCT
+        {
+            self.versions.insert(version.to_string());
+        }
+        if let Some(process) = entry.process
+            && self.processes.len() < MAX_DISTINCT
+        {
+            self.processes.insert(process);
+        }
+        if entry.severity >= Severity::Error {
+            self.error_count += 1;
+            if self.errors.is_empty() {
+                self.failed_call = self.latest_calls.remove(&(entry.thread, entry.function.clone()));
+                self.latest_calls.clear();
+            }
+            if self.errors.len() < MAX_ERRORS {
+                self.errors.push(entry);
+            }
+        } else if entry.severity == Severity::Warning {
+            self.warnings += 1;
+        } else if is_call(&entry) {
+            let function = entry.function.clone().unwrap_or_else(|| "?".into());
+            if self.calls.len() < MAX_DISTINCT || self.calls.contains_key(&function) {
+                *self.calls.entry(function).or_default() += 1;
+            }
+            if self.errors.is_empty() {
+                if self.latest_calls.len() >= MAX_DISTINCT {
+                    self.latest_calls.clear();
+                }
+                self.latest_calls.insert((entry.thread, entry.function.clone()), entry);
+            }
+        }
+    }
+
+    fn text(&self) {
+        if self.processes.is_empty() {
+            outln!(
+                "The file has no log entries. To have cuDNN write some, start the program with CUDNN_LOGLEVEL_DBG=3 and \
+                 CUDNN_LOGDEST_DBG=FILE in its environment."
+            );
+            return;
+        }
+        let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
+        let cudnn = match versions.as_slice() {
+            // The loader's own entries: it found no cuDNN.
+            [] => "no cuDNN".to_owned(),
+            versions => format!("cuDNN {}", versions.join(" and ")),
+        };
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let processes = self.processes.len();
+        outln!("{cudnn}, {processes} process{}", if processes == 1 { "" } else { "es" });
+        let (calls, warnings, errors) = (self.calls.values().sum::<usize>(), self.warnings, self.error_count);
+        outln!(
+            "{calls} call{} of {} function{}, {warnings} warning{}, {errors} error{}",
+            plural(calls),
+            self.calls.len(),
+            plural(self.calls.len()),
+            plural(warnings),
+            plural(errors)
+        );
+        let mut by_count: Vec<(&String, &usize)> = self.calls.iter().collect();
+        by_count.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        for (function, count) in by_count.into_iter().take(MAX_LISTED) {
+            outln!("{count:8}  {}", function.printable());
+        }
+        if let Some(first) = self.errors.first() {
+            self.explain(first);
+        }
+    }
+
+    fn explain(&self, error: &Entry) {
+        outln!("\nThe first error: {}", error.to_string().printable());
+        if let (Some(time), Some(thread)) = (&error.time, error.thread) {
+            outln!("  at {}, in thread {thread}", time.printable());
+        }
+        for argument in self.failed_call.iter().flat_map(|call| &call.arguments) {
+            let ty = argument.ty.as_ref().map_or(String::new(), |ty| format!(" ({})", ty.printable()));
+            let indent = "  ".repeat(argument.depth.min(8) + 1);
+            outln!("{indent}{}{ty}: {}", argument.name.printable(), argument.value.printable());
+        }
+        // The rest of the loader's report: its notes and its help.
+        for argument in error.arguments.iter().filter(|argument| argument.name == "Info") {
+            outln!("  {}", argument.value.printable());
+        }
+        for reason in &error.traceback {
+            if let Some(meaning) = meaning(&reason.status) {
+                outln!("  {}: {meaning}", reason.status.printable());
+            }
+        }
+    }
+
+    fn value(&self) -> Value {
+        json!({
+            "schema": SCHEMA,
+            "versions": self.versions,
+            "processes": self.processes.len(),
+            "calls": self.calls.iter().map(|(function, count)| json!({
+                "function": function,
+                "count": count,
+            })).collect::<Vec<_>>(),
+            "warnings": self.warnings,
+            "error_count": self.error_count,
+            "errors": self.errors.iter().map(|error| json!({
+                "function": error.function,
+                "time": error.time,
+                "thread": error.thread,
+                "reasons": error.traceback.iter().map(|reason| json!({
+                    "status": reason.status,
+                    "reason": reason.reason,
+                    "meaning": meaning(&reason.status),
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Reads a log entry by entry. An entry begins with a capital letter and an exclamation mark: `E! CuDNN ..`.
+fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()> {
+    let mut reader = BufReader::new(file);
+    let (mut entry, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
+        let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
+        if line.is_empty() || is_start {
+            parse(&String::from_utf8_lossy(&entry)).into_iter().for_each(&mut add);
+            entry.clear();
+        }
+        if line.is_empty() {
+            return Ok(());
+        }
+        if entry.len() < MAX_ENTRY_LEN {
+            entry.extend_from_slice(&line);
+        }
+    }
+}
+
+/// Is this the entry of a call of cuDNN, and not of its result or of the loader's own work?
+fn is_call(entry: &Entry) -> bool {
+    let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
+    let is_cudnn = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
+    entry.severity == Severity::Info && is_cudnn && !is_result
+}
+
+/// What a status means, by its category.
+fn meaning(status: &str) -> Option<&'static str> {
+    const MEANINGS: [(&str, &str); 7] = [
+        (
+            "CUDNN_STATUS_NOT_INITIALIZED",
+            "cuDNN could not initialize: no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`.",
+        ),
+        (
+            "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+            "libraries of two releases are mixed. Run `cudnn-doctor check` to see which.",
+        ),
+        (
+            "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
+            "a library of cuDNN, or one that it needs, cannot be loaded. Run `cudnn-doctor check` to see which.",
+        ),
+        (
+            "CUDNN_STATUS_BAD_PARAM",
+            "an argument or a descriptor's attribute is invalid; the reason names the check that failed.",
+        ),
+        (
+            "CUDNN_STATUS_NOT_SUPPORTED",
+            "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN.",
+        ),
+        (
+            "CUDNN_STATUS_INTERNAL_ERROR",
+            "a failure inside cuDNN, often because memory ran out or an engine could not open a library.",
+        ),
+        (
+            "CUDNN_STATUS_EXECUTION_FAILED",
+            "the GPU reported an error. An invalid memory access of an earlier kernel shows up here too.",
+        ),
+    ];
+    MEANINGS.iter().find(|(prefix, _)| status.starts_with(prefix)).map(|(_, meaning)| *meaning)
+}

@@ -1,0 +1,12 @@
+//! The subcommands: each reads its options, prints what it finds, and returns the exit status.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod env;
+pub(crate) mod explain;
+pub(crate) mod facts;
+pub(crate) mod fetch;
+pub(crate) mod list;
+pub(crate) mod log;
+pub(crate) mod pid;
+pub(crate) mod preload;

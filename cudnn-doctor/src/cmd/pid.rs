@@ -1,0 +1,186 @@
+//! `pid`: which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anstyle::AnsiColor;
+use cudnn_probe::{MappedLibrary, identify_any, mapped_libraries, needed_by};
+use serde_json::{Value, json};
+
+use crate::cudnn_file;
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+
+/// The options of `pid`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The id of the process.
+    pid: u32,
+}
+
+/// A mapped file of cuDNN or CUDA.
+struct Row {
+    mapped: MappedLibrary,
+    product: &'static str,
+    /// From the file, or else from its name.
+    version: Option<String>,
+    /// The CUDA major that it belongs to.
+    cuda_major: Option<u32>,
+    /// The process's files that link to it; empty if the process opened it with dlopen.
+    needed_by: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let pid = arguments.pid;
+    let mapped = match mapped_libraries(pid) {
+        Ok(mapped) => mapped,
+        Err(error) => {
+            let hint = "The process must be running, and you must own it or be root.";
+            return fail(format, format!("cannot inspect process {pid}: {error}. {hint}"));
+        }
+    };
+    let mut rows: Vec<Row> = mapped.iter().cloned().filter_map(|one| row(one, &mapped)).collect();
+    rows.sort_by_key(|row| row.mapped.load_index.unwrap_or(usize::MAX));
+    let problems = problems(&rows);
+    match format {
+        Format::Json => document(&json!({
+            "schema": SCHEMA,
+            "pid": pid,
+            "libraries": rows.iter().map(value).collect::<Vec<Value>>(),
+            "problems": problems,
+        })),
+        Format::Text => text(pid, &rows, &problems),
+    }
+    if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
+}
+
+fn text(pid: u32, rows: &[Row], problems: &[String]) {
+    if rows.is_empty() {
+        outln!("Process {pid} has loaded no library of cuDNN or CUDA.");
+    }
+    for Row { mapped, product, version, .. } in rows {
+        let state = match (mapped.deleted, mapped.path.exists()) {
+            (false, _) => "",
+            (true, true) => " (replaced on disk since)",
+            (true, false) => " (deleted from disk since)",
+        };
+        let version = version.as_deref().unwrap_or("?");
+        outln!("{product:<12} {:<12} {}{state}", version.printable(), mapped.path.printable());
+    }
+    for problem in problems {
+        outln!("");
+        labelled("error", AnsiColor::Red, format_args!(": {problem}"));
+    }
+}
+
+/// The row of a file, if it belongs to cuDNN or CUDA.
+fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
+    const PRODUCTS: [(&str, &str); 7] = [
+        ("libcudnn", "cuDNN"),
+        ("libcublas", "cuBLAS"),
+        ("libcudart", "CUDA runtime"),
+        ("libnvrtc", "NVRTC"),
+        ("libnvJitLink", "nvJitLink"),
+        ("libcuda.so", "driver"),
+        ("libnvidia-ptxjitcompiler", "driver"),
+    ];
+    let name = mapped.path.file_name()?.to_string_lossy().into_owned();
+    let (_, product) = *PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
+    let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
+    let (version, cuda_major) = match product {
+        "cuDNN" => {
+            // By its own path if that is still the same file: the wheel's metadata is beside it.
+            let file = if is_as_on_disk(&mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
+            let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
+            let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
+            // `libcudnn.so.9` names the major alone, and the shim states no version.
+            let in_name = in_name.filter(|version| version != "9");
+            let beside =
+                || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(&mapped)).map(|found| found.to_string());
+            (stated.or(in_name).or_else(beside), identity.and_then(|identity| identity.cuda_major))
+        }
+        // One driver serves several CUDA majors.
+        "driver" => (in_name, None),
+        _ => (in_name, major),
+    };
+    // For cuDNN alone, since it means reading every file.
+    let needed_by = if product == "cuDNN" { needed_by(all, &mapped) } else { Vec::new() };
+    let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
+    Some(Row { mapped, product, version, cuda_major, needed_by })
+}
+
+/// Is the file at the path the mapped one, as the doctor itself sees it?
+fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
+    let inode = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    let same = |file: &PathBuf| inode(file).is_some() && inode(file) == inode(&mapped.path);
+    mapped.file.as_ref().is_some_and(same)
+}
+
+fn problems(rows: &[Row]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
+    let dirs: BTreeSet<&Path> = cudnn().filter_map(|row| row.mapped.path.parent()).collect();
+    if dirs.len() > 1 {
+        let count = dirs.len();
+        let list: Vec<String> = first_of_each(rows, &dirs).into_iter().map(summary).collect();
+        problems.push(format!("cuDNN from {count} directories in one process: {}", list.join("; then ")));
+    }
+    let mut versions = BTreeMap::<&str, &Row>::new();
+    for row in cudnn() {
+        if let Some(version) = row.version.as_deref() {
+            versions.entry(version).or_insert(row);
+        }
+    }
+    if versions.len() > 1 && dirs.len() < 2 {
+        let list: Vec<String> = versions.values().map(|row| summary(row)).collect();
+        problems.push(format!("{} releases of cuDNN in one process: {}", versions.len(), list.join("; ")));
+    }
+    let mut majors = BTreeMap::<u32, &'static str>::new();
+    for row in rows {
+        if let Some(major) = row.cuda_major {
+            majors.entry(major).or_insert(row.product);
+        }
+    }
+    if majors.len() > 1 {
+        let list: Vec<String> = majors.iter().map(|(major, product)| format!("CUDA {major} ({product})")).collect();
+        problems.push(format!("libraries of {} in one process", list.join(" and ")));
+    }
+    for row in rows.iter().filter(|row| row.mapped.deleted) {
+        let path = row.mapped.path.printable();
+        let what = if row.mapped.path.exists() { "replaced on" } else { "deleted from" };
+        problems.push(format!("{path} was {what} disk after the process loaded it: restart the process"));
+    }
+    problems
+}
+
+/// The first library of each directory, in load order.
+fn first_of_each<'a>(rows: &'a [Row], dirs: &BTreeSet<&Path>) -> Vec<&'a Row> {
+    let is_in = |row: &Row, dir: &Path| row.product == "cuDNN" && row.mapped.path.parent() == Some(dir);
+    let mut firsts: Vec<(usize, &Row)> =
+        dirs.iter().filter_map(|dir| rows.iter().enumerate().find(|(_, row)| is_in(row, dir))).collect();
+    firsts.sort_by_key(|(index, _)| *index);
+    firsts.into_iter().map(|(_, row)| row).collect()
+}
+
+fn summary(row: &Row) -> String {
+    let version = row.version.as_deref().map_or("unknown version".into(), Printable::printable);
+    let by = match row.needed_by.first() {
+        Some(by) => format!("linked by {}", by.printable()),
+        None => "opened with dlopen".into(),
+    };
+    format!("{version}, {} ({by})", row.mapped.path.printable())
+}
+
+fn value(row: &Row) -> Value {
+    json!({
+        "file": row.mapped.path.to_string_lossy(),
+        "deleted": row.mapped.deleted,
+        "load_index": row.mapped.load_index,
+        "needed_by": row.needed_by.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+        "product": row.product,
+        "version": row.version,
+        "cuda_major": row.cuda_major,
+    })
+}

@@ -1,0 +1,25 @@
+//! Which library and release a file of cuDNN is, by its name and its contents, for commands that look at files rather
+//! than at installations.
+
+use std::path::Path;
+
+use cudnn_probe::{Identity, Library, Version, identify_any};
+
+/// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it.
+pub(crate) fn version(file: &Path) -> Option<Version> {
+    match library(file.file_name()?.to_str()?)? {
+        Library::Shim => version(&file.with_file_name(Library::Graph.file_name())),
+        _ => identity(file)?.version,
+    }
+}
+
+/// What the file states about itself.
+pub(crate) fn identity(file: &Path) -> Option<Identity> {
+    identify_any(file, library(file.file_name()?.to_str()?)?).ok()
+}
+
+/// The library with this file name, which may end in the full version.
+pub(crate) fn library(name: &str) -> Option<Library> {
+    let (stem, _) = name.split_once(".so.9")?;
+    Library::from_file_name(&format!("{stem}.so.9"))
+}

@@ -1,0 +1,193 @@
+//! Which files ld.so would load for a program or library, including those that NVIDIA's shim and graph open with dlopen,
+//! and whether these files belong together.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Library, Lookup, Resolution, Rule, Simulation, Version};
+
+use crate::cudnn_file;
+use crate::escape::Printable;
+
+/// A name that is looked up, and the file that ld.so finds.
+pub(crate) struct Dependency {
+    /// The library that opens it with dlopen; `None` for names that are linked.
+    pub(crate) dlopened_by: Option<Library>,
+    pub(crate) name: String,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) rule: String,
+    pub(crate) version: Option<Version>,
+    pub(crate) error: Option<String>,
+}
+
+/// Everything of cuDNN and CUDA, and every name that cannot be resolved: linked names first, then those opened with
+/// dlopen. Each name once.
+pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
+    let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
+    dependencies
+        .extend(simulation.steps().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
+    simulate_dlopens(&mut simulation, &mut dependencies);
+    let mut seen = Vec::new();
+    dependencies.retain(|dependency| {
+        let is_new = !seen.contains(&dependency.name);
+        seen.push(dependency.name.clone());
+        is_new
+    });
+    dependencies
+}
+
+fn is_relevant(step: &Lookup) -> bool {
+    const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
+    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.outcome, Resolution::Found { .. })
+}
+
+fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {
+    let (file, rule, error) = match &step.outcome {
+        Resolution::Found { path, rule } => (Some(with_canonical_dir(path)), rule_text(rule), None),
+        Resolution::Unusable { path, rule, error } => {
+            (Some(with_canonical_dir(path)), rule_text(rule), Some(error.to_string().printable()))
+        }
+        _ => {
+            let by = Path::new(step.wanted_by.file_name().unwrap_or_default()).printable();
+            (None, "not found".into(), Some(format!("was not found; {by} needs it")))
+        }
+    };
+    let version = file.as_deref().and_then(cudnn_file::version);
+    Dependency { dlopened_by, name: step.name.clone(), file, rule, version, error }
+}
+
+/// The file itself, if it belongs to cuDNN.
+fn file_itself(simulation: &Simulation) -> Option<Dependency> {
+    let path = &simulation.objects().first()?.path;
+    let name = path.file_name()?.to_str()?.to_owned();
+    cudnn_file::library(&name)?;
+    Some(Dependency {
+        dlopened_by: None,
+        name,
+        file: Some(path.clone()),
+        rule: "by its path".into(),
+        version: cudnn_file::version(path),
+        error: None,
+    })
+}
+
+/// The file, with `lib/../../nvidia` resolved in its directory.
+fn with_canonical_dir(file: &Path) -> PathBuf {
+    let dir = file.parent().and_then(|dir| std::fs::canonicalize(dir).ok());
+    dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))
+}
+
+/// The rule; a file that it names is listed above with its full path.
+fn rule_text(rule: &Rule) -> String {
+    let name = |file: &Path| Path::new(file.file_name().unwrap_or_default()).printable();
+    match rule {
+        Rule::Rpath(file) => format!("RPATH of {}", name(file)),
+        Rule::Runpath(file) => format!("RUNPATH of {}", name(file)),
+        other => other.to_string().printable(),
+    }
+}
+
+/// What NVIDIA's shim opens on the first calls of its functions, then what graph opens when it first plans something.
+fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
+    const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+    for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
+        let Some(from) = simulation.loaded(opener.file_name()) else { continue };
+        // For an unknown version, the names with a full version are simply not found.
+        let version = simulation.objects().get(from).and_then(|object| cudnn_file::version(&object.path));
+        let version = version.unwrap_or(Version::new(9, 0, 0));
+        for library in opened {
+            let mut tried = Vec::new();
+            for name in library.dlopen_names(version) {
+                let before = simulation.steps().len();
+                let is_loaded = simulation.open(&name, from);
+                tried = simulation.steps().get(before..).unwrap_or_default().iter().collect();
+                // A file that exists but cannot be loaded ends the attempts, as a loaded one does.
+                if is_loaded || !is_missing(&tried) {
+                    break;
+                }
+            }
+            match tried.first().filter(|_| is_missing(&tried)) {
+                // JIT-only sets lack most libraries, and older releases lack some.
+                Some(step) => dependencies.push(Dependency {
+                    name: library.file_name().into(),
+                    rule: "not installed".into(),
+                    error: missing_graph(*library),
+                    ..dependency(Some(opener), step)
+                }),
+                None => {
+                    let relevant = tried.into_iter().filter(|step| is_relevant(step));
+                    dependencies.extend(relevant.map(|step| dependency(Some(opener), step)));
+                }
+            }
+        }
+    }
+}
+
+fn is_missing(tried: &[&Lookup]) -> bool {
+    matches!(tried.first().map(|step| &step.outcome), Some(Resolution::Missing))
+}
+
+/// NVIDIA's shim cannot do without graph: its first call aborts the process.
+fn missing_graph(library: Library) -> Option<String> {
+    let error = "was not found: NVIDIA's shim aborts the process on the first call";
+    (library == Library::Graph).then(|| error.to_owned())
+}
+
+/// What is wrong, in sentences.
+pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
+    let sentence = |dependency: &Dependency| {
+        Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?))
+    };
+    dependencies.iter().filter_map(sentence).chain(mix(dependencies)).collect()
+}
+
+/// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release.
+pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
+    let cudnn = || {
+        dependencies.iter().filter_map(|dependency| {
+            Some((dependency, cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?))
+        })
+    };
+    let (graph, _, graph_file) = cudnn().find(|(_, library, _)| *library == Library::Graph)?;
+    let graph_dir = graph_file.parent()?;
+    // A library that states no version belongs to the release of the graph library beside it.
+    let release = |dependency: &Dependency, file: &Path| {
+        dependency.version.or_else(|| cudnn_file::version(&file.with_file_name(Library::Graph.file_name())))
+    };
+    let cuda_major = |file: &Path| cudnn_file::identity(file).and_then(|identity| identity.cuda_major);
+    let graph_cuda = cudnn().filter(|(_, _, file)| file.parent() == Some(graph_dir));
+    let graph_cuda = graph_cuda.filter_map(|(_, _, file)| cuda_major(file)).next();
+    let help = "remove one of them, or make one directory come first for all lookups";
+    let here = graph_dir.printable();
+    for (dependency, _, file) in cudnn() {
+        let dir = file.parent()?;
+        let there = dir.printable();
+        match (release(dependency, file), graph.version) {
+            (Some(found), Some(expected)) if found != expected && dir == graph_dir => {
+                let name = dependency.name.printable();
+                return Some(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"));
+            }
+            (Some(found), Some(expected)) if found != expected => {
+                return Some(format!(
+                    "two releases would be mixed: {expected} in {here} and {found} in {there}; {help}"
+                ));
+            }
+            (None, Some(expected)) if dir != graph_dir => {
+                let name = dependency.name.printable();
+                return Some(format!(
+                    "{name} would be loaded from {there}, which does not state its release, beside {expected} in \
+                     {here}; {help}"
+                ));
+            }
+            _ => {}
+        }
+        if let (Some(found), Some(expected)) = (cuda_major(file), graph_cuda)
+            && found != expected
+        {
+            return Some(format!(
+                "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}; \
+                 {help}"
+            ));
+        }
+    }
+    None
+}

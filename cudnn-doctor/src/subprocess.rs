@@ -1,0 +1,85 @@
+//! The doctor as its own child: for libraries of others, which may crash or hang when they are loaded.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How much of a child's output is kept, in bytes.
+const MAX_OUTPUT_LEN: usize = 1 << 20;
+
+/// How long the output may stay open after the child has ended: a process that the child started may still hold it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a child ended.
+pub(crate) struct ChildOutput {
+    /// `None` where the child exceeded its time and was killed.
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the doctor with these arguments, for at most this time.
+pub(crate) fn run(arguments: &[&OsStr], timeout: Duration) -> std::io::Result<ChildOutput> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .env("RUST_BACKTRACE", "0")
+        // cuDNN's log would mix with the child's output.
+        .env_remove("CUDNN_LOGDEST_DBG")
+        .env_remove("CUDNN_LOGLEVEL_DBG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (stdout, stderr) = (child.stdout.take().map(Collector::start), child.stderr.take().map(Collector::start));
+    let status = wait(&mut child, timeout)?;
+    let text = |collector: Option<Collector>| collector.map_or_else(String::new, Collector::finish);
+    Ok(ChildOutput { status, stdout: text(stdout), stderr: text(stderr) })
+}
+
+fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > timeout {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Reads a pipe to its end, so that the writer never blocks, and keeps the beginning.
+struct Collector {
+    kept: Arc<Mutex<Vec<u8>>>,
+    end: Receiver<()>,
+}
+
+impl Collector {
+    fn start(mut pipe: impl Read + Send + 'static) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (at_end, end) = channel();
+        let ours = Arc::clone(&kept);
+        std::thread::spawn(move || {
+            let mut block = [0u8; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut block) {
+                let mut kept = ours.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = MAX_OUTPUT_LEN.saturating_sub(kept.len());
+                kept.extend(block.iter().take(length.min(room)));
+            }
+            // Nobody waits any more after the grace period.
+            let _ = at_end.send(());
+        });
+        Collector { kept, end }
+    }
+
+    fn finish(self) -> String {
+        let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) = self.end.recv_timeout(GRACE);
+        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
