@@ -1,5 +1,5 @@
-//! Every finding of `check`, provoked: each case is an installation of stand-ins with one thing wrong, or a machine made
-//! up by a stand-in for NVML.
+//! Every finding of `check`, provoked: each case is an installation of fake libraries with one thing wrong, or a machine
+//! simulated by a fake NVML.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
 
 use std::collections::BTreeSet;
@@ -12,35 +12,35 @@ use support::{FakeLibrary, TempDir, Version};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A world to check: folders, and the variables that lead to them.
-struct World {
+/// What the doctor checks: directories, and the variables that lead to them.
+struct Scenario {
     used: TempDir,
     other: TempDir,
     variables: Vec<(&'static str, String)>,
     options: &'static [&'static str],
 }
 
-impl World {
-    /// A whole installation, that CUDNN_LOADER_DIR names.
-    fn whole() -> World {
+impl Scenario {
+    /// A complete installation, that CUDNN_LOADER_DIR names.
+    fn complete() -> Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
-        whole_set(&used, VERSION);
+        complete_set(&used, VERSION);
         let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
-        World { used, other, variables, options: &[] }
+        Scenario { used, other, variables, options: &[] }
     }
 
-    fn with(mut self, name: &'static str, folder: &Path) -> World {
-        self.variables.push((name, folder.display().to_string()));
+    fn variable(mut self, name: &'static str, dir: &Path) -> Scenario {
+        self.variables.push((name, dir.display().to_string()));
         self
     }
 
-    fn asked(mut self, options: &'static [&'static str]) -> World {
+    fn options(mut self, options: &'static [&'static str]) -> Scenario {
         self.options = options;
         self
     }
 
-    fn replaced(self, stand_in: FakeLibrary, library: Library) -> World {
-        stand_in.build(&self.used.cleared(library));
+    fn replace(self, library: FakeLibrary, which: Library) -> Scenario {
+        library.build(&self.used.cleared(which));
         self
     }
 
@@ -53,22 +53,22 @@ impl World {
             .envs(self.variables.iter().cloned())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let value: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let value: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         (value.get("findings").and_then(Value::as_array).unwrap().clone(), output.status.code().unwrap())
     }
 }
 
 /// Every library that the release has, for CUDA 12.
-fn whole_set(folder: &TempDir, version: Version) {
+fn complete_set(dir: &TempDir, version: Version) {
     let later = [Library::Ext, Library::EnginesTensorIr];
     for library in Library::ALL.iter().copied().filter(|library| !later.contains(library)) {
-        FakeLibrary::new(library, version).with_ptx(8).build(&folder.file(library));
+        FakeLibrary::new(library, version).with_ptx(8).build(&dir.file(library));
     }
 }
 
-/// A stand-in for NVML that tells of one GPU.
-fn nvml(folder: &TempDir, driver: &str, capability: (u32, u32)) {
+/// A fake NVML that reports one GPU.
+fn nvml(dir: &TempDir, driver: &str, capability: (u32, u32)) {
     let (major, minor) = capability;
     let code = format!(
         "int nvmlInit_v2(void) {{ return 0; }}\nint nvmlShutdown(void) {{ return 0; }}\n\
@@ -80,76 +80,76 @@ fn nvml(folder: &TempDir, driver: &str, capability: (u32, u32)) {
          int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor)\n\
          {{ *major = {major}; *minor = {minor}; return 0; }}\n"
     );
-    support::compile(&code, &["-shared", "-fPIC", "-w"], &folder.path().join("libnvidia-ml.so.1"));
+    support::compile(&code, &["-shared", "-fPIC", "-w"], &dir.path().join("libnvidia-ml.so.1"));
 }
 
 /// One case for each code.
-fn provoke(code: &str) -> Option<World> {
-    let world = World::whole();
-    let stand_in = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
+fn provoke(code: &str) -> Option<Scenario> {
+    let scenario = Scenario::complete();
+    let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
     Some(match code {
-        "C001" => world,
+        "C001" => scenario,
         "C002" => {
-            nvml(&world.other, "470.57.02", (9, 0));
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other)
+            nvml(&scenario.other, "470.57.02", (9, 0));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
         }
-        "C010" => World { variables: Vec::new(), ..world },
+        "C010" => Scenario { variables: Vec::new(), ..scenario },
         "C011" => {
-            std::fs::write(world.used.cleared(Library::Graph), "no library").unwrap();
-            world
+            std::fs::write(scenario.used.cleared(Library::Graph), "no library").unwrap();
+            scenario
         }
         "C012" => {
-            let _ = (world.used.cleared(Library::Cnn), world.used.cleared(Library::Heuristic));
-            world
+            let _ = (scenario.used.cleared(Library::Cnn), scenario.used.cleared(Library::Heuristic));
+            scenario
         }
         "C013" => {
-            std::fs::write(world.used.cleared(Library::Ops), "no library").unwrap();
-            world
+            std::fs::write(scenario.used.cleared(Library::Ops), "no library").unwrap();
+            scenario
         }
-        "C014" => world.replaced(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
-        "C015" => world.replaced(FakeLibrary::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
+        "C014" => scenario.replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
+        "C015" => scenario.replace(FakeLibrary::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
         "C016" => {
             // Not named, so that both are found by searching.
-            FakeLibrary::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
-            let both = format!("{}:{}", world.used.path().display(), world.other.path().display());
-            World { variables: vec![("LD_LIBRARY_PATH", both)], ..world }
+            FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
+            let both = format!("{}:{}", scenario.used.path().display(), scenario.other.path().display());
+            Scenario { variables: vec![("LD_LIBRARY_PATH", both)], ..scenario }
         }
         "C017" => {
-            whole_set(&world.used, Version::new(9, 10, 2));
-            world
+            complete_set(&scenario.used, Version::new(9, 10, 2));
+            scenario
         }
-        "C018" => world.asked(&["--minimum", "9.20"]),
-        "C019" => world.asked(&["--function", "cudnnCausalConv1dForward"]),
-        "C020" => world,
+        "C018" => scenario.options(&["--minimum", "9.20"]),
+        "C019" => scenario.options(&["--function", "cudnnCausalConv1dForward"]),
+        "C020" => scenario,
         "C021" => {
-            whole_set(&world.other, VERSION);
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other)
+            complete_set(&scenario.other, VERSION);
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
         }
         "C022" => {
-            FakeLibrary::new(Library::Graph, VERSION).build(&world.other.file(Library::Graph));
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other)
+            FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
         }
-        "C030" | "C031" => world,
+        "C030" | "C031" => scenario,
         "C032" => {
-            support::compile("", &["-shared", "-nostdlib"], &world.other.path().join("libnvrtc.so.12"));
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other)
+            support::compile("", &["-shared", "-nostdlib"], &scenario.other.path().join("libnvrtc.so.12"));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
         }
         "C040" => {
-            nvml(&world.other, "580.65.06", (6, 1));
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other)
+            nvml(&scenario.other, "580.65.06", (6, 1));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
         }
-        "C050" => world.replaced(
-            stand_in(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n"),
+        "C050" => scenario.replace(
+            fake(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n"),
             Library::Graph,
         ),
-        "C051" => world.replaced(stand_in(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
-        "C052" => world.replaced(
-            stand_in(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"),
+        "C051" => scenario.replace(fake(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
+        "C052" => scenario.replace(
+            fake(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"),
             Library::Ops,
         ),
         // A driver that answers everything with an error.
@@ -157,57 +157,57 @@ fn provoke(code: &str) -> Option<World> {
             let code = "int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int *count) { return 999; }\n\
                         int cuGetErrorString(int error, const char **text) { *text = \"unknown\"; return 0; }\n\
                         int cuGetErrorName(int error, const char **text) { *text = \"CUDA_ERROR_UNKNOWN\"; return 0; }\n";
-            support::compile(code, &["-shared", "-fPIC", "-w"], &world.other.path().join("libcuda.so.1"));
-            let other = world.other.path().to_owned();
-            world.with("LD_LIBRARY_PATH", &other).asked(&["--gpu"])
+            support::compile(code, &["-shared", "-fPIC", "-w"], &scenario.other.path().join("libcuda.so.1"));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other).options(&["--gpu"])
         }
         _ => return None,
     })
 }
 
 #[test]
-fn every_code_is_found_where_its_cause_is_with_evidence_and_a_cure() {
+fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
     let listed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md")).unwrap();
     let codes: BTreeSet<&str> =
         listed.lines().filter_map(|line| line.strip_prefix("| C")?.get(..3).and_then(|_| line.get(2..6))).collect();
     assert!(codes.len() >= 18, "{codes:?}");
     for code in codes {
-        let world = provoke(code).unwrap_or_else(|| panic!("nothing provokes {code}"));
-        let (findings, status) = world.check();
-        let told = |finding: &Value, key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let found = findings.iter().find(|finding| told(finding, "code") == code);
+        let scenario = provoke(code).unwrap_or_else(|| panic!("nothing provokes {code}"));
+        let (findings, status) = scenario.check();
+        let text = |finding: &Value, key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let found = findings.iter().find(|finding| text(finding, "code") == code);
         if code == "C001" && found.is_none() && Path::new("/proc/driver/nvidia/version").exists() {
             support::not_run("C001", "this machine has a driver");
             continue;
         }
         let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
-        assert!(!told(found, "what").is_empty() && !told(found, "cure").is_empty(), "{found:#?}");
-        let worst = |severity: &str| findings.iter().any(|finding| told(finding, "severity") == severity);
-        let expected = if worst("problem") { 2 } else { i32::from(worst("warning")) };
+        assert!(!text(found, "message").is_empty() && !text(found, "help").is_empty(), "{found:#?}");
+        let worst = |severity: &str| findings.iter().any(|finding| text(finding, "severity") == severity);
+        let expected = if worst("error") { 2 } else { i32::from(worst("warning")) };
         assert_eq!(status, expected, "{code}: {findings:#?}");
-        if told(found, "severity") == "problem" {
+        if text(found, "severity") == "error" {
             assert_eq!(status, 2, "{code}");
         }
     }
 }
 
 #[test]
-fn a_whole_installation_on_the_search_path_has_none_of_the_findings_about_itself() {
-    let world = World::whole();
-    let used = world.used.path().to_owned();
+fn a_complete_installation_on_the_search_path_has_no_findings() {
+    let scenario = Scenario::complete();
+    let used = scenario.used.path().to_owned();
     for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
         support::compile("", &["-shared", "-nostdlib"], &used.join(name));
     }
-    let (findings, _) = world.with("LD_LIBRARY_PATH", &used).check();
+    let (findings, _) = scenario.variable("LD_LIBRARY_PATH", &used).check();
     let codes: Vec<&str> = findings.iter().filter_map(|finding| finding.get("code")?.as_str()).collect();
     assert!(codes.iter().all(|code| *code == "C001"), "{findings:#?}");
 }
 
-/// What else may lie in the way, and the words that must be said of it.
+/// Situations in which a wrong message would mislead, and what the message must contain.
 #[test]
-fn hostile_and_misleading_situations_are_told_in_fitting_words() {
-    let said = |world: &World, code: &str| {
-        let (findings, _) = world.check();
+fn messages_fit_hostile_and_misleading_situations() {
+    let finding = |scenario: &Scenario, code: &str| {
+        let (findings, _) = scenario.check();
         let of_code: Vec<String> = findings
             .iter()
             .filter(|one| one.get("code").is_some_and(|found| found == code))
@@ -220,70 +220,70 @@ fn hostile_and_misleading_situations_are_told_in_fitting_words() {
         |text: &str, words: &[&str]| words.iter().for_each(|word| assert!(text.contains(word), "{word:?}: {text}"));
 
     // A pipe, and a file that is cut, under the driver's names: neither hangs nor ends the doctor.
-    let world = World::whole();
-    let other = world.other.path().to_owned();
+    let scenario = Scenario::complete();
+    let other = scenario.other.path().to_owned();
     let pipe = other.join("libcuda.so.1");
     assert!(Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
     std::fs::write(other.join("libnvidia-ml.so.1"), "\x7fELF").unwrap();
-    let world = world.with("LD_LIBRARY_PATH", &other);
-    has(&said(&world, "C001"), &["libcuda.so.1", "not a file but a pipe"]);
+    let scenario = scenario.variable("LD_LIBRARY_PATH", &other);
+    has(&finding(&scenario, "C001"), &["libcuda.so.1", "not a file but a pipe"]);
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "").unwrap();
-    has(&said(&world, "C001"), &["is not an ELF file"]);
-    // What another name has is no driver.
+    has(&finding(&scenario, "C001"), &["is not an ELF file"]);
+    // A library of another name is not the driver.
     std::fs::remove_file(&pipe).unwrap();
     support::compile("", &["-shared", "-nostdlib"], &other.join("libcuda.so"));
     if !Path::new("/proc/driver/nvidia/version").exists() {
-        has(&said(&world, "C001"), &["is not found"]);
+        has(&finding(&scenario, "C001"), &["was not found"]);
     }
 
-    // A cuDNN that never comes back ends by the doctor's hand; here by its own, since that takes two minutes.
+    // A cuDNN that crashes. One that hangs is killed after two minutes, which is too long for a test.
     let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
-    let world =
-        World::whole().replaced(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
-    has(&said(&world, "C050"), &["ended in signal"]);
+    let scenario =
+        Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
+    has(&finding(&scenario, "C050"), &["was ended by signal"]);
 
-    // A variable that leads nowhere is the cause, and installing is no cure.
-    let world = World { variables: vec![("CUDNN_LOADER_DIR", "/opt/gone".into())], ..World::whole() };
-    has(&said(&world, "C010"), &["CUDNN_LOADER_DIR", "/opt/gone", "unset CUDNN_LOADER_DIR"]);
+    // Where a variable leads nowhere, installing cuDNN would not help.
+    let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
+    has(&finding(&scenario, "C010"), &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"]);
 
-    // No cure removes a folder with others' files in it.
-    let world =
-        World::whole().replaced(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
-    let text = said(&world, "C014");
-    has(&text, &["libcudnn*"]);
-    assert!(!text.contains("remove /"), "{text}");
+    // The commands remove cuDNN 9 alone: no cuDNN 8, no static libraries, no directory.
+    let scenario =
+        Scenario::complete().replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
+    let text = finding(&scenario, "C014");
+    has(&text, &["rm ", "/libcudnn.so.9*", "/libcudnn_*.so.9*"]);
+    assert!(!text.contains("libcudnn*") && !text.contains("rm -r"), "{text}");
 
-    // A framework's own cuDNN is not updated by updating the framework.
+    // Upgrading the framework does not upgrade the cuDNN that it ships.
     let root = TempDir::new();
     let site_packages = root.path().join("lib/python3.12/site-packages");
-    let folder = site_packages.join("torch/lib");
+    let dir = site_packages.join("torch/lib");
     std::fs::create_dir_all(site_packages.join("torch-2.2.0.dist-info")).unwrap();
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(site_packages.join("torch-2.2.0.dist-info/RECORD"), "torch/lib/libcudnn_graph.so.9,x,1\n").unwrap();
-    FakeLibrary::new(Library::Graph, VERSION).build(&folder.join("libcudnn_graph.so.9"));
-    let variables = vec![("CUDNN_LOADER_DIR", folder.display().to_string())];
-    let world = World { variables, ..World::whole() }.asked(&["--minimum", "9.20"]);
-    has(&said(&world, "C018"), &["pip torch 2.2.0", "pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
+    FakeLibrary::new(Library::Graph, VERSION).build(&dir.join("libcudnn_graph.so.9"));
+    let variables = vec![("CUDNN_LOADER_DIR", dir.display().to_string())];
+    let scenario = Scenario { variables, ..Scenario::complete() }.options(&["--minimum", "9.20"]);
+    has(&finding(&scenario, "C018"), &["pip torch 2.2.0", "'nvidia-cudnn-cu12>=9.20.0'"]);
 
-    // A JIT-only cuDNN is new enough, and has no convolutions of the old kind.
-    let world = World::whole().asked(&["--function", "cudnnConvolutionForward"]);
-    let _ = world.used.cleared(Library::Cnn);
-    has(&said(&world, "C019"), &["is in libcudnn_cnn.so.9, which this cuDNN has not"]);
+    // A JIT-only cuDNN is new enough, but does not include the legacy convolutions.
+    let scenario = Scenario::complete().options(&["--function", "cudnnConvolutionForward"]);
+    let _ = scenario.used.cleared(Library::Cnn);
+    has(&finding(&scenario, "C019"), &["is in libcudnn_cnn.so.9, which this cuDNN (partial) does not include"]);
 
-    // No cuDNN 9 ever had kernels for it.
-    let world = World::whole();
-    nvml(&world.other, "470.57.02", (3, 7));
-    let other = world.other.path().to_owned();
-    has(&said(&world.with("LD_LIBRARY_PATH", &other), "C040"), &["no cuDNN 9 has kernels for it"]);
+    // No release of cuDNN 9 supports this GPU.
+    let scenario = Scenario::complete();
+    nvml(&scenario.other, "470.57.02", (3, 7));
+    let other = scenario.other.path().to_owned();
+    has(&finding(&scenario.variable("LD_LIBRARY_PATH", &other), "C040"), &["no cuDNN 9 supports this GPU"]);
 }
 
 #[test]
-fn an_older_cudnn_alone_is_named_as_what_is_there_instead() {
-    let folder = TempDir::new();
-    std::fs::write(folder.path().join("libcudnn.so.8"), "").unwrap();
-    let world = World { variables: vec![("LD_LIBRARY_PATH", folder.path().display().to_string())], ..World::whole() };
-    let (findings, status) = world.check();
+fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
+    let dir = TempDir::new();
+    std::fs::write(dir.path().join("libcudnn.so.8"), "").unwrap();
+    let scenario = Scenario { variables: vec![("LD_LIBRARY_PATH", dir.path().display().to_string())], ..Scenario::complete() };
+    let (findings, status) = scenario.check();
     assert_eq!(status, 2);
     let text = format!("{findings:?}");
     assert!(text.contains("C010") && text.contains("holds cuDNN 8, and cuDNN 9 is needed"), "{text}");

@@ -1,4 +1,4 @@
-//! What `--json` prints, held against docs/json.md.
+//! What `--json` prints, compared with docs/json.md.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says so by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,14 +9,14 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{FakeLibrary, TempDir, Version, lib_dir};
 
-/// The names of a document, `findings[].code`; and those of which no more can be seen, being empty or null.
+/// The keys of a document, `findings[].code`, and those whose values are empty or null.
 #[derive(Default)]
-struct Names {
+struct Keys {
     seen: BTreeSet<String>,
     unseen: BTreeSet<String>,
 }
 
-impl Names {
+impl Keys {
     fn walk(&mut self, value: &Value, at: &str) {
         match value {
             Value::Object(members) => {
@@ -46,15 +46,15 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-fn document(arguments: &[&str], folder: Option<&Path>) -> Value {
+fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
-    command.args(arguments).arg("--json").env_clear().envs(folder.map(|folder| ("CUDNN_LOADER_DIR", folder)));
+    command.args(arguments).arg("--json").env_clear().envs(dir.map(|dir| ("CUDNN_LOADER_DIR", dir)));
     let output = command.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
 }
 
 #[test]
-fn the_documents_have_the_names_that_are_documented_and_no_others() {
+fn the_documents_have_the_documented_keys_and_no_others() {
     let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
     let broken = TempDir::new();
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
@@ -74,28 +74,28 @@ fn the_documents_have_the_names_that_are_documented_and_no_others() {
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
         ("facts", document(&["facts"], None)),
     ];
-    let mut printed = BTreeMap::<&str, Names>::new();
+    let mut printed = BTreeMap::<&str, Keys>::new();
     for (command, document) in &documents {
         printed.entry(command).or_default().walk(document, "");
-        assert_eq!(document["schema"], 1, "{command}");
+        assert_eq!(document["schema"], 2, "{command}");
     }
     let documented = documented();
     assert_eq!(documented.keys().collect::<Vec<_>>().len(), printed.len());
-    for (command, Names { seen, unseen }) in printed {
+    for (command, Keys { seen, unseen }) in printed {
         let listed = &documented[command];
-        // A null, or an empty list, may stand for something that has names of its own.
+        // A null or an empty list may stand for an object with keys.
         let is_listed =
             |name: &&String| listed.iter().any(|other| other == *name || other.starts_with(&format!("{name}.")));
-        let strangers: Vec<_> = seen.iter().chain(&unseen).filter(|name| !is_listed(name)).collect();
-        assert!(strangers.is_empty(), "{command} prints what docs/json.md has not: {strangers:?}");
+        let undocumented: Vec<_> = seen.iter().chain(&unseen).filter(|name| !is_listed(name)).collect();
+        assert!(undocumented.is_empty(), "{command} prints keys that docs/json.md lacks: {undocumented:?}");
         let could_be = |name: &str| unseen.iter().any(|other| name == other || name.starts_with(&format!("{other}.")));
-        let gone: Vec<_> = listed.iter().filter(|name| !seen.contains(*name) && !could_be(name)).collect();
-        assert!(gone.is_empty(), "{command} does not print: {gone:?}");
+        let absent: Vec<_> = listed.iter().filter(|name| !seen.contains(*name) && !could_be(name)).collect();
+        assert!(absent.is_empty(), "{command} does not print: {absent:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_done_is_a_document_too() {
+fn a_failure_of_the_doctor_is_a_document_too() {
     for arguments in [&["pid", "4194304"][..], &["explain", "/nowhere"], &["env", "/nowhere"], &["fetch", "nothing"]] {
         assert!(document(arguments, None)["error"].is_string(), "{arguments:?}");
     }

@@ -102,9 +102,13 @@ impl World {
         let found = findings.iter().find(|finding| finding["code"] == code);
         let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
         let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        let why: Vec<&str> = found["why"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        let all = format!("{code}: {}\n{}\nTo do: {}", text("what"), why.join("\n"), text("cure"));
-        assert!(!text("cure").is_empty(), "{all}");
+        let list = |key: &str| found[key].as_array().unwrap().iter().filter_map(Value::as_str);
+        let notes = list("notes").map(|note| format!("\n  = note: {note}"));
+        let commands = list("commands").map(|command| format!("\n          {command}"));
+        let help = [format!("\n  = help: {}", text("help"))];
+        let head = format!("{}[{code}]: {}", text("severity"), text("message"));
+        let all: String = [head].into_iter().chain(notes).chain(help).chain(commands).collect();
+        assert!(!text("help").is_empty(), "{all}");
         require(&all, fragments);
         all
     }
@@ -214,7 +218,7 @@ fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
     }
     let doctor = world.doctor(&["pid", &sleeper.id().to_string()]);
     let _ = (sleeper.kill(), sleeper.wait());
-    let doctor = doctor.has(2, &["cuDNN from 2 folders in one process: 9.19.0, ", "; then 9.27.0, ", "opened by code"]);
+    let doctor = doctor.has(2, &["cuDNN from 2 directories in one process: 9.19.0, ", "; then 9.27.0, ", "opened with dlopen"]);
     let at = |text: &str| doctor.find(text).unwrap_or_else(|| panic!("{text:?}: {doctor}"));
     assert!(at("first/libcudnn_graph.so.9") < at("second/libcudnn.so.9"), "{doctor}");
     // The loader adopts the loaded one, and refuses to load another beside it.
@@ -249,8 +253,8 @@ fn program_for_cudnn_8() -> Option<(World, Messages)> {
         2,
         &[
             "libcudnn_ops_infer.so.8",
-            "it wants cuDNN 8",
-            "here is cuDNN 9.19.0 in ",
+            "requires cuDNN 8",
+            "but found cuDNN 9.19.0 in ",
             "pip install 'nvidia-cudnn-cu12==8.*'",
         ],
     );
@@ -300,7 +304,7 @@ fn rpath_and_library_path_of_two_releases() -> Option<(World, Messages)> {
         &[
             "app/libcudnn.so.9 (9.19.0): RPATH of ",
             "system/libcudnn_graph.so.9 (9.27.0): LD_LIBRARY_PATH",
-            "two releases would be mixed: 9.27.0 of ",
+            "two releases would be mixed: 9.27.0 in ",
         ],
     );
     let loader = world.loader(&["load:", "cudnnGetVersion", "maps"]);
@@ -350,7 +354,7 @@ fn no_driver() -> Option<(World, Messages)> {
     let world = world.with("LD_LIBRARY_PATH", here.clone());
     let shim = world.shim(&here.join("libcudnn.so.9"), &["create"]);
     let doctor =
-        world.finding(&[], "C001", &["libcuda.so.1, the driver's library, is not found", "docker run --gpus all"]);
+        world.finding(&[], "C001", &["libcuda.so.1, the driver's library, was not found", "docker run --gpus all"]);
     let loader = world.loader(&["cudnnGetVersion", "create"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     Some((
@@ -381,7 +385,7 @@ fn gpu_too_old() -> Option<(World, Messages)> {
     let doctor = world.finding(
         &[],
         "C040",
-        &["GTX 1080 Ti has compute capability 6.1", "kernels from 7.5 on", "nvidia-cudnn-cu12==9.10.2.21"],
+        &["GTX 1080 Ti: its compute capability is 6.1", "the minimum is 7.5", "nvidia-cudnn-cu12==9.10.2.21"],
     );
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
@@ -407,9 +411,9 @@ fn cuda_12_among_cuda_13() -> Option<(World, Messages)> {
         &[],
         "C030",
         &[
-            "libcublasLt.so.12 is not found",
+            "libcublasLt.so.12 was not found",
             "built for CUDA 12",
-            "found, for another CUDA: ",
+            "found for another CUDA major: ",
             "cuda/libcublasLt.so.13",
             "pip install nvidia-cublas-cu12",
         ],
@@ -457,7 +461,7 @@ fn cuda_home_beside_a_wheel() -> Option<(World, Messages)> {
     let doctor = world.doctor(&["list"]).has(0, &["found: below CUDA_HOME", "found: the active virtual environment"]);
     let marked = doctor.lines().find(|line| line.starts_with("->") || line.trim_start().starts_with("->")).unwrap();
     assert!(marked.contains("9.27.0"), "{doctor}");
-    world.finding(&[], "C016", &["2 cuDNNs are installed", "also here: 9.19.0 in ", "below CUDA_HOME"]);
+    world.finding(&[], "C016", &["2 cuDNN installations were found", "also found: 9.19.0 in ", "below CUDA_HOME"]);
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     Some((
@@ -537,7 +541,7 @@ fn function_of_a_later_release() -> Option<(World, Messages)> {
     let doctor = world.finding(
         &["--function", function],
         "C019",
-        &["cudnnCausalConv1dForward came with cuDNN 9.22.0, and this is 9.19.0", "pip install"],
+        &["cudnnCausalConv1dForward was added in cuDNN 9.22.0, but found cuDNN 9.19.0", "pip install"],
     );
     let loader = world.loader(&[function]);
     require(&loader.stdout, &["9.22.0", "9.19.0", "here", "help: "]);

@@ -1,0 +1,407 @@
+//! The subcommands as a user runs them, `check` and `demo` apart.
+#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{FakeLibrary, TempDir, Version, lib_dir};
+
+/// Runs the doctor with these variables alone in its environment; its exit status and its stdout.
+fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
+    let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
+        .args(arguments)
+        .env_clear()
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned())
+}
+
+fn json(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
+    let (_, stdout) = doctor(&[arguments, &["--json"]].concat(), variables);
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn list_marks_the_installation_that_the_loader_would_use() {
+    let (Some(used), Some(other)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    let (code, stdout) = doctor(&["list", other.to_str().unwrap()], &[("LD_LIBRARY_PATH", &used)]);
+    assert_eq!(code, Some(0), "{stdout}");
+    let row = |version: &str| stdout.lines().find(|line| line.contains(version)).unwrap().to_owned();
+    assert!(row("9.19.0").contains("->") && row("9.19.0").contains("pip nvidia-cudnn-jit-cu12"), "{stdout}");
+    assert!(!row("9.27.0").contains("->") && row("9.27.0").contains("JIT only"), "{stdout}");
+    assert!(stdout.contains("The loader would use the marked one: LD_LIBRARY_PATH"), "{stdout}");
+    let value = json(&["list", other.to_str().unwrap()], &[("LD_LIBRARY_PATH", &used)]);
+    assert_eq!(value.get("schema"), Some(&Value::from(2)));
+    let installations = value.get("installations").and_then(Value::as_array).unwrap();
+    let found: Vec<(&Value, &Value)> =
+        installations.iter().filter_map(|one| Some((one.get("version")?, one.get("used")?))).collect();
+    assert_eq!(found, [(&"9.19.0".into(), &true.into()), (&"9.27.0".into(), &false.into())]);
+}
+
+#[test]
+fn list_without_an_installation_exits_with_2() {
+    let (code, stdout) = doctor(&["list"], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("No cuDNN was found"), "{stdout}");
+}
+
+#[test]
+fn list_names_unusable_and_missing_libraries() {
+    let dir = TempDir::new();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
+    std::fs::write(dir.file(Library::Ops), "not a library").unwrap();
+    let (code, stdout) = doctor(&["list"], &[("LD_LIBRARY_PATH", dir.path())]);
+    assert_eq!(code, Some(2), "{stdout}");
+    for text in ["partial", "error: libcudnn_ops.so.9 is not an ELF file", "missing: libcudnn.so.9, libcudnn_cnn.so.9"]
+    {
+        assert!(stdout.contains(text), "{text}: {stdout}");
+    }
+}
+
+#[test]
+fn explain_names_each_file_with_the_rule_and_a_mix_of_releases() {
+    let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    let shim = older.join("libcudnn.so.9");
+    let shim = shim.to_str().unwrap();
+    let (code, stdout) = doctor(&["explain", shim], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    for text in ["when first used, libcudnn.so.9 opens:", "(9.19.0): RUNPATH of", "libcudnn_ops.so.9", "not installed"]
+    {
+        assert!(stdout.contains(text), "{text}: {stdout}");
+    }
+    // LD_LIBRARY_PATH comes before the older shim's RUNPATH: its libraries would be of another release.
+    let (code, stdout) = doctor(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("(9.27.0): LD_LIBRARY_PATH"), "{stdout}");
+    assert!(stdout.contains("error: two releases would be mixed: 9.27.0 in"), "{stdout}");
+    let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
+    let problems = value.get("problems").and_then(Value::as_array).unwrap();
+    // The newer engines need the driver's library, which not every machine has.
+    let mixes = problems.iter().filter(|problem| problem.to_string().contains("mixed")).count();
+    assert_eq!(mixes, 1, "{value}");
+}
+
+#[test]
+fn explain_finds_missing_dependencies_and_engines_of_another_installation() {
+    let version = Version::new(9, 19, 0);
+    let (own, other) = (TempDir::new(), TempDir::new());
+    for library in [Library::Graph, Library::Ops, Library::EnginesPrecompiled] {
+        FakeLibrary::new(library, version).with_ptx(8).build(&own.file(library));
+    }
+    // A fake shim would define every function of the others, and hide what they need.
+    let shim = own.file(Library::Shim);
+    support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
+    let path = [("LD_LIBRARY_PATH", own.path())];
+    let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &path);
+    assert_eq!(code, Some(0), "{stdout}");
+
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).needing("libnowhere.so.1").build(&own.cleared(Library::Ops));
+    let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &path);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("libnowhere.so.1 was not found; libcudnn_ops.so.9 needs it"), "{stdout}");
+
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).build(&own.cleared(Library::Ops));
+    FakeLibrary::new(Library::EnginesPrecompiled, version).with_ptx(9).build(&other.file(Library::EnginesPrecompiled));
+    let both = std::env::join_paths([other.path(), own.path()]).unwrap();
+    let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &[("LD_LIBRARY_PATH", both.as_ref())]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(
+        stdout.contains("libcudnn_engines_precompiled.so.9 would be loaded from") && stdout.contains("9.19.0"),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn explain_of_a_static_program_finds_nothing_wrong() {
+    let dir = TempDir::new();
+    let program = dir.path().join("program");
+    support::compile("int main(void) { return 0; }", &["-static"], &program);
+    let (code, stdout) = doctor(&["explain", program.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+}
+
+#[test]
+fn explain_names_the_file_that_is_linked_to_a_missing_cudnn() {
+    let dir = TempDir::new();
+    let library = dir.path().join("libneeds.so");
+    let stub = dir.path().join("libcudnn.so.9");
+    support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &stub);
+    support::compile("", &["-shared", "-nostdlib", "-Wl,--no-as-needed", stub.to_str().unwrap()], &library);
+    std::fs::remove_file(stub).unwrap();
+    let (code, stdout) = doctor(&["explain", library.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("libcudnn.so.9 was not found; libneeds.so needs it"), "{stdout}");
+}
+
+/// A process that has loaded these libraries and sleeps; killed when dropped.
+struct Sleeper(std::process::Child);
+
+impl Sleeper {
+    fn new(libraries: &[&Path]) -> Self {
+        let preload = std::env::join_paths(libraries).unwrap();
+        let child = Command::new("sleep").arg("60").env_clear().env("LD_PRELOAD", preload).spawn().unwrap();
+        let sleeper = Sleeper(child);
+        // ld.so maps the libraries before the program starts.
+        let maps = || std::fs::read_to_string(format!("/proc/{}/maps", sleeper.0.id())).unwrap_or_default();
+        while !libraries.iter().all(|library| maps().contains(&library.display().to_string())) {
+            std::thread::yield_now();
+        }
+        sleeper
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn pid_shows_loaded_libraries_and_mixes() {
+    let Some(older) = lib_dir("jit-cu12-9.19.0") else { return };
+    let graph = older.join("libcudnn_graph.so.9");
+    let fine = Sleeper::new(&[&graph]);
+    let (code, stdout) = doctor(&["pid", &fine.0.id().to_string()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("cuDNN        9.19.0") && stdout.contains(graph.to_str().unwrap()), "{stdout}");
+
+    let dir = TempDir::links_to(&older);
+    std::fs::copy(&graph, dir.cleared(Library::Graph)).unwrap();
+    let copy = dir.file(Library::Graph);
+    let cublas = dir.path().join("libcublasLt.so.13");
+    support::compile("", &["-shared", "-nostdlib"], &cublas);
+    let mixed = Sleeper::new(&[&copy, &cublas, &older.join("libcudnn.so.9")]);
+    std::fs::remove_file(&copy).unwrap();
+    let (code, stdout) = doctor(&["pid", &mixed.0.id().to_string()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    for text in ["cuDNN from 2 directories in one process", "(deleted from disk since)", "restart the process"] {
+        assert!(stdout.contains(text), "{text}: {stdout}");
+    }
+    assert!(stdout.contains("CUDA 12 (cuDNN) and CUDA 13 (cuBLAS)"), "{stdout}");
+}
+
+#[test]
+fn pid_reads_the_mapped_files_and_not_their_replacements() {
+    let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
+    let dir = TempDir::new();
+    let graph = dir.file(Library::Graph);
+    std::fs::copy(older.join("libcudnn_graph.so.9"), &graph).unwrap();
+    let running = Sleeper::new(&[&graph]);
+    std::fs::remove_file(&graph).unwrap();
+    std::fs::copy(newer.join("libcudnn_graph.so.9"), &graph).unwrap();
+    let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    // Without permission to read the deleted file the version is unknown; it is never that of the new file.
+    assert!(stdout.contains("(replaced on disk since)") && !stdout.contains("9.27.0"), "{stdout}");
+
+    // Two releases in one directory.
+    let ops = dir.file(Library::Ops);
+    FakeLibrary::new(Library::Ops, Version::new(9, 18, 0)).build(&ops);
+    let mixed = Sleeper::new(&[&graph, &ops]);
+    let (code, stdout) = doctor(&["pid", &mixed.0.id().to_string()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("2 releases of cuDNN in one process"), "{stdout}");
+}
+
+#[test]
+fn pid_of_a_missing_process_is_an_error() {
+    let (code, stdout) = doctor(&["pid", "4194304", "--json"], &[]);
+    assert_eq!(code, Some(3), "{stdout}");
+    assert!(stdout.contains("\"error\"") && stdout.contains("cannot inspect process 4194304"), "{stdout}");
+}
+
+#[test]
+fn env_prints_shell_lines_that_select_the_installation() {
+    let dir = TempDir::new();
+    let strange = dir.path().join("it's a (dir)");
+    std::fs::create_dir(&strange).unwrap();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
+    let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{lines}");
+    // ld.so would split or expand these names, however the shell quotes them.
+    for name in ["a:b", "a;b", "$LIB"] {
+        let unusable = dir.path().join(name);
+        std::fs::create_dir(&unusable).unwrap();
+        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&unusable.join("libcudnn_graph.so.9"));
+        let (code, stdout) = doctor(&["env", unusable.to_str().unwrap()], &[]);
+        assert!(code == Some(3) && stdout.is_empty(), "{name}: {stdout}");
+    }
+    let program = env!("CARGO_BIN_EXE_cudnn-doctor");
+    let script = format!("{lines}\nexec {program} list --json");
+    let output = Command::new("/bin/sh").args(["-c", &script]).env_clear().output().unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let used = value.pointer("/installations/0/directory").and_then(Value::as_str);
+    assert_eq!(used, strange.to_str(), "{value}");
+}
+
+#[test]
+fn fetch_lists_releases_and_rejects_an_unknown_one() {
+    let (code, stdout) = doctor(&["fetch"], &[]);
+    assert!(code == Some(0) && stdout.contains("cu13-9.28.0") && !stdout.contains("libclang"), "{stdout}");
+    assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(3));
+}
+
+#[test]
+fn fetch_keeps_a_release_in_a_given_directory() {
+    let Some(cache) = lib_dir("jit-cu12-9.19.0").and_then(|dir| Some(dir.ancestors().nth(4)?.to_owned())) else {
+        return;
+    };
+    // The cache itself is the directory, so that nothing is downloaded.
+    let (code, stdout) = doctor(&["fetch", "jit-cu12-9.19.0", "--into", cache.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("nvidia/cudnn_jit/lib") && stdout.contains("cudnn-doctor env"), "{stdout}");
+}
+
+#[test]
+fn invalid_arguments_exit_with_3() {
+    for arguments in [
+        &["no-such-command"][..],
+        &["list", "/no/such/dir"],
+        &["check", "--minimum", "nine"],
+        &["check", "--function", "cudnnNothing"],
+    ] {
+        assert_eq!(doctor(arguments, &[]).0, Some(3), "{arguments:?}");
+    }
+    assert_eq!(doctor(&["--help"], &[]).0, Some(0));
+}
+
+#[test]
+fn names_from_outside_cannot_colour_reorder_or_forge_lines() {
+    let dir = TempDir::new();
+    let strange = dir.path().join("a\x1b[31m\nerror\u{202e}b");
+    std::fs::create_dir(&strange).unwrap();
+    std::fs::write(strange.join("libcudnn_graph.so.9"), "no library").unwrap();
+    for command in ["list", "check"] {
+        let (_, plain) = doctor(&[command], &[("LD_LIBRARY_PATH", &strange)]);
+        assert!(!plain.contains('\x1b') && plain.contains(r"a\u{1b}[31m\nerror\u{202e}b"), "{plain}");
+    }
+    let (_, painted) = doctor(&["check"], &[("CLICOLOR_FORCE", Path::new("1"))]);
+    assert!(painted.contains("\x1b["), "{painted:?}");
+    let (_, plain) = doctor(&["check"], &[("NO_COLOR", Path::new("1")), ("CLICOLOR_FORCE", Path::new("0"))]);
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+}
+
+#[test]
+fn log_summarizes_each_release_and_explains_the_first_error() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs"));
+    for version in ["9.0.0", "9.10.2", "9.19.0", "9.27.0", "9.28.0"] {
+        let file = dir.join(format!("{version}.log"));
+        let (code, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
+        assert_eq!(code, Some(2), "{stdout}");
+        for text in [
+            &format!("cuDNN {version}, 1 process"),
+            "cudnnBackendFinalize",
+            "The first error: cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED: cudaGetDeviceCount(&count) != cudaSuccess",
+            "handle: location=host; addr=",
+            "no driver, no GPU, or a GPU that it cannot use",
+        ] {
+            assert!(stdout.contains(text), "{version}: {text}: {stdout}");
+        }
+    }
+    // The loader's own entries, without a cuDNN.
+    let (code, stdout) = doctor(&["log", dir.join("none.log").to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {
+        assert!(stdout.contains(text), "{text}: {stdout}");
+    }
+    let (code, stdout) = doctor(&["log", "/etc/passwd"], &[]);
+    assert!(code == Some(0) && stdout.contains("The file has no log entries"), "{stdout}");
+    assert_eq!(doctor(&["log", "/dev/null"], &[]).0, Some(3));
+}
+
+#[test]
+fn the_manual_and_the_completions_have_every_subcommand() {
+    let (_, manual) = doctor(&["man"], &[]);
+    let (_, completions) = doctor(&["completions", "bash"], &[]);
+    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log"] {
+        assert!(manual.contains(command) && completions.contains(command), "{command}");
+    }
+}
+
+/// The examples in the help texts: each line that begins with a command, without its comment.
+fn examples(help: &str) -> Vec<String> {
+    let examples = help.split("Examples:").nth(1).unwrap_or_default().lines();
+    let command = |line: &str| {
+        let line = line.strip_prefix("  ")?;
+        let is_command = ["cudnn-doctor ", "CUDNN_", "eval "].iter().any(|start| line.starts_with(start));
+        is_command.then(|| line.split("   ").next().unwrap_or_default().split("  ").next().unwrap_or_default().to_owned())
+    };
+    examples.filter_map(command).collect()
+}
+
+#[test]
+fn every_example_of_the_help_texts_runs() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let Some(cache) = release.ancestors().nth(4) else { return };
+    // What the examples name: an environment, a program, a framework's library, a training script.
+    let home = TempDir::new();
+    let path = |below: &str| {
+        let path = home.path().join(below);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    let wheel = path("venvs/train/lib/python3.12/site-packages/nvidia/cudnn/lib/x");
+    for name in ["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9"] {
+        std::fs::copy(release.join(name), wheel.with_file_name(name)).unwrap();
+    }
+    support::compile("int main(void) { return 0; }", &[], &path("my-program"));
+    support::compile("", &["-shared", "-nostdlib"], &path(".../torch/lib/libtorch_cuda.so"));
+    let script = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let file = path(&format!("bin/{name}"));
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("pgrep", "echo $PPID");
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log");
+    script("python", &format!("cp {log} \"$CUDNN_LOGDEST_DBG\""));
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cudnn-doctor"), path("bin/cudnn-doctor")).unwrap();
+    let search_path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
+
+    let mut count = 0;
+    for subcommand in ["check", "list", "explain", "pid", "demo", "env", "fetch", "preload", "log"] {
+        let (_, help) = doctor(&[subcommand, "--help"], &[]);
+        let examples = examples(&help);
+        assert!(!examples.is_empty(), "{help}");
+        for example in examples {
+            count += 1;
+            let output = Command::new("/bin/sh")
+                .args(["-c", &example])
+                .current_dir(home.path())
+                .env_clear()
+                .env("PATH", &search_path)
+                .env("HOME", home.path())
+                .env("CUDNN_SHIM_CACHE", cache)
+                .env("LD_LIBRARY_PATH", wheel.parent().unwrap())
+                .output()
+                .unwrap();
+            // A directory that the example invents is no cuDNN; everything else is what the doctor was asked to do.
+            let code = output.status.code();
+            assert!(matches!(code, Some(0..=2)), "{example}: {output:?}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(!stderr.contains("Usage:") && !stderr.contains("not found\n"), "{example}: {stderr}");
+        }
+    }
+    assert!(count >= 20, "{count}");
+}
+
+#[test]
+fn log_reads_a_file_of_any_length_as_a_stream() {
+    let dir = TempDir::new();
+    let file = dir.path().join("cudnn.log");
+    let call = "\nI! CuDNN (v91900 56) function cudnnCreate() called:\n\
+                i! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
+    let error = "\nE! CuDNN (v91900 56) function cudnnCreate() called:\n\
+                 e!     Info: Traceback contains 1 message(s)\n\
+                 e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: at the end\n\
+                 e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
+    let long_line = "x".repeat(200_000);
+    std::fs::write(&file, format!("{}{long_line}\n{error}", call.repeat(20_000))).unwrap();
+    let (code, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("20000 calls of 1 function") && stdout.contains("at the end"), "{stdout}");
+}
