@@ -23,8 +23,7 @@ pub(crate) struct Dependency {
 /// dlopen. Each name once.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
-    dependencies
-        .extend(simulation.steps().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
+    dependencies.extend(simulation.steps().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
     simulate_dlopens(&mut simulation, &mut dependencies);
     let mut seen = Vec::new();
     dependencies.retain(|dependency| {
@@ -134,9 +133,8 @@ fn missing_graph(library: Library) -> Option<String> {
 
 /// What is wrong, in sentences.
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
-    let sentence = |dependency: &Dependency| {
-        Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?))
-    };
+    let sentence =
+        |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
     dependencies.iter().filter_map(sentence).chain(mix(dependencies)).collect()
 }
 

@@ -148,10 +148,8 @@ fn provoke(code: &str) -> Option<Scenario> {
             Library::Graph,
         ),
         "C051" => scenario.replace(fake(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
-        "C052" => scenario.replace(
-            fake(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"),
-            Library::Ops,
-        ),
+        "C052" => scenario
+            .replace(fake(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"), Library::Ops),
         // A driver that answers everything with an error.
         "C053" => {
             let code = "int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int *count) { return 999; }\n\
@@ -245,7 +243,10 @@ fn messages_fit_hostile_and_misleading_situations() {
 
     // Where a variable leads nowhere, installing cuDNN would not help.
     let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
-    has(&finding(&scenario, "C010"), &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"]);
+    has(
+        &finding(&scenario, "C010"),
+        &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"],
+    );
 
     // The commands remove cuDNN 9 alone: no cuDNN 8, no static libraries, no directory.
     let scenario =
@@ -282,7 +283,8 @@ fn messages_fit_hostile_and_misleading_situations() {
 fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     let dir = TempDir::new();
     std::fs::write(dir.path().join("libcudnn.so.8"), "").unwrap();
-    let scenario = Scenario { variables: vec![("LD_LIBRARY_PATH", dir.path().display().to_string())], ..Scenario::complete() };
+    let scenario =
+        Scenario { variables: vec![("LD_LIBRARY_PATH", dir.path().display().to_string())], ..Scenario::complete() };
     let (findings, status) = scenario.check();
     assert_eq!(status, 2);
     let text = format!("{findings:?}");

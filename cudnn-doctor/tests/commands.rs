@@ -328,7 +328,8 @@ fn examples(help: &str) -> Vec<String> {
     let command = |line: &str| {
         let line = line.strip_prefix("  ")?;
         let is_command = ["cudnn-doctor ", "CUDNN_", "eval "].iter().any(|start| line.starts_with(start));
-        is_command.then(|| line.split("   ").next().unwrap_or_default().split("  ").next().unwrap_or_default().to_owned())
+        is_command
+            .then(|| line.split("   ").next().unwrap_or_default().split("  ").next().unwrap_or_default().to_owned())
     };
     examples.filter_map(command).collect()
 }

@@ -68,9 +68,5 @@ fn a_rejected_installation_is_shown_with_the_reason() {
     std::fs::write(broken.file(Library::Graph), "not a library").unwrap();
     let path = std::env::join_paths([broken.path(), &real]).unwrap();
     let variables = [("LD_LIBRARY_PATH", path.to_str().unwrap())];
-    check(
-        demo(&[], &variables),
-        0,
-        &["rejected: ", "is not an ELF file", "help: ", "-> cuDNN 9.19.0"],
-    );
+    check(demo(&[], &variables), 0, &["rejected: ", "is not an ELF file", "help: ", "-> cuDNN 9.19.0"]);
 }

@@ -218,7 +218,8 @@ fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
     }
     let doctor = world.doctor(&["pid", &sleeper.id().to_string()]);
     let _ = (sleeper.kill(), sleeper.wait());
-    let doctor = doctor.has(2, &["cuDNN from 2 directories in one process: 9.19.0, ", "; then 9.27.0, ", "opened with dlopen"]);
+    let doctor =
+        doctor.has(2, &["cuDNN from 2 directories in one process: 9.19.0, ", "; then 9.27.0, ", "opened with dlopen"]);
     let at = |text: &str| doctor.find(text).unwrap_or_else(|| panic!("{text:?}: {doctor}"));
     assert!(at("first/libcudnn_graph.so.9") < at("second/libcudnn.so.9"), "{doctor}");
     // The loader adopts the loaded one, and refuses to load another beside it.

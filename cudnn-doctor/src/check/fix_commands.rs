@@ -50,8 +50,7 @@ pub(super) fn install(report: Option<&InstallationReport>) -> Help {
 
 /// Installs a newer release, or one for another CUDA major.
 pub(super) fn upgrade(report: &InstallationReport, minimum: Option<Version>, cuda_major: Option<u32>) -> Help {
-    let is_wheel =
-        |package: &&Package| package.installer == Installer::Pip && package.name.starts_with("nvidia-cudnn");
+    let is_wheel = |package: &&Package| package.installer == Installer::Pip && package.name.starts_with("nvidia-cudnn");
     let wheel = report.package.as_ref().filter(is_wheel);
     let wheel = match wheel.filter(|_| cuda_major.is_none() || cuda_major == report.cuda_major) {
         Some(package) => package.name.clone(),

@@ -98,8 +98,11 @@ fn old_driver(report: &InstallationReport, machine: &Machine) -> Option<Finding>
     let (major, minimum) = release_facts::MIN_DRIVER.iter().find(|(major, _)| Some(*major) == report.cuda_major)?;
     let driver = machine.driver.as_ref().filter(|driver| is_older(driver, minimum))?;
     Some(
-        Finding::new(OLD_DRIVER, format!("driver {driver} is too old for CUDA {major}, which needs {minimum} or newer"))
-            .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()))
-            .help(format!("install driver {minimum} or newer, or a cuDNN for an older CUDA major")),
+        Finding::new(
+            OLD_DRIVER,
+            format!("driver {driver} is too old for CUDA {major}, which needs {minimum} or newer"),
+        )
+        .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()))
+        .help(format!("install driver {minimum} or newer, or a cuDNN for an older CUDA major")),
     )
 }

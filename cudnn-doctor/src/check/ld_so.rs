@@ -87,8 +87,10 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
 /// The libraries of CUDA that cuDNN opens by name when it needs them.
 fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let Some(major) = report.cuda_major else { return Vec::new() };
-    let companions =
-        [(Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"), (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc")];
+    let companions = [
+        (Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"),
+        (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc"),
+    ];
     let mut findings = Vec::new();
     for (opener, kind, stem) in companions {
         let Some(part) = report.part(opener) else { continue };

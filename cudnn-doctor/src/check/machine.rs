@@ -116,15 +116,13 @@ impl Machine {
         };
         let elsewhere = DRIVER_DIRS.map(Path::new).into_iter().find(|dir| dir.join(DRIVER_LIBRARY).exists());
         Some(match elsewhere.and_then(|dir| Some((dir, prepend_library_path(dir)?))) {
-            Some((dir, line)) => finding.help(
-                Help::new(format!("it is in {}: have ld.so search that directory", dir.display())).command(line),
-            ),
+            Some((dir, line)) => finding
+                .help(Help::new(format!("it is in {}: have ld.so search that directory", dir.display())).command(line)),
             None if CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists()) => {
                 finding.help("this is a container: start it with GPU access, for example `docker run --gpus all ...`")
             }
-            None => finding.help(
-                "install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`",
-            ),
+            None => finding
+                .help("install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`"),
         })
     }
 }

@@ -24,12 +24,7 @@ pub(super) fn findings(
     unmet.into_iter().chain(lacking).collect()
 }
 
-fn unmet(
-    error: &ProbeError,
-    context: &Context,
-    requirements: &Requirements,
-    report: &InstallationReport,
-) -> Finding {
+fn unmet(error: &ProbeError, context: &Context, requirements: &Requirements, report: &InstallationReport) -> Finding {
     let mut finding = Finding::new(REQUIREMENT, format!("the cuDNN in {} {error}", report.dir.printable()));
     if let Some(package) = &report.package {
         finding = finding.note(format!("installed as {package}, in {}", package.root.printable()));

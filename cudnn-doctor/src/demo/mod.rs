@@ -122,7 +122,9 @@ impl Progress {
             Ok(Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED))
                 if function == Function::CudnnBackendCreateDescriptor && !Gpu::has_driver() =>
             {
-                outln!("     failed: this cuDNN's engines need libcuda.so.1, the driver's library, which is not installed");
+                outln!(
+                    "     failed: this cuDNN's engines need libcuda.so.1, the driver's library, which is not installed"
+                );
                 self.lacks_driver = true;
                 // Reading clears it, so that a later error does not repeat it.
                 last_error();
