@@ -1,8 +1,9 @@
-//! The fastest engine for a convolution, found by trying: the heuristics' proposals, then every engine that supports the graph,
-//! with its default knobs and with one knob changed. Ends with how good the heuristics' first proposal is.
+//! The fastest engine for a convolution, found by trying: the heuristics' proposals, then every engine that supports
+//! the graph, with its default knobs and with one knob changed. Ends with how good the heuristics' first proposal is.
 //!
-//! `cargo run --release -p cudnn-backend --example choose_engine [SECONDS [all]]`. The second part ends after SECONDS (60);
-//! `all` prints every configuration that ran.
+//! `cargo run --release -p cudnn-backend --example choose_engine [SECONDS [all]]`
+//!
+//! The second part ends after SECONDS (60); `all` prints every configuration that ran.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -167,9 +168,9 @@ impl Problem {
     }
 }
 
-/// The heuristics' proposals, then every engine that supports the graph: with default knobs, and with each knob at each of
-/// its values, one at a time. Configurations that read the same appear once, but cuDNN reports a knob that is set to its
-/// default, so that one is a second configuration.
+/// The heuristics' proposals, then every engine that supports the graph: with default knobs, and with each knob at
+/// each of its values, one at a time. Configurations that read the same appear once, but cuDNN reports a knob that is
+/// set to its default, so that one is a second configuration.
 fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
     let target = Target::Handle(&problem.handle);
     let mut all = Vec::<Candidate>::new();

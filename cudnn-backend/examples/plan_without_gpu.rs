@@ -1,5 +1,5 @@
-//! Engine configurations, plans and workspace sizes for a device that is not in this machine, from its description in JSON.
-//! Needs cuDNN 9.8 or newer. JIT-only releases have no heuristics and may need NVRTC.
+//! Engine configurations, plans and workspace sizes for a device that is not in this machine, from its description in
+//! JSON. Needs cuDNN 9.8 or newer. JIT-only releases have no heuristics and may need NVRTC.
 //!
 //! `cargo run -p cudnn-backend --example plan_without_gpu [DEVICE.json]`. Without a file it plans for an H200.
 //! `plan_without_gpu --describe` prints the description of this machine's GPU.

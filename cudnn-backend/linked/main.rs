@@ -1,8 +1,10 @@
 //! The convolutions of the example `backend_convolution`, from the same source file, with `libcudnn_graph.so.9` linked
 //! instead of loaded.
 //!
-//! `cargo run --release -p cudnn-backend-linked --features link-graph`. At build time cudnn-sys needs a cuDNN to link to
-//! (`CUDNN_SYS_LIB_DIR`); at run time ld.so must find it (`LD_LIBRARY_PATH`).
+//! `cargo run --release -p cudnn-backend-linked --features link-graph`
+//!
+//! At build time cudnn-sys needs a cuDNN to link to (`CUDNN_SYS_LIB_DIR`); at run time ld.so must find it
+//! (`LD_LIBRARY_PATH`).
 
 extern crate cudnn_backend_linked as cudnn_backend;
 

@@ -10,12 +10,12 @@ use cudnn::{
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind,
 };
 
-/// A backend descriptor. A descriptor that refers to another copies what it needs when it is finalized, so the other may be
-/// dropped after that.
+/// A backend descriptor. A descriptor that refers to another copies what it needs when it is finalized, so the other
+/// may be dropped after that.
 pub struct Descriptor(Raw);
 
-/// A type that an attribute's elements may have. The most frequent mistake with this API is to set an attribute with the
-/// wrong type code: here the code follows from the elements.
+/// A type that an attribute's elements may have. The most frequent mistake with this API is to set an attribute with
+/// the wrong type code: here the code follows from the elements.
 ///
 /// # Safety
 /// The type must have the layout that cuDNN expects of elements of [`TYPE`](Element::TYPE).
@@ -74,7 +74,8 @@ impl Descriptor {
     /// Sets an attribute with any type code and count, also wrong ones.
     ///
     /// # Safety
-    /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads them.
+    /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads
+    /// them.
     ///
     /// # Errors
     /// When cuDNN rejects the attribute, the type or the number of elements.
@@ -141,8 +142,8 @@ impl Descriptor {
         self.descriptors_up_to(name, kind, self.count(name, Raw::TYPE)?)
     }
 
-    /// The same with room for at most `max` descriptors: for attributes whose count cuDNN reports as 0, such as the knob
-    /// choices of a configuration.
+    /// The same with room for at most `max` descriptors: for attributes whose count cuDNN reports as 0, such as the
+    /// knob choices of a configuration.
     ///
     /// # Errors
     /// When the descriptor is not finalized, or has no such attribute.

@@ -1,5 +1,5 @@
-//! Engines and their configurations: what the heuristics propose, what you put together yourself, and what cuDNN reports
-//! about each before it runs.
+//! Engines and their configurations: what the heuristics propose, what you put together yourself, and what cuDNN
+//! reports about each before it runs.
 
 use cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendBehaviorNote_t as BehaviorNote,
@@ -60,8 +60,8 @@ pub fn supporting_engines<'a>(
     Ok((0..engine_count(graph)?).filter_map(move |index| engine(graph, index, target).ok()))
 }
 
-/// Whether every engine can be tried. The precompiled engines of full releases use cuBLASLt, and cuDNN aborts the process
-/// if it cannot be loaded.
+/// Whether every engine can be tried. The precompiled engines of full releases use cuBLASLt, and cuDNN aborts the
+/// process if it cannot be loaded.
 pub fn can_try_every_engine() -> bool {
     let is_jit_only = !platform::is_loaded(platform::ENGINES_PRECOMPILED);
     is_jit_only || can_load_cublas_lt()

@@ -37,9 +37,9 @@ impl Plan {
     /// Queues the plan on the handle's stream and returns before it has run.
     ///
     /// # Safety
-    /// Each buffer of the pack must be as large as its tensor, the workspace as large as the plan's, and the handle must be
-    /// the plan's. The buffers may be dropped at once: they are freed on the default stream, after what is queued there. With
-    /// another stream (`cudnnSetStream`), synchronize it before you drop them.
+    /// Each buffer of the pack must be as large as its tensor, the workspace as large as the plan's, and the handle
+    /// must be the plan's. The buffers may be dropped at once: they are freed on the default stream, after what is
+    /// queued there. With another stream (`cudnnSetStream`), synchronize it before you drop them.
     ///
     /// # Errors
     /// When cuDNN rejects the pack, or cannot queue the work.

@@ -115,8 +115,8 @@ impl Gpu {
         self.stream.synchronize()
     }
 
-    /// The time of one run in milliseconds, with the runs queued one after another and their data in the cache: the best of
-    /// three rounds. Below about 0.01 ms it measures the cost of queueing.
+    /// The time of one run in milliseconds, with the runs queued one after another and their data in the cache: the
+    /// best of three rounds. Below about 0.01 ms it measures the cost of queueing.
     ///
     /// # Errors
     /// When a run fails.

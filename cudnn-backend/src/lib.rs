@@ -1,14 +1,15 @@
-//! RAII descriptors for cuDNN's backend API, and what a program builds from them: tensors, operations, graphs, engines and
-//! plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate; it is not published.
+//! RAII descriptors for cuDNN's backend API, and what a program builds from them: tensors, operations, graphs,
+//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate; it
+//! is not published.
 //!
 //! # Loaded or linked
-//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)` and does not know which crate `cudnn` is. `Cargo.toml` renames
-//! `cudnn-loader` to `cudnn`; `linked/Cargo.toml` compiles the same source as `cudnn-backend-linked`, with `cudnn-sys` under
-//! that name. A program that switches from loading to linking changes this one line, too.
+//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)` and does not know which crate `cudnn` is. `Cargo.toml`
+//! renames `cudnn-loader` to `cudnn`; `linked/Cargo.toml` compiles the same source as `cudnn-backend-linked`, with
+//! `cudnn-sys` under that name. A program that switches from loading to linking changes this one line, too.
 //!
-//! Two packages, and not a feature `linked`: cargo unites the features of everything that is built together, so one package
-//! that asks for `linked` would link cuDNN into the doctor as well. Neither a trait nor a table of function pointers: both
-//! would show in every signature, and this crate is there to be read.
+//! Two packages, and not a feature `linked`: cargo unites the features of everything that is built together, so one
+//! package that asks for `linked` would link cuDNN into the doctor as well. Neither a trait nor a table of function
+//! pointers: both would show in every signature, and this crate is there to be read.
 //!
 //! # Modules
 //! Imports go upwards in this list only:
@@ -22,7 +23,12 @@
 //! | [`device`] | the device to plan for: a handle's, or one described in JSON |
 //! | [`engine`] | engines, knobs and configurations; what the heuristics propose |
 //! | [`plan`] | a configuration made ready to run |
-//! | `gpu`, `execute`, `reference`, `program` | with the feature `gpu`: memory and timing, running a plan, the same convolution on the CPU, an example's start and end |
+//! | `gpu` | the first GPU: its memory, and timing |
+//! | `execute` | running a plan |
+//! | `reference` | the same convolution on the CPU |
+//! | `program` | how an example starts and ends |
+//!
+//! The last four need the feature `gpu`.
 
 pub mod descriptor;
 pub mod device;

@@ -92,8 +92,8 @@ impl Plan {
         Ok(Plan { descriptor, workspace_size: usize::try_from(workspace_size).unwrap_or(0) })
     }
 
-    /// The first plan that can be made: from the heuristics' proposals, or else from every engine. A JIT-only release has no
-    /// heuristics.
+    /// The first plan that can be made: from the heuristics' proposals, or else from every engine. A JIT-only release
+    /// has no heuristics.
     ///
     /// # Errors
     /// When no configuration works.

@@ -16,8 +16,9 @@ pub struct Tensor {
     pub uid: i64,
     /// The type of the elements.
     pub data_type: DataType,
-    /// Extents, in this order for every layout in memory: images, channels, then the spatial ones; for a filter: filters,
-    /// channels, then the spatial ones. The grouped layout has the groups before the channels, and before the filters.
+    /// Extents, in this order for every layout in memory: images, channels, then the spatial ones; for a filter:
+    /// filters, channels, then the spatial ones. The grouped layout has the groups before the channels, and before
+    /// the filters.
     pub dims: Vec<i64>,
     /// The distance from one element to the next along each dimension, in elements.
     pub strides: Vec<i64>,

@@ -1,5 +1,5 @@
-//! The examples of the backend API: what each prints without a GPU, planning on real cuDNN without one, and the guide's table
-//! of mistakes against what cuDNN reports today.
+//! The examples of the backend API: what each prints without a GPU, planning on real cuDNN without one, and the
+//! guide's table of mistakes against what cuDNN reports today.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -95,8 +95,8 @@ fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
     table.skip(2).take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
-/// Compares the guide's table with what this release reports, except for some mistakes. The guide's release must agree in
-/// every cell, another release in the status and in the log's reason.
+/// Compares the guide's table with what this release reports, except for some mistakes. The guide's release must
+/// agree in every cell, another release in the status and in the log's reason.
 fn check_guide(id: &str, exceptions: &[&str]) {
     let Some(real) = lib_dir(id) else { return };
     let guide = mistakes(&std::fs::read_to_string(root().join("docs/backend-convolution.md")).unwrap());

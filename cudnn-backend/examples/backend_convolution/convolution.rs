@@ -24,8 +24,8 @@ struct Case {
     name: &'static str,
     /// Extents of x, w and y.
     dims: [&'static [i64]; 3],
-    /// The number of spatial dimensions, which is CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS. The extents have two more (N, C), or
-    /// three more in the grouped layout (N, G, C).
+    /// The number of spatial dimensions, which is CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS. The extents have two more (N,
+    /// C), or three more in the grouped layout (N, G, C).
     spatial: usize,
     /// The same in each spatial dimension.
     stride: i64,

@@ -1,5 +1,6 @@
-//! The mistakes that people make with the backend API, each made on purpose, and how cuDNN reports it: the rows of the
-//! Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is made where there is one.
+//! The mistakes that people make with the backend API, each made on purpose, and how cuDNN reports it: the rows of
+//! the Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is made where there
+//! is one.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`
 
@@ -17,7 +18,7 @@ mod run;
 
 /// How cuDNN rejects a mistake; or, where it accepts it, how far the example got.
 type Verdict = Result<&'static str, Error>;
-/// The mistake in words, and a function that makes it.
+/// The description of a mistake, and a function that makes it.
 type Mistake = (&'static str, fn() -> Verdict);
 
 /// The verdict on a mistake that no call rejects.

@@ -18,7 +18,7 @@ use super::{cell, take_reason};
 /// cuDNN may multiply in TF32.
 const TOLERANCE: f64 = 2e-3;
 
-/// Each mistake in words, and as the difference from a correct run.
+/// The description of each mistake, and its difference from a correct run.
 static MISTAKES: [(&str, Setup); 10] = [
     ("none: the same without a mistake", CORRECT),
     ("two tensors with the same id", Setup { w_id: 1, ..CORRECT }),
@@ -124,8 +124,8 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
         }
     }
     let pack = VariantPack::new(&memory, &workspace)?;
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's. Some setups violate this
-    // on purpose, in a process that does nothing else.
+    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's. Some setups
+    // violate this on purpose, in a process that does nothing else.
     unsafe { plan.execute(&handle, &pack) }?;
     let result = reference::decode(&y, &gpu.download(&y_memory)?);
     let zeros = vec![0.0; y.element_count()];
@@ -136,8 +136,8 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
     Ok(reference::compare(&result, &expected, TOLERANCE).is_ok())
 }
 
-/// The plan for convolution and ReLU; or, for the missing workspace, one for the convolution alone that needs a workspace:
-/// none for both operations does.
+/// The plan for convolution and ReLU; or, for the missing workspace, one for the convolution alone that needs a
+/// workspace: none for both operations does.
 fn plan(setup: &Setup, convolution: &Convolution, handle: &Handle, [x, w, y]: [&Tensor; 3]) -> Result<Plan, Failure> {
     let target = Target::Handle(handle);
     if !setup.has_workspace {

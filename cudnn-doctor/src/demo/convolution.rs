@@ -1,4 +1,5 @@
-//! The demo's convolution: half precision, accumulated in float, through the backend API, which JIT-only releases have too.
+//! The demo's convolution: half precision, accumulated in float, through the backend API, which JIT-only releases
+//! have too.
 
 use std::time::Instant;
 

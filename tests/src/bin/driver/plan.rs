@@ -1,5 +1,5 @@
-//! Plans one convolution for a device that is described in JSON: that makes cuDNN's graph library open its heuristics and
-//! engines without a GPU.
+//! Plans one convolution for a device that is described in JSON: that makes cuDNN's graph library open its heuristics
+//! and engines without a GPU.
 
 use cudnn_backend::device::{self, Target};
 use cudnn_backend::engine::proposals;

@@ -1,52 +1,12 @@
-//! The same convolution on the CPU, to check the GPU's result against: written for plainness first. Also the input values,
-//! and their encoding in each data type. Knows nothing of descriptors or the GPU.
-
-use std::error::Error;
-use std::fmt;
-
-use cudnn::cudnnDataType_t as DataType;
-use half::f16;
+//! The convolution on the CPU, written for plainness first.
 
 use crate::graph::Convolution;
 use crate::tensor::Tensor;
 
-/// Values between -1 and 1 for each element of a tensor, the same in each run, and exact in the tensor's data type.
-pub fn noise(tensor: &Tensor) -> Vec<f32> {
-    let mut state = (tensor.uid as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let next = |_| {
-        // xorshift64
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let value = (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
-        match tensor.data_type {
-            DataType::CUDNN_DATA_HALF => f16::from_f32(value).to_f32(),
-            _ => value,
-        }
-    };
-    (0..tensor.element_count()).map(next).collect()
-}
-
-/// The bytes of these values in the tensor's data type, half or float.
-pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
-    match tensor.data_type {
-        DataType::CUDNN_DATA_HALF => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    }
-}
-
-/// The values of these bytes in the tensor's data type, half or float.
-pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Vec<f32> {
-    match tensor.data_type {
-        DataType::CUDNN_DATA_HALF => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect(),
-        _ => bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect(),
-    }
-}
-
 /// alpha * conv(x, w) + beta * y, where `y_before` is the content of y.
 ///
-/// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual one without
-/// G. In the usual one the filters have the channels of one group, which gives the number of groups.
+/// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual one
+/// without G. In the usual one the filters have the channels of one group, which gives the number of groups.
 pub fn convolve(
     convolution: &Convolution,
     tensors: [&Tensor; 3],
@@ -75,7 +35,8 @@ pub fn convolve(
     result
 }
 
-/// A convolution with its tensors in the grouped layout. A pixel is an element of y without its channel: `[N, G, P, ..]`.
+/// A convolution with its tensors in the grouped layout. A pixel is an element of y without its channel: `[N, G, P,
+/// ..]`.
 struct Problem<'a> {
     convolution: &'a Convolution,
     x: Tensor,
@@ -215,69 +176,10 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// A result that differs too much from the reference.
-#[derive(Debug)]
-pub enum WrongResult {
-    /// One element is far off.
-    Element {
-        /// Its distance from the reference.
-        difference: f64,
-        /// The root mean square of the reference.
-        typical: f64,
-    },
-    /// The whole result is too far off, or has another length, or contains NaN.
-    Overall {
-        /// The relative error in the 2-norm.
-        error: f64,
-        /// The limit.
-        tolerance: f64,
-    },
-}
-
-impl fmt::Display for WrongResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WrongResult::Element { difference, typical } => write!(
-                f,
-                "the result is wrong: one element differs by {difference:.1e} from the CPU's, and elements are {typical:.1e} \
-                 on average"
-            ),
-            WrongResult::Overall { error, tolerance } => write!(
-                f,
-                "the result is wrong: relative error {error:.1e} against the CPU, and at most {tolerance:.0e} is allowed"
-            ),
-        }
-    }
-}
-
-impl Error for WrongResult {}
-
-/// The relative error of a result in the 2-norm.
-///
-/// # Errors
-/// When that exceeds the tolerance, or a single element is off by more than 20 times as much.
-pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
-    let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
-    for (value, expected) in result.iter().zip(reference) {
-        difference += f64::from(value - expected).powi(2);
-        size += f64::from(*expected).powi(2);
-        largest = largest.max(f64::from(value - expected).abs());
-    }
-    let error = (difference / size).sqrt();
-    let typical = (size / reference.len() as f64).sqrt();
-    if largest > typical * tolerance * 20.0 {
-        return Err(WrongResult::Element { difference: largest, typical });
-    }
-    // Not `error > tolerance`: that is false for NaN.
-    if error <= tolerance && result.len() == reference.len() {
-        Ok(error)
-    } else {
-        Err(WrongResult::Overall { error, tolerance })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use cudnn::cudnnDataType_t as DataType;
+
     use super::*;
 
     fn tensors(dims: [&[i64]; 3], tensor: fn(i64, DataType, &[i64]) -> Tensor) -> [Tensor; 3] {
@@ -351,16 +253,5 @@ mod tests {
         let tensors = tensors([&[1, 19, 1, 1], &[1, 19, 1, 1], &[1, 1, 1, 1]], Tensor::channels_last);
         let x: Vec<f32> = (1..=19).map(|value| value as f32).collect();
         assert_eq!(convolved(&Convolution::padded(0, 2), &tensors, [&x, &[1.0; 19], &[0.0]], (1.0, 0.0)), [190.0]);
-    }
-
-    #[test]
-    fn compare_rejects_one_wrong_element_and_one_that_was_never_written() {
-        let right = vec![1.0; 100_000];
-        assert!(compare(&right, &right, 1e-3).is_ok());
-        for wrong in [f32::NAN, 2.0] {
-            let mut result = right.clone();
-            *result.last_mut().unwrap_or(&mut 0.0) = wrong;
-            assert!(compare(&result, &right, 1e-1).is_err() || wrong == 2.0 && compare(&result, &right, 1e-2).is_err());
-        }
     }
 }

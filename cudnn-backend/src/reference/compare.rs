@@ -1,0 +1,79 @@
+//! Whether a result is close enough to the reference.
+
+use std::error::Error;
+use std::fmt;
+
+/// A result that differs too much from the reference.
+#[derive(Debug)]
+pub enum WrongResult {
+    /// One element is far off.
+    Element {
+        /// Its distance from the reference.
+        difference: f64,
+        /// The root mean square of the reference.
+        typical: f64,
+    },
+    /// The result is too far off overall, or has another length, or contains NaN.
+    Overall {
+        /// The relative error in the 2-norm.
+        error: f64,
+        /// The limit.
+        tolerance: f64,
+    },
+}
+
+impl fmt::Display for WrongResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the result is wrong: ")?;
+        match self {
+            WrongResult::Element { difference, typical } => {
+                write!(f, "one element differs by {difference:.1e} from the CPU's, where {typical:.1e} is typical")
+            }
+            WrongResult::Overall { error, tolerance } => {
+                write!(f, "the relative error against the CPU is {error:.1e}, and at most {tolerance:.0e} is allowed")
+            }
+        }
+    }
+}
+
+impl Error for WrongResult {}
+
+/// The relative error of a result in the 2-norm.
+///
+/// # Errors
+/// When that exceeds the tolerance, or a single element is off by more than 20 times as much.
+pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
+    let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
+    for (value, expected) in result.iter().zip(reference) {
+        difference += f64::from(value - expected).powi(2);
+        size += f64::from(*expected).powi(2);
+        largest = largest.max(f64::from(value - expected).abs());
+    }
+    let error = (difference / size).sqrt();
+    let typical = (size / reference.len() as f64).sqrt();
+    if largest > typical * tolerance * 20.0 {
+        return Err(WrongResult::Element { difference: largest, typical });
+    }
+    // Not `error > tolerance`: that is false for NaN.
+    if error <= tolerance && result.len() == reference.len() {
+        Ok(error)
+    } else {
+        Err(WrongResult::Overall { error, tolerance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compare_rejects_one_wrong_element_and_one_that_was_never_written() {
+        let right = vec![1.0; 100_000];
+        assert!(compare(&right, &right, 1e-3).is_ok());
+        for wrong in [f32::NAN, 2.0] {
+            let mut result = right.clone();
+            *result.last_mut().unwrap_or(&mut 0.0) = wrong;
+            assert!(compare(&result, &right, 1e-1).is_err() || wrong == 2.0 && compare(&result, &right, 1e-2).is_err());
+        }
+    }
+}
