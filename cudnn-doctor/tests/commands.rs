@@ -376,7 +376,7 @@ fn every_example_of_the_help_texts_runs() {
                 .env_clear()
                 .env("PATH", &search_path)
                 .env("HOME", home.path())
-                .env("CUDNN_SHIM_CACHE", cache)
+                .env("CUDNN_FETCH_CACHE", cache)
                 .env("LD_LIBRARY_PATH", wheel.parent().unwrap())
                 .output()
                 .unwrap();

@@ -154,7 +154,7 @@ pub(super) fn queue(message: Message) {
 
 /// Passes the waiting entries of this thread to the callback. The caller must hold nothing, and let exceptions pass.
 pub(crate) fn flush() {
-    install();
+    let _ = install();
     let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();
     if messages.is_empty() {
         return;

@@ -1,58 +1,6 @@
-//! The pinned releases: which wheel, and what its bytes must hash to. The one list of them.
+// Written by `cargo xtask release`, which keeps the entries and no comments.
 
-use std::path::{Path, PathBuf};
-
-/// One wheel, pinned.
-#[derive(Debug)]
-pub struct Release {
-    /// A short name: CUDA major and version (`cu12-9.28.0`), with `jit-` before it for a JIT wheel.
-    pub id: &'static str,
-    /// The package's name.
-    pub package: &'static str,
-    /// The package's version, all of it.
-    pub version: &'static str,
-    /// The accepted sha256 of the wheel, one for each platform that is pinned: x86-64 first, then aarch64.
-    pub sha256: &'static [&'static str],
-    /// The platform, as pip calls it, of a wheel that is not for this machine: to be read, not to be used.
-    pub platform: Option<&'static str>,
-    /// How much there is to download, in 10^6 bytes.
-    pub megabytes: u32,
-}
-
-impl Release {
-    /// cuDNN's folder inside the unpacked wheel. A JIT wheel has one of its own.
-    fn product_dir(&self, unpacked: &Path) -> PathBuf {
-        unpacked.join(if self.package.contains("-jit-") { "nvidia/cudnn_jit" } else { "nvidia/cudnn" })
-    }
-
-    /// The folder with the libraries.
-    #[must_use]
-    pub fn lib_dir(&self, unpacked: &Path) -> PathBuf {
-        let is_windows = self.platform.is_some_and(|platform| platform.starts_with("win"));
-        self.product_dir(unpacked).join(if is_windows { "bin" } else { "lib" })
-    }
-
-    /// The folder with the headers.
-    #[must_use]
-    pub fn include_dir(&self, unpacked: &Path) -> PathBuf {
-        self.product_dir(unpacked).join("include")
-    }
-
-    pub(crate) fn folder_name(&self) -> String {
-        match self.platform {
-            Some(platform) => format!("{}-{}-{platform}", self.package, self.version),
-            None => format!("{}-{}", self.package, self.version),
-        }
-    }
-
-    /// The line of a requirements file, with all hashes.
-    pub(crate) fn requirement(&self) -> String {
-        let hashes: String = self.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
-        format!("{}=={}{hashes}\n", self.package, self.version)
-    }
-}
-
-/// Every pinned wheel. Two JIT wheels are small and serve the quick tests and the demo; the full ones serve CI.
+/// The pinned wheels. The JIT wheels are small, for quick tests and the demo; the others are for CI.
 pub const RELEASES: &[Release] = &[
     Release {
         id: "jit-cu12-9.19.0",

@@ -1,0 +1,54 @@
+//! The cache directory, and the directories in it into which releases are unpacked before they are complete.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::FetchError;
+use crate::variable::CACHE_VARIABLE;
+
+/// The directory in which releases are kept.
+///
+/// # Errors
+/// [`FetchError::NoCacheDir`], [`FetchError::RelativeCacheDir`].
+pub fn cache_dir() -> Result<PathBuf, FetchError> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match variable(CACHE_VARIABLE) {
+        Some(path) if path.is_absolute() => return Ok(path),
+        Some(path) => return Err(FetchError::RelativeCacheDir { path }),
+        None => {}
+    }
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let xdg = variable("XDG_CACHE_HOME").filter(absolute).map(|cache| cache.join("cudnn-shim"));
+    xdg.or_else(|| variable("HOME").filter(absolute).map(|home| home.join(".cache/cudnn-shim")))
+        .ok_or(FetchError::NoCacheDir)
+}
+
+/// Creates a directory in the cache whose name nobody else uses, for a release with this directory name.
+pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<PathBuf, FetchError> {
+    let prefix = format!(".{dir_name}-");
+    let failed = |path: &Path, error| FetchError::Cache { path: path.to_owned(), error };
+    std::fs::create_dir_all(cache).map_err(|error| failed(cache, error))?;
+    remove_abandoned(cache, &prefix);
+    let mut number = 0u32;
+    loop {
+        let dir = cache.join(format!("{prefix}{}-{number}", std::process::id()));
+        match std::fs::create_dir(&dir) {
+            // An earlier process with the same number left it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+            created => return created.map(|()| dir.clone()).map_err(|error| failed(&dir, error)),
+        }
+    }
+}
+
+/// Removes staging directories that killed processes left more than a day ago.
+fn remove_abandoned(cache: &Path, prefix: &str) {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(prefix);
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+        if is_ours && age.is_some_and(|age| age > DAY) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

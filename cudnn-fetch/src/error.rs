@@ -1,0 +1,107 @@
+//! Why a release could not be fetched.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::release::Release;
+use crate::variable::CACHE_VARIABLE;
+use crate::verify::Damage;
+
+/// Why a release could not be fetched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// No pinned release has this identifier.
+    Unknown {
+        /// The identifier.
+        id: String,
+        /// The identifiers of all pinned releases.
+        known: Vec<&'static str>,
+    },
+    /// Neither `CUDNN_FETCH_CACHE` nor the home directory is set.
+    NoCacheDir,
+    /// `CUDNN_FETCH_CACHE` is a relative path, whose meaning would depend on the working directory.
+    RelativeCacheDir {
+        /// The path.
+        path: PathBuf,
+    },
+    /// pip reported success, but the unpacked release is damaged.
+    Damaged {
+        /// The release.
+        release: &'static Release,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// The cache does not have an intact copy, and the caller forbids the network.
+    Offline {
+        /// The release.
+        release: &'static Release,
+        /// Its directory in the cache.
+        dir: PathBuf,
+        /// What is wrong with the copy in the cache; `None` if there is no copy.
+        damage: Option<Damage>,
+    },
+    /// pip could not be started, or failed.
+    Pip {
+        /// The release.
+        release: &'static Release,
+        /// What happened.
+        message: String,
+    },
+    /// The cache directory could not be written.
+    Cache {
+        /// The path.
+        path: PathBuf,
+        /// The OS error.
+        error: std::io::Error,
+    },
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FetchError::Unknown { id, known } => {
+                write!(f, "no pinned release is named {id:?}; choose one of {}", known.join(", "))
+            }
+            FetchError::NoCacheDir => {
+                write!(f, "no cache directory: set {CACHE_VARIABLE} to an absolute path, or set HOME")
+            }
+            FetchError::RelativeCacheDir { path } => {
+                write!(f, "{CACHE_VARIABLE} is the relative path {path:?}; set it to an absolute path")
+            }
+            FetchError::Damaged { release, damage } => write!(
+                f,
+                "pip installed {}=={}, but {damage}; check for a full disk, and for pip settings that change what it \
+                 installs (`pip config list`, PIP_* variables)",
+                release.package, release.version,
+            ),
+            FetchError::Offline { release, dir, damage } => {
+                write!(f, "{} {} ", release.package, release.version)?;
+                match damage {
+                    Some(damage) => write!(f, "in the cache is damaged ({damage})")?,
+                    None => write!(f, "is not in the cache ({})", dir.display())?,
+                }
+                f.write_str(", and downloads are disabled; enable them, or unpack the wheel there")
+            }
+            FetchError::Pip { release, message } => write!(
+                f,
+                "cannot fetch {}=={}: {message}; this needs python3 with pip, and access to the package index",
+                release.package, release.version
+            ),
+            FetchError::Cache { path, error } => write!(
+                f,
+                "cannot write {}: {error}; set {CACHE_VARIABLE} to a directory that you can write to",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FetchError::Cache { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a pinned wheel is, and where it keeps what.
+
+use std::path::{Path, PathBuf};
+
+/// A pinned wheel.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    /// A short name: CUDA major and version (`cu12-9.28.0`), with a prefix for a JIT wheel or another platform.
+    pub id: &'static str,
+    /// The name of the package.
+    pub package: &'static str,
+    /// The version of the package.
+    pub version: &'static str,
+    /// The sha256 of the wheel for each pinned platform: x86-64 first, then aarch64.
+    pub sha256: &'static [&'static str],
+    /// pip's name of the platform of a wheel for another machine, which is for reading only.
+    pub platform: Option<&'static str>,
+    /// The size of the download in units of 10^6 bytes.
+    pub megabytes: u32,
+}
+
+impl Release {
+    /// cuDNN's directory in the unpacked wheel.
+    fn product_dir(&self, unpacked: &Path) -> PathBuf {
+        unpacked.join(if self.package.contains("-jit-") { "nvidia/cudnn_jit" } else { "nvidia/cudnn" })
+    }
+
+    fn is_windows(&self) -> bool {
+        self.platform.is_some_and(|platform| platform.starts_with("win"))
+    }
+
+    /// The directory of the libraries in the unpacked wheel.
+    #[must_use]
+    pub fn lib_dir(&self, unpacked: &Path) -> PathBuf {
+        self.product_dir(unpacked).join(if self.is_windows() { "bin" } else { "lib" })
+    }
+
+    /// The directory of the headers in the unpacked wheel.
+    #[must_use]
+    pub fn include_dir(&self, unpacked: &Path) -> PathBuf {
+        self.product_dir(unpacked).join("include")
+    }
+
+    /// The file name of the library that every cuDNN wheel must have; `None` for other packages.
+    pub(crate) fn graph_library(&self) -> Option<&'static str> {
+        let is_cudnn = self.package.starts_with("nvidia-cudnn");
+        is_cudnn.then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
+    }
+
+    /// The name of the release's directory in the cache.
+    pub(crate) fn dir_name(&self) -> String {
+        match self.platform {
+            Some(platform) => format!("{}-{}-{platform}", self.package, self.version),
+            None => format!("{}-{}", self.package, self.version),
+        }
+    }
+
+    /// The line of a requirements file, with all hashes.
+    pub(crate) fn requirement(&self) -> String {
+        let hashes: String = self.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+        format!("{}=={}{hashes}\n", self.package, self.version)
+    }
+}

@@ -1,0 +1,281 @@
+//! Is an unpacked wheel intact? The wheel's list of files (RECORD) has the size and the sha256 of each.
+//!
+//! Hashing a gigabyte takes seconds, so a successful check leaves a stamp: the hash of RECORD, and each file's size and
+//! modification time. While these stay the same, the next check only compares them. Otherwise it hashes all files again.
+
+use std::fmt::{self, Write};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use sha2::{Digest, Sha256};
+
+use crate::release::Release;
+
+/// The name of the stamp in the directory of a release.
+const STAMP: &str = ".cudnn-fetch-verified";
+
+/// What is wrong with an unpacked release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The list of files is missing.
+    NoRecord(PathBuf),
+    /// The list of files names no files.
+    EmptyRecord(PathBuf),
+    /// The list of files has changed since it was verified.
+    RecordChanged(PathBuf),
+    /// The list of files of a cuDNN wheel does not name the graph library.
+    NoGraphLibrary(PathBuf),
+    /// A file is missing.
+    MissingFile(PathBuf),
+    /// A file does not have the listed size.
+    WrongSize(PathBuf),
+    /// A file does not have the listed sha256.
+    WrongHash(PathBuf),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::NoRecord(path) => write!(f, "{} is missing", path.display()),
+            Damage::EmptyRecord(path) => write!(f, "{} lists no files", path.display()),
+            Damage::RecordChanged(path) => write!(f, "{} has changed since it was verified", path.display()),
+            Damage::NoGraphLibrary(path) => write!(f, "{} lists no graph library", path.display()),
+            Damage::MissingFile(path) => write!(f, "{} is missing", path.display()),
+            Damage::WrongSize(path) => write!(f, "{} has the wrong size", path.display()),
+            Damage::WrongHash(path) => write!(f, "{} has the wrong sha256", path.display()),
+        }
+    }
+}
+
+/// A line of RECORD with a size.
+struct Entry {
+    path: PathBuf,
+    /// `sha256=` and the hash in URL-safe base64.
+    hash: String,
+    len: u64,
+}
+
+/// Checks an unpacked release, and writes the stamp if it is intact.
+pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
+    let record = record_path(dir);
+    let Ok(text) = std::fs::read_to_string(&record) else { return Err(Damage::NoRecord(record)) };
+    let entries = parse(&text, dir);
+    if entries.is_empty() {
+        return Err(Damage::EmptyRecord(record));
+    }
+    if let Some(graph) = release.graph_library() {
+        let graph = release.lib_dir(dir).join(graph);
+        if entries.iter().all(|entry| entry.path != graph) {
+            return Err(Damage::NoGraphLibrary(record));
+        }
+    }
+    let record_line = format!("RECORD {}\n", base64_url(&Sha256::digest(text.as_bytes())));
+    let mut expected = record_line.clone();
+    for entry in &entries {
+        let Ok(metadata) = std::fs::metadata(&entry.path) else {
+            return Err(Damage::MissingFile(entry.path.clone()));
+        };
+        if metadata.len() != entry.len {
+            return Err(Damage::WrongSize(entry.path.clone()));
+        }
+        let name = entry.path.strip_prefix(dir).unwrap_or(&entry.path);
+        let _ = writeln!(expected, "{} {} {}", entry.len, modified(&metadata), name.display());
+    }
+    let stamp = std::fs::read_to_string(dir.join(STAMP)).unwrap_or_default();
+    if stamp == expected {
+        return Ok(());
+    }
+    if !stamp.is_empty() && !stamp.starts_with(&record_line) {
+        return Err(Damage::RecordChanged(record));
+    }
+    for entry in entries.iter().filter(|entry| entry.hash.starts_with("sha256=")) {
+        if sha256(&entry.path).is_none_or(|hash| entry.hash != format!("sha256={hash}")) {
+            return Err(Damage::WrongHash(entry.path.clone()));
+        }
+    }
+    write_stamp(dir, &expected);
+    Ok(())
+}
+
+/// The path of RECORD, which need not exist.
+fn record_path(dir: &Path) -> PathBuf {
+    let dist_info = std::fs::read_dir(dir).ok().and_then(|entries| {
+        let mut paths = entries.flatten().map(|entry| entry.path());
+        paths.find(|path| path.extension().is_some_and(|extension| extension == "dist-info"))
+    });
+    dist_info.unwrap_or_else(|| dir.to_owned()).join("RECORD")
+}
+
+/// Parses the lines with a size: `path,sha256=...,size`. RECORD's own line has none.
+fn parse(record: &str, dir: &Path) -> Vec<Entry> {
+    // A path outside is a start script, which `pip --target` does not put where it lists it.
+    let lines = record.lines().filter(|line| !line.starts_with("../"));
+    let entry = |line: &str| {
+        let (rest, len) = line.rsplit_once(',')?;
+        let (path, hash) = rest.rsplit_once(',')?;
+        let quoted = path.strip_prefix('"').and_then(|path| path.strip_suffix('"'));
+        let path = quoted.map_or_else(|| path.to_owned(), |path| path.replace("\"\"", "\""));
+        Some(Entry { path: dir.join(path), hash: hash.to_owned(), len: len.trim().parse().ok()? })
+    };
+    lines.filter_map(entry).collect()
+}
+
+/// When the content of a file changed, in nanoseconds since 1970. The time of the last metadata change would also change
+/// with each hard link, which the tests make.
+fn modified(metadata: &Metadata) -> u128 {
+    let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since_epoch.map_or(0, |duration| duration.as_nanos())
+}
+
+/// The sha256 of a file in URL-safe base64; `None` if it cannot be read.
+fn sha256(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let len = file.read(&mut buffer).ok()?;
+        if len == 0 {
+            return Some(base64_url(&hasher.finalize()));
+        }
+        hasher.update(buffer.get(..len)?);
+    }
+}
+
+/// URL-safe base64 without padding, as RECORD has it.
+fn base64_url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = (0..3).fold(0u32, |bits, index| bits << 8 | u32::from(chunk.get(index).copied().unwrap_or(0)));
+        let digit = |index: usize| DIGITS.get((bits >> (18 - 6 * index) & 63) as usize).copied().unwrap_or(b'=');
+        text.extend((0..=chunk.len()).map(|index| char::from(digit(index))));
+    }
+    text
+}
+
+/// Writes the stamp in one step. A cache that cannot be written has none, and is hashed by each process.
+fn write_stamp(dir: &Path, text: &str) {
+    let unfinished = dir.join(format!("{STAMP}.{}", std::process::id()));
+    let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, dir.join(STAMP)));
+    if written.is_err() {
+        let _ = std::fs::remove_file(unfinished);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUDNN: Release = Release {
+        id: "cu12-9.99.0",
+        package: "nvidia-cudnn-cu12",
+        version: "9.99.0.1",
+        sha256: &[],
+        platform: None,
+        megabytes: 1,
+    };
+    const GRAPH: &str = "nvidia/cudnn/lib/libcudnn_graph.so.9";
+
+    /// An unpacked wheel, removed at the end.
+    struct Unpacked(PathBuf);
+
+    impl Unpacked {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("cudnn-fetch-verify-{name}-{}", std::process::id()));
+            let unpacked = Unpacked(dir);
+            unpacked.write(GRAPH, "graph");
+            unpacked.write("a,b", "123");
+            let hash = |text: &str| base64_url(&Sha256::digest(text.as_bytes()));
+            unpacked.write_record(&format!(
+                "{GRAPH},sha256={},5\n\"a,b\",sha256={},3\n../../bin/x,sha256=x,9\nx.dist-info/RECORD,,\n",
+                hash("graph"),
+                hash("123")
+            ));
+            unpacked
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let file = self.path(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+
+        fn write_record(&self, text: &str) {
+            self.write("x.dist-info/RECORD", text);
+        }
+
+        fn record(&self) -> PathBuf {
+            self.path("x.dist-info/RECORD")
+        }
+
+        fn verify(&self) -> Result<(), Damage> {
+            verify(&self.0, &CUDNN)
+        }
+    }
+
+    impl Drop for Unpacked {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_missing_a_shortened_and_a_changed_file_are_found() {
+        let unpacked = Unpacked::new("files");
+        assert_eq!(unpacked.verify(), Ok(()));
+        assert_eq!(unpacked.verify(), Ok(()));
+        unpacked.write("a,b", "12");
+        assert_eq!(unpacked.verify(), Err(Damage::WrongSize(unpacked.path("a,b"))));
+        // The same size, after the stamp was written.
+        unpacked.write("a,b", "124");
+        assert_eq!(unpacked.verify(), Err(Damage::WrongHash(unpacked.path("a,b"))));
+        unpacked.write("a,b", "123");
+        assert_eq!(unpacked.verify(), Ok(()));
+        std::fs::remove_file(unpacked.path("a,b")).unwrap();
+        assert_eq!(unpacked.verify(), Err(Damage::MissingFile(unpacked.path("a,b"))));
+    }
+
+    #[test]
+    fn a_wrong_byte_is_found_at_first_use() {
+        let unpacked = Unpacked::new("first-use");
+        unpacked.write(GRAPH, "grapf");
+        assert_eq!(unpacked.verify(), Err(Damage::WrongHash(unpacked.path(GRAPH))));
+        assert!(!unpacked.path(STAMP).exists());
+    }
+
+    #[test]
+    fn a_list_of_files_that_is_missing_empty_or_changed_is_refused() {
+        let unpacked = Unpacked::new("record");
+        assert_eq!(unpacked.verify(), Ok(()));
+        let text = std::fs::read_to_string(unpacked.record()).unwrap();
+        // Without the line of one file, whose changes would go unnoticed.
+        unpacked.write_record(&text.replace("\"a,b\"", "../a,b"));
+        assert_eq!(unpacked.verify(), Err(Damage::RecordChanged(unpacked.record())));
+        unpacked.write_record("");
+        assert_eq!(unpacked.verify(), Err(Damage::EmptyRecord(unpacked.record())));
+        std::fs::remove_file(unpacked.record()).unwrap();
+        assert_eq!(unpacked.verify(), Err(Damage::NoRecord(unpacked.record())));
+    }
+
+    #[test]
+    fn a_cudnn_without_a_graph_library_is_refused() {
+        let unpacked = Unpacked::new("graph");
+        let text = std::fs::read_to_string(unpacked.record()).unwrap();
+        unpacked.write_record(text.split_once('\n').unwrap().1);
+        assert_eq!(unpacked.verify(), Err(Damage::NoGraphLibrary(unpacked.record())));
+        assert_eq!(verify(&unpacked.0, &Release { package: "cmake", ..CUDNN }), Ok(()));
+    }
+
+    #[test]
+    fn base64_is_url_safe_without_padding() {
+        assert_eq!(base64_url(&Sha256::digest(b"")), "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU");
+        assert_eq!(base64_url(b"\xfb\xff"), "-_8");
+    }
+}
