@@ -30,7 +30,11 @@ fn check((code, output): (Option<i32>, String), expected: i32, expected_texts: &
 fn demo_fails_where_nothing_is_installed_and_fetching_is_forbidden() {
     let cache = TempDir::new();
     let variables = [("CUDNN_FETCH_CACHE", cache.path().to_str().unwrap())];
-    check(demo(&["--offline"], &variables), 2, &["No usable cuDNN is installed.", "downloads are disabled; enable them"]);
+    check(
+        demo(&["--offline"], &variables),
+        2,
+        &["No usable cuDNN is installed.", "downloads are disabled; enable them"],
+    );
 }
 
 #[test]
