@@ -1,13 +1,13 @@
-/* A C program that is linked to libcudnn.so.9, whichever it gets. Calls functions by name, one word after the other, and
- * prints what came of it, as `driver` does. `plain` uses descriptors as a program does; `report` and `load-error` ask the
- * drop-in library; `preload:MASK` and the like have it load; `open:FILE` opens a library; `maps` prints which files are mapped. */
+/* A C program that is linked to libcudnn.so.9, NVIDIA's or the drop-in. It calls the functions that its arguments name and
+ * prints the results as `driver` does. `plain` uses descriptors as a program does; `report`, `load-error` and `preload...`
+ * call the drop-in's own functions; `open:FILE` opens a library; `maps` prints the mapped files of cuDNN. */
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An older release has it not. */
+/* New in 9.22.0. */
 #pragma weak cudnnCausalConv1dForward
 
 static void lines(const char *text) {
@@ -38,7 +38,7 @@ static void plain(void) {
     int64_t uid = 7;
     returned("cudnnBackendSetAttribute",
              cudnnBackendSetAttribute(backend, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid));
-    /* A tensor without dimensions: cuDNN's own words. */
+    /* A tensor without dimensions: the error text comes from cuDNN. */
     returned("cudnnBackendFinalize", cudnnBackendFinalize(backend));
     story();
     returned("cudnnBackendDestroyDescriptor", cudnnBackendDestroyDescriptor(backend));
@@ -47,7 +47,7 @@ static void plain(void) {
     story();
 }
 
-/* Of the drop-in alone. */
+/* Only the drop-in has these functions. */
 static void ask(const char *function) {
     size_t (*tell)(char *, size_t) = (size_t(*)(char *, size_t))dlsym(RTLD_DEFAULT, function);
     if (!tell) {
@@ -101,11 +101,11 @@ static void perform(const char *word) {
         else if (!strcmp(word, "cudnnDestroyConvolutionDescriptor")) status = cudnnDestroyConvolutionDescriptor(NULL);
         else if (!strcmp(word, "cudnnDestroyRNNDescriptor")) status = cudnnDestroyRNNDescriptor(NULL);
         else if (!strcmp(word, "cudnnCausalConv1dForward")) {
-            /* Reached in a release that lacks it only to be refused, and its arguments are not read then. */
+            /* The loader refuses it in a release that lacks it, before anything reads the arguments. */
             cudnnStatus_t (*volatile function)(void) = (cudnnStatus_t(*)(void))cudnnCausalConv1dForward;
             status = function ? function() : CUDNN_STATUS_NOT_SUPPORTED;
         } else {
-            fprintf(stderr, "no such word: %s\n", word);
+            fprintf(stderr, "unknown argument: %s\n", word);
             exit(9);
         }
         returned(word, status);
@@ -114,7 +114,7 @@ static void perform(const char *word) {
     fflush(stdout);
 }
 
-int main(int count, char **words) {
-    for (int index = 1; index < count; index++) perform(words[index]);
+int main(int count, char **args) {
+    for (int index = 1; index < count; index++) perform(args[index]);
     return 0;
 }

@@ -1,9 +1,9 @@
-/* How a program lives with the drop-in library around it, one way after the other:
- *   exit      ends at once
- *   fork      forks at once; the child calls
- *   signals   is sent signals while the library works in threads of its own, and counts those that its own thread got
- *   texts     keeps what cudnnGetErrorString gave, over later failures
- * With CUDNN_LOADER_PRELOAD, the library is at work from the start. */
+/* The drop-in library in the lifecycle of a program:
+ *   exit      exits at once
+ *   fork      forks at once; the child calls cuDNN
+ *   signals   receives signals while the library works in background threads, and counts which threads get them
+ *   texts     keeps strings of cudnnGetErrorString across later failures
+ * With CUDNN_LOADER_PRELOAD, the library works in the background from the start. */
 #include <cudnn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static pthread_t own;
+static pthread_t main_thread;
 static volatile sig_atomic_t mine, others;
 
 static void caught(int signal) {
     (void)signal;
-    if (pthread_equal(pthread_self(), own)) {
+    if (pthread_equal(pthread_self(), main_thread)) {
         mine = mine + 1;
     } else {
         others = others + 1;
@@ -38,10 +38,10 @@ static int forks(void) {
 }
 
 static int signals(void) {
-    own = pthread_self();
+    main_thread = pthread_self();
     struct sigaction action = {.sa_handler = caught, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
-    /* Not taken here for a while: the system then looks for a thread that takes it. */
+    /* Blocked in this thread, so that the kernel looks for another thread. */
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, SIGUSR1);
@@ -73,9 +73,9 @@ static int texts(void) {
     return 0;
 }
 
-int main(int count, char **words) {
+int main(int count, char **args) {
     alarm(60);
-    const char *word = count > 1 ? words[1] : "";
+    const char *word = count > 1 ? args[1] : "";
     if (!strcmp(word, "fork")) return forks();
     if (!strcmp(word, "signals")) return signals();
     if (!strcmp(word, "texts")) return texts();

@@ -1,5 +1,5 @@
-// Throws an exception through cuDNN, from a callback that cuDNN calls, on a function's first call and on its second; and
-// from what the drop-in has to tell the callback itself, of a library that is loaded or cannot be.
+// Throws an exception through cuDNN, from a callback that cuDNN calls, on the first and second call of a function; and
+// from an event of the drop-in itself: a library that it loads or cannot load.
 #include <cudnn.h>
 #include <cstdio>
 #include <stdexcept>

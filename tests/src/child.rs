@@ -1,11 +1,11 @@
-//! Child processes, for whatever may abort. The child is `driver`, which calls functions by name.
+//! Child processes for whatever may abort. The child is usually `driver`, which calls functions by name.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Command;
 
-/// Who makes the calls in the child.
+/// What the child calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// This project's loader.
@@ -14,28 +14,28 @@ pub enum Subject {
     Shim,
 }
 
-/// A child process to be.
+/// A child process that has not started yet.
 #[derive(Debug)]
 pub struct Child {
     command: Command,
     arguments: Vec<OsString>,
 }
 
-/// How a child ended.
+/// How a child process ended, and what it printed.
 #[derive(Debug)]
 pub struct ChildOutput {
-    /// The signal that ended it, or its exit code; an abort is 6 (SIGABRT).
+    /// The signal that ended the child; an abort is 6 (SIGABRT).
     pub signal: Option<i32>,
-    /// Its exit code, where it ended by itself.
+    /// The exit code, unless a signal ended the child.
     pub code: Option<i32>,
-    /// What it printed.
+    /// What it wrote to stdout.
     pub stdout: String,
-    /// What it, or whoever ended it, complained of.
+    /// What it wrote to stderr.
     pub stderr: String,
 }
 
 impl Child {
-    /// A child that uses the cuDNN in this folder, in an environment with nothing in it that steers a search.
+    /// A child that uses the cuDNN in this directory. Its environment has no other variable that affects the search.
     ///
     /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
     #[must_use]
@@ -53,7 +53,7 @@ impl Child {
         child
     }
 
-    /// A child that uses whatever cuDNN it finds, in an environment with nothing in it.
+    /// A child with an empty environment, which uses whatever cuDNN it finds.
     #[must_use]
     pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
         let mut command = Command::new(program);
@@ -61,34 +61,34 @@ impl Child {
         Child { command, arguments: Vec::new() }
     }
 
-    /// Sets a variable in its environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Has it start in this folder.
+    /// Sets the working directory.
     #[must_use]
     pub fn within(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// Takes the rights of root from it, where this process has them.
+    /// Drops the privileges of root, if this process has them.
     #[must_use]
     pub fn without_privileges(mut self) -> Self {
-        // SAFETY: the call takes nothing and cannot fail.
+        // SAFETY: geteuid has no arguments and cannot fail.
         if unsafe { libc::geteuid() } == 0 {
             self.command.uid(65534).gid(65534);
         }
         self
     }
 
-    /// Runs it with these words.
+    /// Runs the child with these arguments.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// When it does not start.
     pub fn run(mut self, args: &[&str]) -> ChildOutput {
         let output = self.command.args(self.arguments).args(args).output().expect("the child starts");
         ChildOutput {
@@ -101,13 +101,13 @@ impl Child {
 }
 
 impl ChildOutput {
-    /// The result that the child printed for a function: what it returned.
+    /// What a function returned, as the child printed it.
     #[must_use]
     pub fn returned(&self, function: &str) -> Option<&str> {
         self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))
     }
 
-    /// The text that the child printed after the result of a function, all lines of it.
+    /// The error text that the child printed after the result of a function.
     #[must_use]
     pub fn last_error(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program, built as this test was.
+/// The program, built in the same profile as this test.
 ///
 /// # Panics
-/// When it cannot be built.
+/// When the build fails.
 #[must_use]
 pub fn doctor() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -1,15 +1,9 @@
 //! What the end-to-end tests share: real releases, fake libraries, temporary directories and child processes.
-#![allow(
-    clippy::panic,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot continue panics"
-)]
 
 mod child;
 mod compiler;
 mod doctor;
+mod document;
 mod drop_in;
 mod fake_library;
 pub mod matrix;
@@ -20,6 +14,7 @@ pub use child::{Child, ChildOutput, Subject};
 pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};
 pub use doctor::doctor;
+pub use document::check_document;
 pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
 pub use fake_library::FakeLibrary;
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};

@@ -1,5 +1,5 @@
-//! The fault matrix: every kind of fault, in every sub-library. One list for this project's loader and for NVIDIA's
-//! shim, on stand-ins and on real releases.
+//! The fault matrix: every kind of fault, in every sub-library. One table serves this project's loader and NVIDIA's shim,
+//! with fake libraries and with real releases.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,46 +9,46 @@ use cudnn_probe::Library;
 
 use crate::{Child, ChildOutput, FakeLibrary, Subject, TempDir};
 
-/// Something that can be wrong with a library.
+/// A fault of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: the control.
+    /// No fault: the control.
     None,
-    /// No such file.
+    /// The file is missing.
     Absent,
-    /// A file that the user may not read.
+    /// The user may not read the file.
     NoPermission,
-    /// A folder of that name.
-    AFolder,
-    /// A text file.
+    /// There is a directory of that name.
+    Directory,
+    /// It is a text file.
     Text,
-    /// Built for aarch64.
+    /// It is built for aarch64.
     WrongArchitecture,
-    /// Cut in the middle.
+    /// Its second half is missing.
     Truncated,
-    /// An ELF file whose tables are nonsense.
+    /// Its ELF tables are damaged.
     Malformed,
-    /// Another library under this name.
+    /// It is another library under this name.
     WrongSoname,
-    /// Needs a library that is nowhere.
+    /// It depends on a library that does not exist.
     MissingDependency,
-    /// Needs a symbol that is nowhere.
+    /// It depends on a symbol that does not exist.
     UndefinedSymbol,
-    /// Of another release than the rest.
+    /// It belongs to another release than the others.
     OtherVersion,
-    /// Built for another CUDA major than the rest.
+    /// It is built for another CUDA major than the others.
     OtherCuda,
-    /// Lacks the function, as an older release does.
+    /// It lacks the function, as an older release does.
     LacksFunction,
 }
 
 impl Fault {
-    /// All, the control first.
+    /// All faults, the control first.
     pub const ALL: [Fault; 14] = [
         Fault::None,
         Fault::Absent,
         Fault::NoPermission,
-        Fault::AFolder,
+        Fault::Directory,
         Fault::Text,
         Fault::WrongArchitecture,
         Fault::Truncated,
@@ -61,14 +61,14 @@ impl Fault {
         Fault::LacksFunction,
     ];
 
-    /// In words.
+    /// A short description, for tables.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Fault::None => "none",
             Fault::Absent => "absent",
             Fault::NoPermission => "not readable",
-            Fault::AFolder => "a folder of that name",
+            Fault::Directory => "a directory of that name",
             Fault::Text => "a text file",
             Fault::WrongArchitecture => "built for aarch64",
             Fault::Truncated => "truncated",
@@ -82,8 +82,8 @@ impl Fault {
         }
     }
 
-    /// Can this be told of this library at all? graph is what the others are held against, and cnn and ext state no
-    /// version.
+    /// Whether this fault can be detected in this library: the others are compared with graph, and cnn and ext have no
+    /// version symbol.
     #[must_use]
     pub fn applies_to(self, library: SubLibrary) -> bool {
         match self {
@@ -93,7 +93,7 @@ impl Fault {
         }
     }
 
-    /// Puts the fault into a folder that holds a good installation of this version and CUDA major.
+    /// Injects the fault into a directory with a good installation of this version and CUDA major.
     ///
     /// # Panics
     /// When files cannot be written.
@@ -107,7 +107,7 @@ impl Fault {
         let file = dir.cleared(library);
         match self {
             Fault::None | Fault::Absent => {}
-            Fault::AFolder => std::fs::create_dir(file).unwrap(),
+            Fault::Directory => std::fs::create_dir(file).unwrap(),
             Fault::Text => std::fs::write(file, "GROUP ( libcudnn.so )\n").unwrap(),
             Fault::NoPermission => {
                 good.build(&file);
@@ -116,7 +116,7 @@ impl Fault {
             Fault::WrongArchitecture => damage(&good, &file, |bytes| bytes[18] = 183),
             Fault::Truncated => damage(&good, &file, |bytes| bytes.truncate(bytes.len() / 2)),
             Fault::Malformed => damage(&good, &file, |bytes| {
-                // Both tables that the file header leads to: the segments, which follow it, and the sections.
+                // Both tables: the program headers, which follow the file header, and the section headers.
                 let segments = 64 + 56 * usize::from(bytes[56]);
                 bytes[64..segments].fill(0x41);
                 let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
@@ -142,7 +142,7 @@ fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// A function of the library that returns a status and bears being called with zeros.
+/// A function of the library that returns a status and accepts zeros for its arguments.
 #[must_use]
 pub fn a_function(library: SubLibrary) -> &'static str {
     match library {
@@ -155,12 +155,12 @@ pub fn a_function(library: SubLibrary) -> &'static str {
     }
 }
 
-/// Calls a function of the library with the fault in place, in a child, then a function of each other return type.
+/// Calls a function of the faulty library in a child, then a function of each other return type.
 pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: SubLibrary) -> ChildOutput {
     provoke_with(Child::new(program, subject, dir.path()), library)
 }
 
-/// As [`provoke`], in a child that is told already where cuDNN is.
+/// As [`provoke`], in a child that already knows where cuDNN is.
 pub fn provoke_with(child: Child, library: SubLibrary) -> ChildOutput {
     child.without_privileges().run(&[
         a_function(library),

@@ -1,6 +1,5 @@
-//! The bindings held against the C compiler, reading real headers: size, alignment and offsets of every struct and
-//! enum, the value of every enumerator and constant, and every function's signature.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! Compares the bindings with real headers, through the C compiler: size, alignment and offsets of every struct and
+//! enum, the value of every enumerator and constant, and the signature of every function.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +8,7 @@ use cudnn_loader::Version;
 use cudnn_sys::*;
 use support::{TempDir, c_compiler, release, run_compiler};
 
-/// A name that is no function, with what Rust makes of it.
+/// An item that is not a function, as the bindings declare it.
 enum Item {
     Type { size: usize, align: usize },
     Struct { size: usize, align: usize, fields: Vec<(&'static str, usize)> },
@@ -71,14 +70,14 @@ macro_rules! signatures {
 }
 for_each_function!(signatures);
 
-/// A Rust type as C writes it.
+/// Translates a Rust type to C.
 fn in_c(rust: &str) -> String {
     let rust = rust.replace(' ', "");
     if let Some(pointee) = rust.strip_prefix("*mut") {
         return format!("{} *", in_c(pointee));
     }
     if let Some(pointee) = rust.strip_prefix("*const") {
-        // `T const` binds to the pointee also where that is a pointer itself.
+        // `T const` is the pointee even where that is a pointer itself.
         return format!("{} const *", in_c(pointee));
     }
     let name = rust.trim_start_matches("$crate::").trim_start_matches("core::ffi::");
@@ -102,14 +101,14 @@ fn in_c(rust: &str) -> String {
     .to_owned()
 }
 
-/// Names whose value is another in an older release, on purpose: they count or describe the release itself.
+/// Names whose value changes with each release by design: they count or describe the release itself.
 fn describes_the_release(name: &str) -> bool {
     let ends = ["_MAJOR", "_MINOR", "_PATCH", "_PATCHLEVEL", "_VERSION", "_COUNTS"];
     ends.iter().any(|end| name.ends_with(end)) || name.starts_with("CUDNN_MAX_SM_") || CHANGED.contains(&name)
 }
 
-/// Names that NVIDIA gave another value or layout between releases, found by this very test: two counts of the
-/// enumerators before them, and a struct that got a last field in 9.28.0.
+/// Names whose value or layout NVIDIA changed between releases, as this test found: two counts of enumerators, and a
+/// struct with a new last field in 9.28.0.
 const CHANGED: [&str; 3] = ["CUDNN_NUMERICAL_NOTE_TYPE_COUNT", "CUDNN_BEHAVIOR_NOTE_TYPE_COUNT", "cudnnGnnCscGraph_t"];
 
 /// Compiles the assertions against one release's headers.
@@ -130,7 +129,7 @@ fn check(include: &Path, version: Version) {
             continue;
         }
         counted[0] += 1;
-        // Rust calls a type by its tag, where it has one.
+        // The bindings use the tag of a type where there is one.
         let tag = ["struct", "enum"].into_iter().find(|tag| read.contains(&format!("{tag} {name} {{")));
         let name = tag.map_or(name.to_owned(), |tag| format!("{tag} {name}"));
         match item {
@@ -182,7 +181,7 @@ fn layout(text: &mut String, name: &str, size: usize, align: usize) {
     let _ = writeln!(text, "_Static_assert(sizeof({name}) == {size} && _Alignof({name}) == {align}, \"{name}\");");
 }
 
-/// What the table calls deprecated is what the newest headers mark so.
+/// The table must mark as deprecated what the newest headers mark.
 fn deprecations(headers: &str, newest: bool) {
     if !newest {
         return;
@@ -203,12 +202,12 @@ fn check_release(id: &str, version: Version) {
 }
 
 #[test]
-fn the_bindings_fit_the_headers_of_9_19_0() {
+fn the_bindings_match_the_headers_of_9_19_0() {
     check_release("jit-cu12-9.19.0", Version::new(9, 19, 0));
 }
 
 #[test]
-fn the_bindings_fit_the_headers_of_9_27_0() {
+fn the_bindings_match_the_headers_of_9_27_0() {
     check_release("jit-cu13-9.27.0", Version::new(9, 27, 0));
 }
 
@@ -217,30 +216,30 @@ mod full_releases {
     use super::*;
 
     #[test]
-    fn the_bindings_fit_the_headers_of_9_0_0() {
+    fn the_bindings_match_the_headers_of_9_0_0() {
         check_release("cu12-9.0.0", Version::new(9, 0, 0));
     }
 
     #[test]
-    fn the_bindings_fit_the_headers_of_9_10_2() {
+    fn the_bindings_match_the_headers_of_9_10_2() {
         check_release("cu12-9.10.2", Version::new(9, 10, 2));
     }
 
     #[test]
-    fn the_bindings_fit_the_headers_of_9_28_0() {
+    fn the_bindings_match_the_headers_of_9_28_0() {
         check_release("cu12-9.28.0", Version::new(9, 28, 0));
     }
 
     #[test]
-    fn the_bindings_fit_the_headers_of_9_28_0_for_cuda_13() {
+    fn the_bindings_match_the_headers_of_9_28_0_for_cuda_13() {
         check_release("cu13-9.28.0", Version::new(9, 28, 0));
     }
 }
 
-/// The stand-ins for CUDA's types say what NVIDIA's own headers say: both are compiled into one program, which
-/// compares sizes, values, and what the pointers point to.
+/// This project's substitutes for CUDA's headers must agree with NVIDIA's: the same program compiles with either and
+/// checks sizes, values, and what the pointers point to.
 #[test]
-fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
+fn the_substitute_cuda_headers_match_nvidias() {
     let Some(wheel) = release("cuda-runtime-cu12") else { return };
     let dir = TempDir::new();
     let file = dir.path().join("cuda.c");
@@ -256,7 +255,7 @@ fn the_stand_ins_for_cuda_fit_nvidias_own_header() {
     )
     .unwrap();
     let cuda_headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
-    // NVIDIA's header wants one that is in the compiler's wheel, for the words that CUDA's compiler knows.
+    // NVIDIA's header includes one from the compiler's wheel, with the keywords of CUDA's compiler.
     std::fs::create_dir(dir.path().join("crt")).unwrap();
     std::fs::write(
         dir.path().join("crt/host_defines.h"),

@@ -1,6 +1,5 @@
-//! cudnn-sys generates its bindings from the user's own headers, of an older release than the checked-in ones.
+//! cudnn-sys generates bindings from the user's headers, which are older than the checked-in bindings.
 #![cfg(feature = "full-releases")]
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +16,7 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
         let target = root.join("target/buildtime");
         let output = Command::new(env!("CARGO"))
             .current_dir(&root)
-            // The loader is built on the same bindings, and lives with what they lack.
+            // The loader compiles with the same bindings and does without what they lack.
             .args(["build", "--package", "cudnn-sys", "--package", "cudnn-loader"])
             .args(["--features", "cudnn-sys/buildtime-bindgen", "--message-format", "json"])
             .arg("--target-dir")
@@ -25,16 +24,16 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
             .env("CUDNN_SYS_INCLUDE_DIR", release.join("nvidia/cudnn/include"))
             .env("LIBCLANG_PATH", libclang.join("clang/native"))
             .output()
-            .expect("cargo can be started");
+            .expect("cargo starts");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{id}: {text}");
-        // Cargo's message about the build script says where its output is.
+        // Cargo's message about the build script has the path of its output.
         let messages = String::from_utf8_lossy(&output.stdout);
         let message =
             messages.lines().find(|line| line.contains("build-script-executed") && line.contains("cudnn-sys"));
         let out = message.and_then(|line| line.split("\"out_dir\":\"").nth(1)?.split('"').next()).unwrap();
         let table = std::fs::read_to_string(Path::new(out).join("functions.rs")).unwrap();
-        // What these headers leave out of their comments is known all the same.
+        // The table has the deprecations even though the comments of these headers omit them.
         assert!(table.matches("deprecated(true)").count() > 100, "{id}");
         for function in Function::ALL {
             let Version { major, minor, patch } = function.since();

@@ -1,6 +1,5 @@
-//! The drop-in library's file: the same names and versions as NVIDIA's shim, nothing else, small, and each export a load
-//! and a jump.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! The ABI of the drop-in library: the names and symbol versions of NVIDIA's shim and no others, each export a load and
+//! a jump, in a small file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,12 +7,12 @@ use std::process::Command;
 
 use support::{drop_in, lib_dir};
 
-/// The most that the library may take: 600 KB, of 1024 bytes.
-const LARGEST: u64 = 600 << 10;
+/// The maximum size of the library: 600 KiB.
+const MAX_SIZE: u64 = 600 << 10;
 
-/// What a library exports: names with their versions, `cudnnCreate@@libcudnn.so.9`.
+/// The exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
 fn exports(file: &Path) -> BTreeSet<String> {
-    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm, of binutils");
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm of binutils starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let symbol = |line: &str| {
@@ -28,8 +27,8 @@ fn library() -> PathBuf {
     drop_in().join("lib/libcudnn.so.9")
 }
 
-/// Those beyond cuDNN's, which `cudnn_shim.h` declares.
-fn beyond() -> BTreeSet<String> {
+/// The drop-in's own functions, which `cudnn_shim.h` declares.
+fn shim_api() -> BTreeSet<String> {
     let header = std::fs::read_to_string(drop_in().join("include/cudnn_shim.h")).unwrap();
     let is_name = |c: char| c.is_ascii_alphanumeric();
     let declared = header.lines().filter(|line| line.ends_with(';')).filter_map(|line| {
@@ -47,7 +46,7 @@ fn check(id: &str, is_newest: bool) {
     assert!(missing.is_empty(), "{id}: {missing:?}");
     if is_newest {
         let more: BTreeSet<String> = ours.difference(&theirs).cloned().collect();
-        assert_eq!(more, beyond());
+        assert_eq!(more, shim_api());
         assert_eq!(theirs.len(), 243);
     }
 }
@@ -60,7 +59,7 @@ fn its_exports_are_a_superset_of_nvidias_in_the_small_releases() {
 
 #[cfg(feature = "full-releases")]
 #[test]
-fn its_exports_are_those_of_nvidias_newest_and_a_superset_of_all() {
+fn its_exports_equal_nvidias_newest_and_are_a_superset_of_all() {
     check("cu12-9.0.0", false);
     check("cu12-9.10.2", false);
     check("cu12-9.28.0", true);
@@ -68,17 +67,18 @@ fn its_exports_are_those_of_nvidias_newest_and_a_superset_of_all() {
 }
 
 #[test]
-fn it_exports_nothing_but_cudnns_functions_and_its_headers() {
+fn it_exports_only_cudnns_functions_and_those_of_its_header() {
     let ours = exports(&library());
     let of_cudnn = ours.iter().filter(|name| name.ends_with("@@libcudnn.so.9")).count();
     assert_eq!(of_cudnn, 243);
-    assert_eq!(beyond().len(), 7);
+    assert_eq!(shim_api().len(), 7);
     assert_eq!(ours.len(), 250, "{ours:#?}");
 }
 
 #[test]
-fn it_needs_only_what_every_system_has_and_is_small() {
-    let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("readelf, of binutils");
+fn it_depends_on_ordinary_system_libraries_only_and_is_small() {
+    let output =
+        Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("readelf of binutils starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let between = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
     let needed: Vec<String> = text.lines().filter(|line| line.contains("(NEEDED)")).filter_map(between).collect();
@@ -88,16 +88,16 @@ fn it_needs_only_what_every_system_has_and_is_small() {
     }
     let soname: Vec<String> = text.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
     assert_eq!(soname, ["libcudnn.so.9"]);
-    // Its threads and handlers may outlive a dlclose.
+    // The library's threads and handlers may outlive a dlclose.
     assert!(text.lines().any(|line| line.contains("(FLAGS_1)") && line.contains("NODELETE")), "{text}");
     let length = std::fs::metadata(library()).unwrap().len();
-    assert!(length <= LARGEST, "{length} bytes");
+    assert!(length <= MAX_SIZE, "{length} bytes");
 }
 
 #[test]
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "the instructions are x86-64's")]
 fn every_export_is_a_load_and_a_jump() {
-    // By address: several functions may be one, and the library has no names but its exports'.
+    // By address: the linker may merge equal functions, and the library has no symbol names but its exports.
     let output = Command::new("objdump").args(["--disassemble", "--no-show-raw-insn"]).arg(library()).output().unwrap();
     let mut instructions = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {

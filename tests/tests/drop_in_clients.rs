@@ -1,5 +1,4 @@
-//! Programs in C and C++ with the drop-in library, put before them in every way, and with NVIDIA's.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! C and C++ programs with the drop-in library, installed in every way, and with NVIDIA's shim.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ fn cudnn() -> Option<PathBuf> {
     lib_dir("jit-cu12-9.19.0")
 }
 
-/// Runs a client; gives what it printed of cuDNN's functions, and the shims that it had mapped.
+/// Runs a client. Returns what it printed of cuDNN's functions, and the shims that it had mapped.
 fn run(client: &TempDir, variables: &[(&str, &Path)], args: &[&str]) -> (String, Vec<String>) {
     let child = Child::bare(client.path().join("client"));
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
@@ -27,7 +26,7 @@ fn run(client: &TempDir, variables: &[(&str, &Path)], args: &[&str]) -> (String,
 }
 
 #[test]
-fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
+fn a_client_of_nvidias_shim_runs_the_same_with_the_drop_in_however_it_is_installed() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let alone = drop_in_alone();
@@ -36,7 +35,7 @@ fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
     let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &args);
     assert_eq!(shims, [std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9").display().to_string()]);
     assert!(theirs.contains(&format!("cudnnGetVersion = {VERSION}")), "{theirs}");
-    // A JIT-only cuDNN has no ops: there the two differ, and ours tells why.
+    // A JIT-only cuDNN has no ops: there the two shims differ, and ours gives the reason.
     let without_ops = |text: &str| {
         let lines = text.lines().skip_while(|line| !line.starts_with("cudnnBackendCreateDescriptor"));
         lines.map(str::to_owned).collect::<Vec<_>>()
@@ -56,11 +55,11 @@ fn a_client_of_nvidias_runs_with_the_drop_in_in_every_way_as_with_nvidias() {
     put_drop_in(replaced.path());
     let (text, shims) = run(&client, &[("LD_LIBRARY_PATH", replaced.path())], &args);
     assert_eq!(without_ops(&text), without_ops(&theirs));
-    assert_eq!(shims, [replaced.file(Library::Shim).display().to_string()], "in the place of NVIDIA's file");
+    assert_eq!(shims, [replaced.file(Library::Shim).display().to_string()], "in place of NVIDIA's file");
 }
 
 #[test]
-fn a_client_of_the_drop_ins_runs_with_nvidias() {
+fn a_client_of_the_drop_in_runs_with_nvidias_shim() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
     let (text, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &["cudnnGetVersion", "cudnnDestroy", "report"]);
@@ -70,7 +69,7 @@ fn a_client_of_the_drop_ins_runs_with_nvidias() {
 }
 
 #[test]
-fn what_nvidias_shim_would_have_been_found_by_finds_cudnn_for_the_drop_in() {
+fn the_drop_in_finds_cudnn_through_the_run_path_that_would_find_nvidias_shim() {
     let Some(cudnn) = cudnn() else { return };
     let ours = drop_in_alone();
     let ours = ours.path().join("libcudnn.so.9");
@@ -86,7 +85,7 @@ fn what_nvidias_shim_would_have_been_found_by_finds_cudnn_for_the_drop_in() {
 }
 
 #[test]
-fn its_own_folder_comes_before_all_but_what_is_named() {
+fn its_own_directory_comes_first_unless_another_is_named() {
     let (Some(cudnn), Some(other)) = (cudnn(), lib_dir("jit-cu13-9.27.0")) else { return };
     let beside = TempDir::links_to(&cudnn);
     put_drop_in(beside.path());
@@ -100,13 +99,13 @@ fn its_own_folder_comes_before_all_but_what_is_named() {
 }
 
 #[test]
-fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
+fn nvidias_shim_beside_the_drop_in_is_reported_and_never_used() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let ours = drop_in_alone();
     let ours = ours.path().join("libcudnn.so.9");
     let theirs = std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9");
-    // As a framework that opens its own by an absolute path. It lies where cuDNN is then taken from.
+    // As a framework does that opens its shim by an absolute path. The drop-in then takes cuDNN from that directory.
     let open = format!("open:{}", theirs.display());
     let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
     assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
@@ -118,7 +117,7 @@ fn nvidias_shim_that_is_loaded_too_is_told_and_never_used() {
 }
 
 #[test]
-fn an_exception_that_a_callback_throws_is_the_clients() {
+fn an_exception_that_a_callback_throws_reaches_the_client() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("throws.cpp", &cudnn, &[]) else { return };
     let theirs = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &[]).0;
@@ -127,19 +126,19 @@ fn an_exception_that_a_callback_throws_is_the_clients() {
     let ours = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &[]).0;
     let caught = "cudnnSetCallback = 0\ncall 1: caught, from the callback\ncall 2: caught, from the callback\n";
     let (not_thrown, thrown) = ("nothing was thrown", "caught, from the callback");
-    // NVIDIA's shim tells nobody of a library that it cannot load.
+    // NVIDIA's shim does not report a library that it cannot load.
     assert_eq!(theirs, format!("{caught}another library: {not_thrown}\nthen = 3009"));
     assert_eq!(ours, format!("{caught}another library: {thrown}\nthen = 3009"));
 }
 
 #[test]
-fn it_can_be_opened_in_every_way() {
+fn every_form_of_dlopen_can_open_it() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let file = alone.path().join("libcudnn.so.9");
     let Some(opens) = client("dlopen.c", alone.path(), &[]) else { return };
     for way in ["local", "global", "versioned", "namespace"] {
-        // Not linked to it, so that the first is the one that is opened.
+        // Not linked to the drop-in, so that dlopen is the first to load it.
         let program = alone.path().join("opens");
         let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/dlopen.c")).unwrap();
         support::compile(&source, &["-ldl"], &program);
@@ -151,7 +150,7 @@ fn it_can_be_opened_in_every_way() {
 }
 
 #[test]
-fn another_copy_of_the_drop_in_is_not_taken_for_nvidias() {
+fn another_copy_of_the_drop_in_is_not_mistaken_for_nvidias_shim() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let (ours, copy) = (drop_in_alone(), drop_in_alone());
@@ -163,9 +162,9 @@ fn another_copy_of_the_drop_in_is_not_taken_for_nvidias() {
     assert_eq!(shims.len(), 2);
 }
 
-/// A variable that is in everybody's environment does nothing to programs that have no use for cuDNN.
+/// A variable in the global environment must not affect programs that do not use cuDNN.
 #[test]
-fn a_program_that_needs_no_cudnn_is_not_loaded_ahead_for() {
+fn a_program_that_does_not_use_cudnn_preloads_nothing() {
     let Some(cudnn) = cudnn() else { return };
     let ours = drop_in_alone();
     let child = Child::bare("/bin/sh")
@@ -178,7 +177,7 @@ fn a_program_that_needs_no_cudnn_is_not_loaded_ahead_for() {
 }
 
 #[test]
-fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
+fn a_variable_adds_the_reason_to_the_error_string() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let ours = drop_in_alone();
@@ -193,7 +192,7 @@ fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
          in "
     );
     assert!(text.contains(&expected), "{text}");
-    // Another status has nothing to do with it.
+    // The text of another status stays as it is.
     assert!(
         text.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || text.ends_with("= CUDNN_STATUS_SUCCESS"),
         "{text}"
@@ -201,7 +200,7 @@ fn programs_that_print_the_error_string_alone_can_be_made_to_say_more() {
 }
 
 #[test]
-fn its_own_calls_say_what_is_loaded_and_what_failed() {
+fn its_own_functions_report_what_is_loaded_and_what_failed() {
     let Some(cudnn) = cudnn() else { return };
     let ours = drop_in_alone();
     let Some(client) = client("client.c", ours.path(), &[]) else { return };
@@ -219,9 +218,9 @@ fn its_own_calls_say_what_is_loaded_and_what_failed() {
     assert!(steps.contains("load libcudnn_graph.so.9") && steps.contains("skipped: this installation"), "{steps}");
 }
 
-/// Programs that cannot be changed: by an environment variable, in a thread that starts when the library is loaded.
+/// For programs that cannot be changed: the variable starts a thread when ld.so loads the library.
 #[test]
-fn a_variable_has_it_load_ahead() {
+fn a_variable_starts_a_preload() {
     let Some(cudnn) = cudnn() else { return };
     let ours = drop_in_alone();
     let Some(client) = client("client.c", ours.path(), &[]) else { return };
@@ -233,7 +232,7 @@ fn a_variable_has_it_load_ahead() {
         assert!(text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
         assert_eq!(text.contains("register engines"), value.contains("engines"), "{text}");
     }
-    // What is not understood is not done, and without the variable nothing is.
+    // Unknown values do nothing, and neither does an unset variable.
     for value in ["", "nonsense"] {
         let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
         let (text, _) = run(&client, &preload, &["preload-wait", "report"]);
@@ -243,9 +242,9 @@ fn a_variable_has_it_load_ahead() {
     assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
 }
 
-/// The four functions that no header declares: whatever their arguments are, they arrive.
+/// No header declares these four functions, so the drop-in must pass on arguments of any type and number.
 #[test]
-fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
+fn functions_that_no_header_declares_receive_all_their_arguments() {
     const ARGUMENTS: &str = "long a, long b, long c, long d, long e, long f, double s, double t, double u, double v, \
                              double w, double x, double y, double z, long g, double h";
     let dir = TempDir::new();
@@ -271,7 +270,7 @@ fn what_no_header_declares_is_passed_on_with_all_its_arguments() {
 
 #[cfg(feature = "full-releases")]
 #[test]
-fn cmake_finds_it() {
+fn cmake_finds_the_package() {
     let Some(cmake) = support::release("cmake").map(|dir| dir.join("cmake/data/bin/cmake")) else { return };
     let dir = TempDir::new();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
@@ -297,13 +296,13 @@ fn cmake_finds_it() {
 }
 
 #[test]
-fn pkg_config_leads_to_it() {
+fn pkg_config_finds_the_package() {
     let dist = drop_in();
     let output = std::process::Command::new("pkg-config")
         .args(["--cflags", "--libs", "cudnn-shim"])
         .env("PKG_CONFIG_PATH", dist.join("lib/pkgconfig"))
         .output();
-    let Ok(output) = output else { return not_run("pkg_config_leads_to_it", "pkg-config is not here") };
+    let Ok(output) = output else { return not_run("pkg_config_finds_the_package", "pkg-config is not installed") };
     assert!(output.status.success(), "{output:?}");
     let flags = String::from_utf8_lossy(&output.stdout).into_owned();
     let dir = TempDir::new();
@@ -318,7 +317,7 @@ fn pkg_config_leads_to_it() {
 }
 
 #[test]
-fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() {
+fn a_preload_in_the_background_disturbs_no_exit_fork_or_signal() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
@@ -331,7 +330,7 @@ fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() 
         assert_eq!(output.code, Some(0), "{arg}: {output:#?}");
         output
     };
-    // Whether the exit, or the fork, falls before or into its work.
+    // Often enough that an exit or fork falls before, into and after the preload.
     for _ in 0..20 {
         run("exit");
         assert!(run("fork").stdout.contains("child = 0"));
@@ -340,7 +339,7 @@ fn a_program_lives_undisturbed_by_what_the_library_does_in_threads_of_its_own() 
 }
 
 #[test]
-fn the_texts_of_errors_stay_as_they_were_given() {
+fn error_strings_stay_valid_and_unchanged() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
@@ -354,14 +353,14 @@ fn the_texts_of_errors_stay_as_they_were_given() {
 }
 
 #[test]
-fn a_privileged_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() {
-    // SAFETY: the call takes nothing and cannot fail.
+fn a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() {
+    // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         let why = "only root can make a program setuid for another";
-        return not_run("a_privileged_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to", why);
+        return not_run("a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to", why);
     }
     let Some(cudnn) = cudnn() else { return };
-    // Found by its absolute path, as the dynamic linker itself allows; cuDNN lies beside the program.
+    // The program finds the drop-in by its absolute path, which ld.so allows; cuDNN is beside the program.
     let alone = drop_in_alone();
     let rpath = format!("-Wl,-rpath,{}:$ORIGIN/cudnn", alone.path().display());
     let Some(client) = client("client.c", alone.path(), &[&rpath]) else { return };

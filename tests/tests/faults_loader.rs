@@ -1,6 +1,6 @@
-//! The fault matrix on a real `libcudnn_graph.so.9` with stand-ins beside it: whatever is wrong with a library, a call
-//! into it ends with the status that fits and the whole story, and everything else goes on working. Through the loader
-//! from Rust, and through the drop-in library from a C program that is linked to it.
+//! The fault matrix on a real `libcudnn_graph.so.9` with fake libraries beside it. Whatever is wrong with a library, a
+//! call into it must return a fitting status and leave a full report, and everything else must keep working: through the
+//! loader from Rust, and through the drop-in library from a C program.
 
 use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{self, Fault};
@@ -9,7 +9,7 @@ use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A real graph library of 9.19.0, which comes alone, with stand-ins for the others.
+/// A real graph library of 9.19.0, with fake libraries for the others.
 fn good_installation() -> Option<TempDir> {
     let real = lib_dir("jit-cu12-9.19.0")?;
     let dir = TempDir::copy_of(&real);
@@ -33,7 +33,7 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         }
         Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include libcudnn_"),
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
-        Fault::AFolder => (LOADING_FAILED, "not a file but a folder"),
+        Fault::Directory => (LOADING_FAILED, "not a file but a folder"),
         Fault::Text => (LOADING_FAILED, "not an ELF file: it begins with \"GROUP ( libcudnn\""),
         Fault::WrongArchitecture => (LOADING_FAILED, "built for aarch64, and this program runs on x86-64"),
         Fault::Truncated => (LOADING_FAILED, "truncated: "),
@@ -54,7 +54,7 @@ fn every_fault_in_every_library_gives_a_fitting_status_and_a_full_report() {
 }
 
 #[test]
-fn every_fault_gives_the_same_to_a_c_program_through_the_drop_in_library() {
+fn every_fault_gives_a_c_program_the_same_through_the_drop_in_library() {
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
     let client = client.path().join("client");
     check(&|dir, library| {

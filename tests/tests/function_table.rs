@@ -1,5 +1,4 @@
-//! The declared functions held against what the sub-libraries of real releases export, both ways.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! The table of functions must equal what the sub-libraries of real releases export.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,8 +7,8 @@ use std::process::Command;
 use cudnn_loader::{Function, SubLibrary, Version};
 use support::lib_dir;
 
-/// Names that libraries export and no public header declares. They are how cuDNN's libraries talk to each other; none
-/// is bound. The drop-in library exports those that the shim does.
+/// Names that libraries export and no public header declares. cuDNN's libraries call each other through them; the bindings
+/// omit them. The drop-in library exports those that NVIDIA's shim exports.
 const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetBackdoor",
     "cudnnSetBackdoor",
@@ -22,14 +21,13 @@ const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetRNNDropoutLocationsInternal",
 ];
 
-/// Those of them that the shim exports too, in every release.
+/// The ones that NVIDIA's shim exports too, in every release.
 const NOT_PUBLIC_OF_THE_SHIM: [&str; 4] =
     ["cudnnGetBackdoor", "cudnnSetBackdoor", "cudnnSetBackdoorEx", "cudnnGetRNNDropoutLocationsInternal"];
 
-/// The C functions of cuDNN's that a library exports: mangled and data names left out.
+/// The C functions of cuDNN that a library exports, without mangled names and data.
 fn exports(file: &Path) -> BTreeSet<String> {
-    let output =
-        Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm, of binutils, can be started");
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm of binutils starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout)
         .lines()
@@ -54,7 +52,7 @@ fn check(lib_dir: &Path, version: Version) {
             .collect();
         let file = lib_dir.join(library.file_name());
         all.extend(declared.iter().cloned());
-        // A JIT-only wheel has graph alone, and ext came with 9.22.0; nothing else may be missing.
+        // A JIT-only wheel has graph alone, and ext is new in 9.22.0; nothing else may be missing.
         let may_lack = is_jit_only && library != SubLibrary::Graph || declared.is_empty();
         if !file.exists() {
             assert!(may_lack, "{library} of {version} is missing");
@@ -66,7 +64,7 @@ fn check(lib_dir: &Path, version: Version) {
         assert_eq!(exported, declared, "{library} of {version}");
     }
     assert!(libraries > 0, "{lib_dir:?} holds no sub-library");
-    // NVIDIA's shim has all of them and nothing else.
+    // NVIDIA's shim exports all of them and nothing else.
     let mut shim = exports(&lib_dir.join("libcudnn.so.9"));
     let not_public: BTreeSet<&str> = NOT_PUBLIC.into_iter().filter(|name| shim.contains(*name)).collect();
     assert_eq!(not_public, NOT_PUBLIC_OF_THE_SHIM.into(), "the shim of {version}");
@@ -75,20 +73,20 @@ fn check(lib_dir: &Path, version: Version) {
 }
 
 #[test]
-fn the_table_has_what_9_19_0_exports() {
+fn the_table_equals_what_9_19_0_exports() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     check(&dir, Version::new(9, 19, 0));
 }
 
 #[test]
-fn the_table_has_what_9_27_0_exports() {
+fn the_table_equals_what_9_27_0_exports() {
     let Some(dir) = lib_dir("jit-cu13-9.27.0") else { return };
     check(&dir, Version::new(9, 27, 0));
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
-fn the_table_has_what_each_pinned_release_exports() {
+fn the_table_equals_what_each_pinned_release_exports() {
     for (id, version) in [
         ("cu12-9.0.0", Version::new(9, 0, 0)),
         ("cu12-9.10.2", Version::new(9, 10, 2)),

@@ -1,18 +1,11 @@
-//! What the files of real releases say of themselves, and what damaged ones are called.
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test says so by panicking"
-)]
+//! What the probe reads from the files of real releases, and how it reports damaged ones.
 
 use cudnn_probe::{
     Candidate, GpuCode, Library, Origin, Os, Requirements, Version, check_dir, gpu_code, identify, identify_any,
 };
 use support::{FakeLibrary, TempDir, lib_dir};
 
-/// Every library of a release, away from the wheel's record, so that only the file itself can tell.
+/// Identifies every library of a release in a directory without the wheel's record, so that only the file is evidence.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let dir = TempDir::copy_of(&lib_dir);
@@ -21,7 +14,7 @@ fn check(id: &str, version: Version, cuda: u32) {
         let identity = identify(&dir.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         let has_gpu_code = has_gpu_code(&dir, library);
-        // adv of cu12 has no PTX among what is looked at, and so tells only that it is not of CUDA 13.
+        // The entries that the probe reads in adv of cu12 have no PTX; they prove only that it is not for CUDA 13.
         let told_cuda = identity.cuda_major.or(identity.cuda_at_most);
         assert_eq!(told_cuda, has_gpu_code.then_some(cuda), "{library} of {id}");
         assert!(identity.cuda_major.is_some() || library == Library::Adv || !has_gpu_code, "{library} of {id}");
@@ -37,21 +30,21 @@ fn has_gpu_code(dir: &TempDir, library: Library) -> bool {
 }
 
 #[test]
-fn each_library_of_the_small_releases_says_its_version_and_its_cuda_major() {
+fn version_and_cuda_major_are_read_from_each_library_of_the_small_releases() {
     check("jit-cu12-9.19.0", Version::new(9, 19, 0), 12);
     check("jit-cu13-9.27.0", Version::new(9, 27, 0), 13);
 }
 
 #[cfg(feature = "full-releases")]
 #[test]
-fn each_library_of_the_full_releases_says_its_version_and_its_cuda_major() {
+fn version_and_cuda_major_are_read_from_each_library_of_the_full_releases() {
     check("cu12-9.0.0", Version::new(9, 0, 0), 12);
     check("cu12-9.10.2", Version::new(9, 10, 2), 12);
     check("cu12-9.28.0", Version::new(9, 28, 0), 12);
     check("cu13-9.28.0", Version::new(9, 28, 0), 13);
 }
 
-/// A good library to damage, as bytes.
+/// The bytes of a good library, to damage.
 fn good(dir: &TempDir) -> Vec<u8> {
     let file = dir.file(Library::Graph);
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
@@ -62,7 +55,7 @@ fn good(dir: &TempDir) -> Vec<u8> {
 fn section_headers_are_not_needed() {
     let dir = TempDir::new();
     let mut bytes = good(&dir);
-    // e_shoff, then e_shentsize, e_shnum and e_shstrndx: none.
+    // Zero e_shoff, e_shentsize, e_shnum and e_shstrndx.
     bytes[40..48].fill(0);
     bytes[58..64].fill(0);
     std::fs::write(dir.file(Library::Graph), bytes).unwrap();
@@ -71,7 +64,7 @@ fn section_headers_are_not_needed() {
 }
 
 #[test]
-fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
+fn a_file_of_any_bytes_is_read_or_rejected_without_a_panic() {
     let dir = TempDir::new();
     let bytes = good(&dir);
     let file = dir.path().join("damaged");
@@ -86,7 +79,7 @@ fn whatever_its_bytes_are_a_file_is_refused_or_read_and_never_a_panic() {
     for _ in 0..3000 {
         let mut damaged = bytes.clone();
         for _ in 0..1 + random() % 4 {
-            // Mostly in the headers and the dynamic section's neighbourhood, with numbers that tend to hurt.
+            // Mostly in the headers and near the dynamic section, with numbers at the limits of their types.
             let place =
                 usize::try_from(random()).unwrap_or(0) % if random() % 2 == 0 { 1024 } else { damaged.len() - 8 };
             let value = [0, 1, u64::MAX, 1 << 63, 0xffff_ffff, random()][usize::try_from(random() % 6).unwrap()];
@@ -107,11 +100,11 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let mut bytes = good(&dir);
-    // A count of 0 says that the first section header has the count: four thousand million.
+    // A count of 0 means that the first section header has the count, here 4 billion.
     bytes[60..62].fill(0);
     let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
     bytes[sections + 32..sections + 40].copy_from_slice(&0xffff_ffffu64.to_le_bytes());
-    // The dynamic segment, too, is as large as the file; its header is the one of kind 2.
+    // The dynamic segment (type 2) is as large as the file, too.
     let header = (64..).step_by(56).find(|header| bytes[*header] == 2).unwrap();
     bytes[header + 32..header + 40].copy_from_slice(&(1u64 << 33).to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
@@ -121,7 +114,7 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     assert!(peak_memory() - before < 32 << 10, "{} KB", peak_memory() - before);
 }
 
-/// The most memory that this process has had, in kilobytes.
+/// The peak memory of this process, in kilobytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -129,26 +122,26 @@ fn peak_memory() -> u64 {
 }
 
 #[test]
-fn what_is_no_library_is_called_what_it_is() {
+fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
-    let refused = |fragment: &str| {
+    let rejected = |fragment: &str| {
         let text = identify(&file, Library::Graph).unwrap_err().to_string();
         assert!(text.contains(fragment), "{text}");
         let _ = std::fs::remove_file(&file);
     };
-    refused("is absent");
+    rejected("is absent");
     std::os::unix::fs::symlink("gone/libcudnn_graph.so.9.1.0", &file).unwrap();
-    refused("is a link to \"gone/libcudnn_graph.so.9.1.0\", which is not there");
+    rejected("is a link to \"gone/libcudnn_graph.so.9.1.0\", which is not there");
     std::os::unix::fs::symlink(&file, &file).unwrap();
-    refused("cannot be read");
+    rejected("cannot be read");
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-    refused("is not a file but a pipe, a socket or a device");
+    rejected("is not a file but a pipe, a socket or a device");
     std::fs::write(&file, "").unwrap();
-    refused("is not an ELF file");
+    rejected("is not an ELF file");
     std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
-    refused("is truncated");
-    // Under its full name alone, it is found and the missing link named.
+    rejected("is truncated");
+    // A library with only its full name is reported with the missing symlink.
     good(&dir);
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
     let candidate = Candidate { dir: dir.path().to_owned(), origin: Origin::Explicit };
@@ -157,7 +150,7 @@ fn what_is_no_library_is_called_what_it_is() {
     assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
 }
 
-/// Every library of a release for another system or processor.
+/// Identifies every library of a release for another system or architecture.
 fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &str) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let mut read = 0;
@@ -176,7 +169,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
             !matches!(library, Library::Shim | Library::Graph | Library::Ext),
             "{library}: {identity:?}"
         );
-        // It is not for this program.
+        // This program cannot load it.
         let refusal = identify(&file, library).unwrap_err().to_string();
         assert!(refusal.contains(if system == Os::Windows { "is built for Windows" } else { processor }), "{refusal}");
         read += 1;
@@ -185,7 +178,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
 }
 
 #[test]
-fn a_release_for_another_processor_is_read() {
+fn a_release_for_another_architecture_is_read() {
     check_foreign("aarch64-jit-cu12-9.19.0", Version::new(9, 19, 0), 12, Os::Linux, "aarch64");
 }
 
@@ -196,7 +189,7 @@ fn a_release_for_windows_is_read() {
 }
 
 #[test]
-fn the_processors_that_a_library_has_code_for_are_told() {
+fn the_compute_capabilities_of_a_librarys_gpu_code_are_listed() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let code = gpu_code(&dir.join(Library::EnginesRuntimeCompiled.file_name())).unwrap();
     let reported: Vec<String> = code.iter().map(GpuCode::to_string).collect();

@@ -1,12 +1,5 @@
-//! The prediction of what the dynamic linker does, held against the dynamic linker itself: in each case the real one is
-//! asked (LD_TRACE_LOADED_OBJECTS, which loads and does not run), and must have taken the predicted file for each name.
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test says so by panicking"
-)]
+//! Compares the simulation of ld.so with ld.so itself. In each case the real one runs with LD_TRACE_LOADED_OBJECTS, which
+//! loads the program without running it, and must choose the predicted file for each name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,20 +8,20 @@ use std::process::Command;
 use cudnn_probe::{Host, Resolution, Simulation};
 use support::{Child, Subject, TempDir, compile, lib_dir};
 
-/// What is where, a line each, `{}` being the world's root; then variables. A line is a file's path and then, each
-/// optional, `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname NAME`; or `text`, `aarch64`,
-/// `folder`, `link TARGET`. The file `prog` is the program.
+/// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
+/// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname NAME`;
+/// or `text`, `aarch64`, `dir`, `link TARGET`. The file `prog` is the program.
 const CASES: &[(&str, &str)] = &[
-    ("nothing leads to it", "prog needs liba.so"),
+    ("no path has the library", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),
-    ("the library path, first folder first", "prog needs liba.so\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y:{}/x"),
+    ("the library path, first directory first", "prog needs liba.so\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y:{}/x"),
     ("the library path with a semicolon", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=/nowhere;{}/x"),
-    ("the library path with a folder that is not there", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/none:{}/x"),
+    ("the library path with a missing directory", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/none:{}/x"),
     ("RUNPATH", "prog needs liba.so runpath {}/x\nx/liba.so"),
     ("RPATH", "prog needs liba.so rpath {}/x\nx/liba.so"),
     ("the library path beats RUNPATH", "prog needs liba.so runpath {}/x\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y"),
     ("RPATH beats the library path", "prog needs liba.so rpath {}/x\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y"),
-    ("several folders in a RUNPATH", "prog needs liba.so runpath /nowhere:{}/x:{}/y\nx/liba.so\ny/liba.so"),
+    ("several directories in a RUNPATH", "prog needs liba.so runpath /nowhere:{}/x:{}/y\nx/liba.so\ny/liba.so"),
     ("$ORIGIN in a RUNPATH", "prog needs liba.so runpath $ORIGIN/x\nx/liba.so"),
     ("${ORIGIN} in an RPATH", "prog needs liba.so rpath ${ORIGIN}/x\nx/liba.so"),
     (
@@ -36,14 +29,14 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so runpath $ORIGIN/x\nx/liba.so needs libb.so runpath $ORIGIN\nx/libb.so",
     ),
     (
-        "$ORIGIN of a library that was found through a link",
+        "$ORIGIN of a library that is found through a symlink",
         "prog needs liba.so runpath $ORIGIN/x\nreal/liba.so needs libb.so runpath $ORIGIN\nx/liba.so link ../real/liba.so\n\
          real/libb.so\nx/libb.so",
     ),
     ("RUNPATH is not inherited", "prog needs liba.so runpath {}/x\nx/liba.so needs libb.so\nx/libb.so"),
     ("RPATH is inherited", "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so\nx/libb.so"),
     (
-        "RPATH is not inherited by what has a RUNPATH",
+        "a library with a RUNPATH does not inherit RPATH",
         "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so runpath {}/y\nx/libb.so\ny/libb.so",
     ),
     (
@@ -55,15 +48,15 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so rpath {}/x\nx/liba.so needs libb.so rpath {}/y\nx/libb.so\ny/libb.so",
     ),
     (
-        "what is loaded under a name is taken again, whoever asks",
+        "a name that is already loaded resolves to the same file for every requester",
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so\nx/libb.so needs liba.so runpath {}/y\ny/liba.so",
     ),
     (
-        "breadth first: the program's own needs come before a library's",
+        "breadth first: the program's dependencies come before those of a library",
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so needs libb.so runpath {}/y\nx/libb.so\ny/libb.so",
     ),
     (
-        "a library that calls itself otherwise is known by both names",
+        "a library with another soname is known by both names",
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so soname libb.so\nx/libb.so",
     ),
     (
@@ -71,55 +64,52 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so\nx/libb.so link liba.so",
     ),
     (
-        "a library for another processor is passed over",
+        "a library for another architecture is skipped",
         "prog needs liba.so runpath {}/x:{}/y\nx/liba.so aarch64\ny/liba.so",
     ),
-    ("a text file of that name ends it", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so text\ny/liba.so"),
-    ("a folder of that name ends it", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so folder\ny/liba.so"),
-    ("a link to nothing is passed over", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so link nothing\ny/liba.so"),
+    ("a text file of that name is an error", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so text\ny/liba.so"),
+    ("a directory of that name is an error", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so dir\ny/liba.so"),
+    ("a dangling symlink is skipped", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so link nothing\ny/liba.so"),
+    ("a glibc-hwcaps directory", "prog needs liba.so runpath {}/x\nx/liba.so\nx/glibc-hwcaps/x86-64-v2/liba.so"),
     (
-        "a subfolder for better processors",
-        "prog needs liba.so runpath {}/x\nx/liba.so\nx/glibc-hwcaps/x86-64-v2/liba.so",
-    ),
-    (
-        "the best of these subfolders",
+        "the best glibc-hwcaps directory",
         "prog needs liba.so runpath {}/x\nx/glibc-hwcaps/x86-64-v2/liba.so\nx/glibc-hwcaps/x86-64-v3/liba.so",
     ),
     (
-        "these subfolders in the library path",
+        "a glibc-hwcaps directory in the library path",
         "prog needs liba.so\nx/liba.so\nx/glibc-hwcaps/x86-64-v2/liba.so\nLD_LIBRARY_PATH={}/x",
     ),
     ("a preloaded library", "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so\nLD_PRELOAD={}/y/libp.so"),
     (
-        "a preloaded library takes the place of one of its name",
+        "a preloaded library replaces one of the same name",
         "prog needs liba.so runpath {}/x\nx/liba.so\ny/liba.so\nLD_PRELOAD={}/y/liba.so",
     ),
     (
-        "what a preloaded library needs",
+        "the dependencies of a preloaded library",
         "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so needs libq.so runpath $ORIGIN\ny/libq.so\nLD_PRELOAD={}/y/libp.so",
     ),
     ("a preloaded library by its name", "prog rpath {}/x\nx/libp.so\nLD_PRELOAD=libp.so"),
-    ("a preloaded library that is not there", "prog needs liba.so runpath {}/x\nx/liba.so\nLD_PRELOAD=libnone.so"),
+    ("a preloaded library that is missing", "prog needs liba.so runpath {}/x\nx/liba.so\nLD_PRELOAD=libnone.so"),
     ("an empty part of the library path is the working directory", "prog needs libcargo.so\nLD_LIBRARY_PATH=:/nowhere"),
     ("$ORIGIN in the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=$ORIGIN/x"),
-    ("without the linker's own folders", "prog needs libz.so.1 nodefaults"),
-    ("the linker's cache or own folders", "prog needs libz.so.1"),
+    ("without the default directories", "prog needs libz.so.1 nodefaults"),
+    ("the cache or the default directories", "prog needs libz.so.1"),
     ("the library path beats the cache", "prog needs libz.so.1\nx/libz.so.1\nLD_LIBRARY_PATH={}/x"),
     ("RUNPATH beats the cache", "prog needs libz.so.1 runpath {}/x\nx/libz.so.1"),
     (
-        "NVIDIA's layout: what cuDNN needs is in the wheels beside it",
+        "NVIDIA's layout: cuDNN's dependencies are in the wheels beside it",
         "prog needs libcudnn_ops.so.9 runpath {}/nvidia/cudnn/lib\n\
          nvidia/cudnn/lib/libcudnn_ops.so.9 needs libcudnn_graph.so.9,libcublasLt.so.12 \
          runpath $ORIGIN:$ORIGIN/../../cublas/lib\nnvidia/cudnn/lib/libcudnn_graph.so.9\nnvidia/cublas/lib/libcublasLt.so.12",
     ),
     (
-        "a system's cuDNN on the library path beats a wheel's RUNPATH in part",
+        "a system's cuDNN on the library path beats a wheel's RUNPATH for some libraries",
         "prog needs libcudnn_ops.so.9 runpath {}/wheel\nwheel/libcudnn_ops.so.9 needs libcudnn_graph.so.9 runpath $ORIGIN\n\
          wheel/libcudnn_graph.so.9\nsystem/libcudnn_graph.so.9\nLD_LIBRARY_PATH={}/system",
     ),
 ];
 
-/// Puts a case's files into a folder; gives the variables.
+/// Creates the files of a case; returns its variables.
 fn build(root: &Path, case: &str) -> Vec<(String, String)> {
     let case = case.replace("{}", &root.display().to_string());
     let mut variables = Vec::new();
@@ -138,7 +128,7 @@ fn build(root: &Path, case: &str) -> Vec<(String, String)> {
             std::os::unix::fs::symlink(target, &file).unwrap();
         } else if words.contains(&"text") {
             std::fs::write(&file, "GROUP ( liba.so.1 )\n").unwrap();
-        } else if words.contains(&"folder") {
+        } else if words.contains(&"dir") {
             std::fs::create_dir(&file).unwrap();
         } else {
             object(&file, &after);
@@ -164,7 +154,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
             format!("-Wl,-soname,{}", after("soname").unwrap_or(name)),
         ]);
     }
-    // A library of that name to be linked with; which one is loaded is what the case is about.
+    // A library of that name to link with; which one ld.so loads is what the case tests.
     let stubs = TempDir::new();
     for needed in after("needs").into_iter().flat_map(|names| names.split(',')) {
         let stub = stubs.path().join(needed);
@@ -183,7 +173,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
     compile(code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
 }
 
-/// What the real linker takes: the file for each name, or nothing.
+/// The file that the real ld.so chooses for each name, or `None`.
 fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Option<PathBuf>> {
     let output = Command::new(program)
         .env_clear()
@@ -198,7 +188,7 @@ fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Opti
         match line.split_once(" => ") {
             Some((name, "not found")) => found.insert(name.to_owned(), None),
             Some((name, path)) => found.insert(name.to_owned(), Some(file(path))),
-            // The kernel's own object, the linker itself, and what was preloaded by a path.
+            // The vDSO, ld.so itself, and libraries that were preloaded by a path.
             None if line.starts_with("linux-vdso") || line.contains("ld-linux") => None,
             None => found.insert(file(line).display().to_string(), Some(file(line))),
         };
@@ -208,7 +198,7 @@ fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Opti
 }
 
 #[test]
-fn the_prediction_is_what_the_real_linker_does() {
+fn the_simulation_agrees_with_ld_so() {
     assert!(CASES.len() >= 30);
     for (about, case) in CASES {
         let world = TempDir::new();
@@ -225,7 +215,7 @@ fn the_prediction_is_what_the_real_linker_does() {
                 Resolution::Found { path, .. } => Some(path.clone()),
                 _ => None,
             };
-            // The linker tells each name once.
+            // ld.so reports each name once.
             predicted.entry(step.name.clone()).or_insert(file);
         }
         let real = real(&program, &variables);
@@ -241,17 +231,17 @@ fn the_prediction_is_what_the_real_linker_does() {
         let reported: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
         assert_eq!(reported, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.steps());
         for (name, file) in &predicted {
-            // What the linker does not tell under this name it had under another.
+            // A name that ld.so does not report was loaded under another one.
             let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
             assert!(real.contains_key(name) || known, "{about}: {name} => {file:?}\n{real:#?}");
         }
     }
 }
 
-/// Which graph library NVIDIA's shim takes: up to 9.21.0 its own folder is named by a RUNPATH, which LD_LIBRARY_PATH
-/// beats, and from 9.21.1 on by an RPATH, which beats LD_LIBRARY_PATH.
+/// Which graph library NVIDIA's shim loads: up to 9.21.0 its directory is in a RUNPATH, which LD_LIBRARY_PATH beats, and
+/// from 9.21.1 on in an RPATH, which beats LD_LIBRARY_PATH.
 #[test]
-fn nvidias_shim_takes_the_graph_library_that_is_predicted() {
+fn nvidias_shim_loads_the_predicted_graph_library() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
     for (shim, path, taken) in [(&older, &newer, &newer), (&newer, &older, &newer)] {
         let environment = Host::sandbox("/").env("LD_LIBRARY_PATH", path);

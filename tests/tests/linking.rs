@@ -1,11 +1,4 @@
-//! cudnn-sys's features link exactly the libraries that they name, from a folder as a wheel has it.
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test says so by panicking"
-)]
+//! Each feature of cudnn-sys links exactly the library that it names, from a directory with the layout of a wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,14 +20,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// How the build script is told of the library.
-enum Given<'a> {
-    Folder(&'a Path),
+/// How the build script finds the library.
+enum LibDir<'a> {
+    Variable(&'a Path),
     VirtualEnvironment(&'a Path),
 }
 
-/// Builds the program with these features in a target folder of the test's own.
-fn build(features: &str, lib_dir: Given<'_>) -> (PathBuf, Output) {
+/// Builds the program with these features in a separate target directory.
+fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     let target = root().join("target/linking");
     let mut command = Command::new(env!("CARGO"));
     command
@@ -45,16 +38,16 @@ fn build(features: &str, lib_dir: Given<'_>) -> (PathBuf, Output) {
         command.env_remove(variable);
     }
     match lib_dir {
-        Given::Folder(dir) => command.env("CUDNN_SYS_LIB_DIR", dir),
-        Given::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
+        LibDir::Variable(dir) => command.env("CUDNN_SYS_LIB_DIR", dir),
+        LibDir::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
     };
-    let output = command.output().expect("cargo can be started");
+    let output = command.output().expect("cargo starts");
     (target.join("debug/cudnn-tests-linked"), output)
 }
 
 /// The cuDNN libraries among the program's NEEDED entries.
 fn needed(program: &Path) -> Vec<String> {
-    let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf can be started");
+    let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf of binutils starts");
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter(|line| line.contains("(NEEDED)") && line.contains("libcudnn"))
@@ -63,18 +56,18 @@ fn needed(program: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_feature_links_its_own_library_and_no_other() {
+fn each_feature_links_its_library_and_no_other() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let dir = TempDir::links_to(&real);
     for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
-        let mut stand_in = FakeLibrary::new(library, Version::new(9, 19, 0));
+        let mut fake = FakeLibrary::new(library, Version::new(9, 19, 0));
         for needed in library.dependencies() {
-            stand_in = stand_in.needing(needed.file_name());
+            fake = fake.needing(needed.file_name());
         }
-        stand_in.build(&dir.file(library));
+        fake.build(&dir.file(library));
     }
     for (feature, library) in FEATURES {
-        let (program, output) = build(feature, Given::Folder(dir.path()));
+        let (program, output) = build(feature, LibDir::Variable(dir.path()));
         assert!(output.status.success(), "{feature}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(needed(&program), [library.file_name()], "{feature}");
         let output = Command::new(&program).env("LD_LIBRARY_PATH", dir.path()).output().expect("it starts");
@@ -89,30 +82,30 @@ fn each_feature_links_its_own_library_and_no_other() {
             assert!(text.contains(error), "{feature}: {text}");
         }
     }
-    let (program, output) = build("link-graph,link-cnn", Given::Folder(dir.path()));
+    let (program, output) = build("link-graph,link-cnn", LibDir::Variable(dir.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut both = needed(&program);
     both.sort();
     assert_eq!(both, ["libcudnn_cnn.so.9", "libcudnn_graph.so.9"]);
-    // Told nothing, the build script finds the active environment's.
+    // Without the variable, the build script finds the library of the active virtual environment.
     let venv = TempDir::new();
     let wheel = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
     std::fs::create_dir_all(wheel.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(dir.path(), &wheel).unwrap();
-    let (program, output) = build("link-graph", Given::VirtualEnvironment(venv.path()));
+    let (program, output) = build("link-graph", LibDir::VirtualEnvironment(venv.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(needed(&program), ["libcudnn_graph.so.9"]);
-    // A library for another processor is passed over, and named.
+    // A library for another architecture is rejected, and the message names it.
     let foreign = TempDir::new();
     let mut bytes = std::fs::read(dir.file(Library::Graph)).unwrap();
     bytes[18] = 183;
     std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
-    let (_, output) = build("link-graph", Given::Folder(foreign.path()));
+    let (_, output) = build("link-graph", LibDir::Variable(foreign.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("is built for aarch64") && text.contains("given by CUDNN_SYS_LIB_DIR"), "{text}");
-    // With no library to be found, the build fails and says where it looked.
+    // Without a library the build fails and lists where it searched.
     let empty = TempDir::new();
-    let (_, output) = build("link-graph", Given::Folder(empty.path()));
+    let (_, output) = build("link-graph", LibDir::Variable(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     for fragment in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {

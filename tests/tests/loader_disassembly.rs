@@ -1,5 +1,4 @@
-//! A warm call costs a load and a jump: every function of a release build, disassembled and counted.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! A warm call through the loader costs a load and a jump, as the disassembly of every function in a release build shows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,13 +6,13 @@ use std::process::Command;
 
 use cudnn_loader::Function;
 
-/// The instructions of every function in the module, by the rest of its path.
+/// The instructions of every function in the module, keyed by the rest of the path.
 fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
     let output = Command::new("objdump")
         .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
         .arg(program)
         .output()
-        .expect("objdump, of binutils, can be started");
+        .expect("objdump of binutils starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut functions = BTreeMap::<String, Vec<String>>::new();
     let mut current = None;
@@ -27,7 +26,7 @@ fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
     functions
 }
 
-/// Cuts what follows the function's end: padding up to the next one.
+/// Removes the padding behind the end of the function.
 fn without_padding(instructions: &[String]) -> Vec<&str> {
     let mut kept: Vec<&str> = instructions.iter().map(String::as_str).collect();
     while kept.last().is_some_and(|last| last.contains("nop") || last.starts_with("int3") || last.starts_with("xchg")) {
@@ -45,11 +44,11 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
         .current_dir(&root)
         .args(["build", "--quiet", "--release", "--package", "cudnn-tests", "--bin", "driver", "--target-dir"])
         .arg(&target)
-        // Instrumentation, for example of coverage, would be counted too.
+        // Flags for coverage and the like would add instructions.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .status()
-        .expect("cargo can be started");
+        .expect("cargo starts");
     assert!(status.success());
     let functions = disassemble(&target.join("release/driver"), "cudnn_loader::functions::");
     for function in Function::ALL {

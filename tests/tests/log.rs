@@ -1,5 +1,4 @@
 //! The log: the loader's own entries where cuDNN's go, or in a file beside cuDNN's, even if there is no cuDNN.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -322,11 +321,11 @@ fn the_programs_files_keep_their_flags_and_locks() {
     for level in ["0", "3"] {
         let logs = TempDir::new();
         let other = logs.path().join("cudnn_profile.log");
-        let hold = format!("hold:{}", other.display());
+        let lock = format!("lock:{}", other.display());
         // Whoever loads cuDNN.
         let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
-        for args in [&[&*hold][..], &[&*open, &*hold]] {
-            let args = [args, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "held"]].concat();
+        for args in [&[&*lock][..], &[&*open, &*lock]] {
+            let args = [args, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "locked"]].concat();
             let output = run(logging(&real, logs.path(), "cudnn_%Y.log").env(LEVEL, level), &args);
             assert_eq!(output.returned("appends"), Some("false"), "{output:#?}");
             assert_eq!(output.returned("locked"), Some("true"), "{output:#?}");
@@ -389,11 +388,11 @@ fn a_program_that_closes_all_descriptors_gets_nothing_written_into_its_files() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let (logs, nothing) = (TempDir::new(), TempDir::new());
     let victim = logs.path().join("victim");
-    let hold = format!("hold:{}", victim.display());
+    let lock = format!("lock:{}", victim.display());
     for cudnn in [nothing.path(), &*real] {
         let child = logging(cudnn, logs.path(), "log");
         let after = ["~cudnnCreateTensorDescriptor"; 2];
-        run(child, &["~cudnnCreateRNNDescriptor", "close-all", &hold, &hold, &hold, &hold, &hold, after[0], after[1]]);
+        run(child, &["~cudnnCreateRNNDescriptor", "close-all", &lock, &lock, &lock, &lock, &lock, after[0], after[1]]);
         let written = std::fs::read_to_string(&victim).unwrap();
         assert!(!written.contains("cudnnCreateTensorDescriptor"), "{written}");
     }
@@ -405,11 +404,11 @@ fn a_log_that_the_program_requests_empties_its_file_and_no_other() {
     let logs = TempDir::new();
     let file = logs.path().join("log");
     std::fs::write(&file, "stale").unwrap();
-    let (hold, write) =
-        (format!("hold:{}", logs.path().join("other").display()), format!("write:3,{}", file.display()));
+    let (lock, write) =
+        (format!("lock:{}", logs.path().join("other").display()), format!("write:3,{}", file.display()));
     let output = run(
         Child::new(DRIVER, Subject::Loader, &real),
-        &[&hold, &write, "~cudnnGetVersion", &write, "~cudnnCreateTensorDescriptor", "held"],
+        &[&lock, &write, "~cudnnGetVersion", &write, "~cudnnCreateTensorDescriptor", "locked"],
     );
     assert_eq!(output.returned("appends"), Some("false"), "{output:#?}");
     let log = std::fs::read_to_string(&file).unwrap();

@@ -1,5 +1,4 @@
-//! What files tell of an installation: its version, CUDA, flavour and package, and what is missing or contradicts itself.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+//! What the probe reports about an installation: version, CUDA, variant and package, and what is missing or in conflict.
 
 use std::path::Path;
 
@@ -9,11 +8,11 @@ use support::{FakeLibrary, TempDir, lib_dir};
 const VERSION: Version = Version::new(9, 19, 0);
 
 fn report(dir: &Path) -> InstallationReport {
-    InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("there is a cuDNN")
+    InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("the directory has a cuDNN")
 }
 
-/// Stand-ins for these libraries in a folder.
-fn stand_ins(dir: &Path, libraries: &[Library]) {
+/// Builds fake versions of these libraries in a directory.
+fn fake_libraries(dir: &Path, libraries: &[Library]) {
     std::fs::create_dir_all(dir).unwrap();
     for library in libraries {
         FakeLibrary::new(*library, VERSION).build(&dir.join(library.file_name()));
@@ -32,7 +31,7 @@ fn write(file: &Path, text: &str) {
 }
 
 #[test]
-fn a_real_jit_wheel_is_told_in_full() {
+fn a_real_jit_wheel_is_reported_in_full() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let report = report(&dir);
     assert_eq!((report.major, report.version), (9, Some(VERSION)));
@@ -54,7 +53,7 @@ fn a_real_jit_wheel_is_told_in_full() {
 
 #[cfg(feature = "full-releases")]
 #[test]
-fn real_full_releases_have_all_that_their_release_has() {
+fn real_full_releases_lack_no_library() {
     for (id, cuda) in
         [("cu12-9.0.0", "12.3"), ("cu12-9.10.2", "12.9"), ("cu12-9.28.0", "12.9"), ("cu13-9.28.0", "13.5")]
     {
@@ -67,9 +66,9 @@ fn real_full_releases_have_all_that_their_release_has() {
 }
 
 #[test]
-fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
+fn an_incomplete_set_is_partial_and_the_missing_libraries_are_named() {
     let dir = TempDir::new();
-    stand_ins(dir.path(), &[Library::Shim, Library::Graph, Library::Ops]);
+    fake_libraries(dir.path(), &[Library::Shim, Library::Graph, Library::Ops]);
     let report = report(dir.path());
     assert_eq!(report.variant, Variant::Partial);
     let missing: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
@@ -86,9 +85,9 @@ fn a_set_that_lacks_libraries_is_partial_and_they_are_named() {
 }
 
 #[test]
-fn libraries_of_two_releases_or_cuda_majors_contradict_each_other() {
+fn libraries_of_two_releases_or_cuda_majors_are_a_conflict() {
     let dir = TempDir::new();
-    stand_ins(dir.path(), &all());
+    fake_libraries(dir.path(), &all());
     FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).build(&dir.file(Library::Ops));
     FakeLibrary::new(Library::Cnn, VERSION).with_ptx(8).build(&dir.file(Library::Cnn));
     FakeLibrary::new(Library::Adv, VERSION).with_ptx(9).build(&dir.file(Library::Adv));
@@ -115,7 +114,7 @@ fn each_package_managers_record_is_read() {
     let libraries = [Library::Graph];
 
     let conda = root.join("conda");
-    stand_ins(&conda.join("lib"), &libraries);
+    fake_libraries(&conda.join("lib"), &libraries);
     write(
         &conda.join("conda-meta/libcudnn-9.19.0.56-h1234.json"),
         "{\"name\": \"libcudnn\", \"files\": [\"lib/libcudnn_graph.so.9\"]}",
@@ -124,7 +123,7 @@ fn each_package_managers_record_is_read() {
     assert_eq!(package(&conda.join("lib")).as_deref(), Some("conda libcudnn 9.19.0.56"));
 
     let debian = root.join("usr/lib/x86_64-linux-gnu");
-    stand_ins(&debian, &libraries);
+    fake_libraries(&debian, &libraries);
     let info = root.join("var/lib/dpkg/info");
     write(&info.join("libcudnn9-cuda-13.list"), "/.\n/usr\n/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n");
     write(&info.join("libcudnn9-dev-cuda-13.list"), "/usr/include/cudnn.h\n");
@@ -135,41 +134,41 @@ fn each_package_managers_record_is_read() {
     assert_eq!(package(&debian).as_deref(), Some("dpkg libcudnn9-cuda-13 9.19.0.56-1"));
 
     let archive = root.join("opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
-    stand_ins(&archive, &libraries);
+    fake_libraries(&archive, &libraries);
     let expected = "archive cudnn-linux-x86_64-9.19.0.56_cuda12-archive 9.19.0.56";
     assert_eq!(package(&archive).as_deref(), Some(expected));
 
     let toolkit = root.join("usr/local/cuda-12.9");
-    stand_ins(&toolkit.join("lib64"), &libraries);
+    fake_libraries(&toolkit.join("lib64"), &libraries);
     write(&toolkit.join("version.json"), "{}");
     write(&toolkit.join("lib64/libcudart.so.12"), "");
     assert_eq!(package(&toolkit.join("lib64")).as_deref(), Some("CUDA toolkit folder cuda-12.9"));
 
     let bundle = root.join("opt/application/lib");
-    stand_ins(&bundle, &libraries);
+    fake_libraries(&bundle, &libraries);
     assert_eq!(package(&bundle), None);
     write(&root.join("opt/application/README"), "");
     support::compile("int main(void) { return 0; }", &[], &root.join("opt/application/koharu"));
     assert_eq!(package(&bundle).as_deref(), Some("part of koharu"));
 
     let framework = root.join("venv/lib/python3.12/site-packages/torch/lib");
-    stand_ins(&framework, &libraries);
+    fake_libraries(&framework, &libraries);
     let records = root.join("venv/lib/python3.12/site-packages");
     write(&records.join("torch-2.2.0.dist-info/RECORD"), "torch/lib/libcudnn_graph.so.9,sha256=x,1\n");
     assert_eq!(package(&framework).as_deref(), Some("pip torch 2.2.0"));
 }
 
 #[test]
-fn rpms_database_is_read_whatever_its_form() {
+fn the_rpm_database_is_read_in_every_format() {
     let world = TempDir::new();
     let root = world.path();
     let environment = Host::sandbox(root);
     let dir = root.join("usr/lib64");
-    stand_ins(&dir, &[Library::Graph]);
+    fake_libraries(&dir, &[Library::Graph]);
     let package = || InstallationReport::read(&dir, &environment).unwrap().package.map(|package| package.to_string());
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
-    // A header's texts begin so; other places name the package too.
+    // The strings of an rpm header begin like this; other places contain the package name too.
     let others = "libcudnn9-cuda-12 = 9.19.0.56-1|C|libcudnn9-devel-cuda-12|9.19.0.56|1|cuDNN development|";
     let with_zeros = |text: &str| text.replace('|', "\0");
     write(&database, &with_zeros(others));
@@ -179,16 +178,16 @@ fn rpms_database_is_read_whatever_its_form() {
     assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
 }
 
-/// Whatever a person's folders hold, a survey ends, and tells of what is good among it.
+/// Whatever the directories contain, the inventory ends and lists the good installations.
 #[test]
-fn strange_folders_and_files_are_survived() {
+fn an_inventory_survives_strange_directories_and_files() {
     use std::os::unix::ffi::OsStringExt;
     let world = TempDir::new();
     let root = world.path();
     let named = |name: &[u8]| root.join("named").join(std::ffi::OsString::from_vec(name.to_vec()));
     let good = [named(b"new\nline"), named(b"no \xff\xfe utf-8"), named(b"\x1b[31mred"), named(b"a:b;c $ORIGIN")];
     for dir in &good {
-        stand_ins(dir, &[Library::Graph]);
+        fake_libraries(dir, &[Library::Graph]);
     }
     let pipe = root.join("pipe");
     std::fs::create_dir(&pipe).unwrap();
@@ -203,7 +202,7 @@ fn strange_folders_and_files_are_survived() {
     std::os::unix::fs::symlink("libcudnn_graph.so.9", around.join("libcudnn_graph.so.9")).unwrap();
     std::os::unix::fs::symlink(".", around.join("lib")).unwrap();
     let closed = root.join("closed");
-    stand_ins(&closed, &[Library::Graph]);
+    fake_libraries(&closed, &[Library::Graph]);
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
 
@@ -229,7 +228,7 @@ fn strange_folders_and_files_are_survived() {
 }
 
 #[test]
-fn an_older_cudnn_is_known_and_called_by_its_number() {
+fn an_older_cudnn_is_recognised_by_its_major_version() {
     let dir = TempDir::new();
     std::fs::write(dir.path().join("libcudnn.so.8.9.7"), "").unwrap();
     std::os::unix::fs::symlink("libcudnn.so.8.9.7", dir.path().join("libcudnn.so.8")).unwrap();
@@ -239,10 +238,10 @@ fn an_older_cudnn_is_known_and_called_by_its_number() {
 }
 
 #[test]
-fn an_installation_is_told_once_with_every_way_to_it() {
+fn an_installation_is_listed_once_with_every_origin() {
     let world = TempDir::new();
     let root = world.path();
-    stand_ins(&root.join("real"), &[Library::Graph]);
+    fake_libraries(&root.join("real"), &[Library::Graph]);
     std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
     std::fs::create_dir(root.join("tree")).unwrap();
     std::os::unix::fs::symlink(root.join("real"), root.join("tree/lib")).unwrap();

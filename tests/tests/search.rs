@@ -1,5 +1,4 @@
-//! The order in which folders are looked at, and what is never looked at, in made-up worlds.
-#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+//! The order in which directories are searched, and what is never searched, in sandboxes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::{Candidate, Host, Origin, ProbeError, Requirements, Search, select};
 use support::TempDir;
 
-/// The folders that a search names, below the root of its world, each with its origin.
+/// The candidates of a search, relative to the root of the sandbox, each with its origin.
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
     search
         .candidates()
@@ -22,8 +21,8 @@ fn make_dir(root: &Path, below: &str) -> PathBuf {
     dir
 }
 
-/// A world in which every stage of the search has something.
-fn full_world(root: &Path) -> Host {
+/// A sandbox in which every stage of the search finds something.
+fn full_sandbox(root: &Path) -> Host {
     make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
@@ -40,10 +39,10 @@ fn full_world(root: &Path) -> Host {
 }
 
 #[test]
-fn folders_are_looked_at_in_the_documented_order() {
+fn directories_are_searched_in_the_documented_order() {
     let world = TempDir::new();
     let root = world.path();
-    let search = Search::new(full_world(root)).add_adjacent(root.join("shim"));
+    let search = Search::new(full_sandbox(root)).add_adjacent(root.join("shim"));
     let venv = || Origin::VirtualEnvironment(root.join("venv"));
     let conda = || Origin::Conda(root.join("conda"));
     let expected = [
@@ -71,10 +70,10 @@ fn folders_are_looked_at_in_the_documented_order() {
 }
 
 #[test]
-fn a_folder_that_was_named_stands_alone() {
+fn an_explicit_directory_is_the_only_candidate() {
     let world = TempDir::new();
     let root = world.path();
-    let environment = full_world(root).env("CUDNN_LOADER_DIR", root.join("named"));
+    let environment = full_sandbox(root).env("CUDNN_LOADER_DIR", root.join("named"));
     let by_variable = Search::new(environment.clone()).add_loaded(root.join("loaded"));
     assert_eq!(candidates(&by_variable, root), [("named".into(), Origin::Variable("CUDNN_LOADER_DIR"))]);
     let in_code = Search::new(environment).explicit(root.join("explicit"));
@@ -82,16 +81,16 @@ fn a_folder_that_was_named_stands_alone() {
 }
 
 #[test]
-fn the_folder_of_a_library_that_the_process_holds_comes_first() {
+fn the_directory_of_a_loaded_library_comes_first() {
     let world = TempDir::new();
-    let search = Search::new(full_world(world.path())).add_loaded(world.path().join("loaded"));
+    let search = Search::new(full_sandbox(world.path())).add_loaded(world.path().join("loaded"));
     let found = candidates(&search, world.path());
     assert_eq!(found.first(), Some(&("loaded".into(), Origin::Loaded)));
     assert!(found.len() > 1);
 }
 
 #[test]
-fn without_a_virtual_environment_pips_other_places_are_searched() {
+fn without_a_virtual_environment_pips_other_directories_are_searched() {
     let world = TempDir::new();
     let root = world.path();
     make_dir(root, "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib");
@@ -112,7 +111,7 @@ fn without_a_virtual_environment_pips_other_places_are_searched() {
 }
 
 #[test]
-fn a_path_that_names_a_file_stands_for_its_folder() {
+fn a_path_to_a_file_stands_for_its_directory() {
     let world = TempDir::new();
     let file = make_dir(world.path(), "lib").join("libcudnn_graph.so.9");
     std::fs::write(&file, "").unwrap();
@@ -121,10 +120,10 @@ fn a_path_that_names_a_file_stands_for_its_folder() {
 }
 
 #[test]
-fn a_privileged_program_believes_no_variable_and_does_not_look_beside_itself() {
+fn in_secure_execution_mode_no_variable_and_no_adjacent_directory_is_used() {
     let world = TempDir::new();
     let root = world.path();
-    let environment = full_world(root).env("CUDNN_LOADER_DIR", root.join("named")).secure_execution(true);
+    let environment = full_sandbox(root).env("CUDNN_LOADER_DIR", root.join("named")).secure_execution(true);
     let found = candidates(&Search::new(environment), root);
     for (dir, origin) in &found {
         assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{dir} ({origin})");
@@ -139,12 +138,12 @@ fn the_working_directory_is_never_searched() {
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "CUDA_HOME", "CUDA_PATH", "CUDNN_PATH"] {
         environment = environment.env(variable, ".");
     }
-    // An empty part of the path is the working directory to the dynamic linker.
+    // ld.so takes an empty entry of the path as the working directory.
     let search = Search::new(environment.env("LD_LIBRARY_PATH", ":.;relative::lib"));
     for Candidate { dir, origin } in search.candidates() {
         assert!(dir.is_absolute(), "{dir:?} ({origin})");
     }
-    // Named, it is refused, and not looked for elsewhere.
+    // When it is named, the search rejects it and does not look elsewhere.
     let named = Search::new(Host::sandbox(world.path()).env("CUDNN_LOADER_DIR", "."));
     let found = select(&named, &Requirements::default());
     assert!(found.installation.is_none());
@@ -152,7 +151,7 @@ fn the_working_directory_is_never_searched() {
 }
 
 #[test]
-fn strange_names_are_taken_as_they_are() {
+fn strange_names_are_used_unchanged() {
     let world = TempDir::new();
     for name in [b"with\nnewline".to_vec(), b"not utf-8 \xff\xfe".to_vec(), b"with space; and %s $ORIGIN".to_vec()] {
         let strange = world.path().join(OsString::from_vec(name));

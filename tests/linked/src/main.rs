@@ -1,4 +1,4 @@
-//! Calls one function of the library that the feature links, and prints what cudnn-sys told the build script.
+//! Calls one function of the library that the feature links, and prints the metadata of cudnn-sys.
 
 fn main() {
     println!("version {}", env!("DEP_CUDNN9_VERSION"));
@@ -6,15 +6,15 @@ fn main() {
     println!("lib_version {}", env!("DEP_CUDNN9_LIB_VERSION"));
     #[cfg(any(feature = "link-graph", feature = "link-cudnn"))]
     {
-        // SAFETY: the function takes nothing.
+        // SAFETY: the function has no arguments.
         println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
-        // SAFETY: null is no descriptor, which the function says by its status.
+        // SAFETY: the function rejects null with a status.
         let checked = unsafe { cudnn_sys::check!(cudnn_sys::cudnnBackendFinalize(std::ptr::null_mut())) };
         println!("check {:?}", checked.map_err(|error| error.to_string()));
     }
     #[cfg(feature = "link-ops")]
     {
-        // SAFETY: null is no descriptor, which the function says by its status.
+        // SAFETY: the function rejects null with a status.
         println!("{:?}", unsafe { cudnn_sys::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-cnn")]
@@ -29,7 +29,7 @@ fn main() {
     }
     #[cfg(feature = "link-ext")]
     {
-        // Taken, not called: its arguments are many and none may be null.
+        // Linked, not called: it has many arguments, and none may be null.
         println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
     }
 }

@@ -16,7 +16,7 @@ fn a_loaded_cudnn_is_adopted() {
     std::fs::copy(other.file(Library::Graph), wheel.join("libcudnn_graph.so.9")).unwrap();
     let there = || Child::bare(DRIVER).env("VIRTUAL_ENV", venv.path());
     let theirs = format!("{:?} (already loaded in this process)", std::fs::canonicalize(&real).unwrap());
-    // Without another in the process, the one in the environment is taken.
+    // In a process without cuDNN, the loader selects the one in the environment.
     let output = run(there(), &["load:"]);
     assert!(output.returned("load").unwrap().contains("the active virtual environment"), "{output:#?}");
     for library in [Library::Graph, Library::Shim] {
@@ -32,21 +32,21 @@ fn a_loaded_cudnn_is_adopted() {
 
 #[test]
 fn a_loaded_cudnn_is_recognised_by_its_soname() {
-    let held = graph_with("");
+    let loaded = graph_with("");
     let other = graph_with("");
     let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", other.path());
-    let wanted = format!("9.19.0 {:?} (already loaded in this process)", held.path());
-    // A development link, and a file that a packager has renamed.
+    let wanted = format!("9.19.0 {:?} (already loaded in this process)", loaded.path());
+    // A development symlink, and files that a packager renamed.
     for name in ["libcudnn_graph.so", "libcudnn_graph-1a2b3c.so.9.19.0", "bundled.bin"] {
-        let file = held.path().join(name);
-        std::fs::copy(held.file(Library::Graph), &file).unwrap();
+        let file = loaded.path().join(name);
+        std::fs::copy(loaded.file(Library::Graph), &file).unwrap();
         let output = run(found(), &[&format!("open:{}", file.display()), "load:", "maps"]);
         assert_eq!(output.returned("load"), Some(wanted.as_str()), "{name}: {output:#?}");
         assert!(mapped(&output).iter().all(|file| !file.starts_with(other.path())), "{name}: {output:#?}");
     }
-    // Found through a relative part of LD_LIBRARY_PATH: its path is relative to the linker.
+    // Found through a relative entry of LD_LIBRARY_PATH, so that ld.so reports a relative path.
     let relative =
-        Child::bare(DRIVER).within(held.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
+        Child::bare(DRIVER).within(loaded.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
     let output = run(relative, &["cd:/", "load:"]);
     assert_eq!(output.returned("load"), Some(wanted.as_str()), "{output:#?}");
 }
@@ -71,18 +71,18 @@ fn a_loaded_cudnn_that_does_not_fit_is_refused_and_no_second_one_is_loaded() {
 
 #[test]
 fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
-    let held = graph_with("");
-    FakeLibrary::new(Library::Ops, JIT).build(&held.file(Library::Ops));
+    let loaded = graph_with("");
+    FakeLibrary::new(Library::Ops, JIT).build(&loaded.file(Library::Ops));
     let update = TempDir::new();
     for library in [Library::Graph, Library::Ops] {
         FakeLibrary::new(library, Version::new(9, 28, 0)).build(&update.file(library));
     }
-    // Opened by another spelling of its path, as a framework does.
-    let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", held.path().display(), held.name());
+    // A framework may open it by another spelling of its path.
+    let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", loaded.path().display(), loaded.name());
     let mut args = vec![spelling];
     for library in [Library::Graph, Library::Ops] {
-        args.push(format!("remove:{}", held.file(library).display()));
-        args.push(format!("copy:{},{}", update.file(library).display(), held.file(library).display()));
+        args.push(format!("remove:{}", loaded.file(library).display()));
+        args.push(format!("copy:{},{}", update.file(library).display(), loaded.file(library).display()));
     }
     args.extend(["load:", "cudnnGetVersion", "@cudnnDestroyTensorDescriptor", "maps"].map(String::from));
     let output = run(Child::bare(DRIVER), &args.iter().map(String::as_str).collect::<Vec<_>>());
@@ -95,14 +95,14 @@ fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
 
 #[test]
 fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
-    // The pinned one's graph cannot be opened; then another comes into the process.
+    // The graph library of the selected installation cannot be opened; then something loads another one.
     let bad = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
     let good = graph_with("");
     let open = format!("open:{}", good.file(Library::Graph).display());
     let output = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
     assert!(output.last_error("load").contains("which the process has loaded already"), "{output:#?}");
-    // The same with ops alone: the installation's own is not put beside it.
+    // The same with ops alone: the loader does not load the installation's ops beside it.
     let dir = graph_and_ops();
     let foreign = graph_and_ops();
     let open = format!("open:{}", foreign.file(Library::Ops).display());
@@ -110,7 +110,7 @@ fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
     assert!(output.last_error("@cudnnDestroyTensorDescriptor").contains("already"), "{output:#?}");
 }
 
-/// Stand-ins for graph and ops.
+/// Fake libraries for graph and ops.
 fn graph_and_ops() -> TempDir {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));

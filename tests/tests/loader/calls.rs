@@ -16,7 +16,7 @@ fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
             #[allow(unused_imports, deprecated, reason = "all signatures and the types that they need")]
             mod $library {
                 use cudnn_sys::types::*;
-                // Compiled, never run: nothing is linked here.
+                // Compiled, not linked or run.
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_loader::$name; )*
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_loader::$library::$name; )*
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_sys::$name; )*
@@ -34,7 +34,7 @@ fn nothing_is_loaded_before_the_first_call_and_then_only_what_it_needs() {
     assert_eq!(output.returned("cudnnGetVersion"), Some("91900"));
     let graph = std::fs::canonicalize(dir.join("libcudnn_graph.so.9")).unwrap();
     assert_eq!(mapped(&output), [graph]);
-    // The functions that are served without cuDNN load none.
+    // The functions that the loader implements itself load no library.
     assert_eq!(mapped(&run(child(&dir), &["cudnnGetErrorString", "cudnnGetLastErrorString", "maps"])).len(), 0);
     let complete = complete_jit(&dir);
     let output = run(child(complete.path()), &["cudnnDestroyConvolutionDescriptor", "maps"]);
@@ -49,25 +49,25 @@ fn nothing_is_loaded_before_the_first_call_and_then_only_what_it_needs() {
 #[test]
 fn each_last_error_is_reported_once_and_the_newest_first() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
-    let of_cudnn = "handle == __null";
-    let of_ours = "cudnnDestroyTensorDescriptor cannot be called: ";
+    let cudnns = "handle == __null";
+    let loaders = "cudnnDestroyTensorDescriptor cannot be called: ";
     let message_after = |args: &[&str]| {
         let output = run(child(&dir), args);
         let (_, after) = output.stdout.rsplit_once(" = ").unwrap();
         after.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()
     };
     for (args, wanted, unwanted) in [
-        (&["~cudnnCreate", "last"][..], of_cudnn, of_ours),
-        (&["~cudnnDestroyTensorDescriptor", "last"], of_ours, of_cudnn),
-        (&["~cudnnCreate", "~cudnnDestroyTensorDescriptor", "last"], of_ours, of_cudnn),
-        (&["~cudnnDestroyTensorDescriptor", "~cudnnCreate", "last"], of_cudnn, of_ours),
+        (&["~cudnnCreate", "last"][..], cudnns, loaders),
+        (&["~cudnnDestroyTensorDescriptor", "last"], loaders, cudnns),
+        (&["~cudnnCreate", "~cudnnDestroyTensorDescriptor", "last"], loaders, cudnns),
+        (&["~cudnnDestroyTensorDescriptor", "~cudnnCreate", "last"], cudnns, loaders),
     ] {
         let message = message_after(args);
         assert!(message.contains(wanted) && !message.contains(unwanted), "{args:?}: {message}");
         let twice: Vec<&str> = args.iter().copied().chain(["last"]).collect();
-        assert_eq!(message_after(&twice), message, "fetched, it is gone: {args:?}");
+        assert_eq!(message_after(&twice), message, "the first call clears it: {args:?}");
     }
-    // It is the thread's own.
+    // Each thread has its own.
     assert_eq!(message_after(&["~cudnnDestroyTensorDescriptor", "last-of-other-thread"]), "");
 }
 
@@ -124,7 +124,7 @@ fn cudnns_log_reaches_a_closure_parsed_and_panics_of_the_closure_are_contained()
             let error =
                 "event error: cudnnBackendFinalize: CUDNN_STATUS_BAD_PARAM_NULL_POINTER: nullptr == descriptor: 2002";
             assert!(has(error), "{output:#?}");
-            // cuDNN leaves the device undefined where there is no handle.
+            // Without a handle cuDNN leaves the device undefined.
             assert!(output.stdout.lines().filter(|line| line.starts_with("event")).all(|line| line.ends_with("None")));
             assert!(output.returned("cudnnGetVersion").is_some_and(|version| version != "0"), "{output:#?}");
         }

@@ -1,4 +1,4 @@
-//! The engine and heuristics libraries that `libcudnn_graph.so.9` opens by itself: they come from the selected installation.
+//! The engine and heuristics libraries that `libcudnn_graph.so.9` opens itself: they come from the selected installation.
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
@@ -8,12 +8,12 @@ use super::{JIT, child, graph_with, mapped, run};
 
 #[test]
 fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_another() {
-    // A graph library that opens an engine by its bare name, as the real one does, and tells where it got it from.
+    // A graph library that opens a plugin by its bare name, as the real one does, and prints the path that it got.
     let dir = graph_with(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         int cudnnDestroy(void *handle) {
             Dl_info info;
-            // As the real one: what is loaded under the short name, then four names in turn.
+            // As the real one does: an already loaded short name, then four names in turn.
             const char *names[] = { \"libcudnn_heuristic.so.9.19.0\", \"libcudnn_heuristic.so.9.19\",
                                     \"libcudnn_heuristic.so.9\", \"libcudnn_heuristic.so\" };
             void *engine = dlopen(names[2], RTLD_NOW | RTLD_NOLOAD);
@@ -40,7 +40,7 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
 
 #[test]
 fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
-    // 12.9, as the graph library says of itself; the engine's GPU code is of CUDA 13.
+    // The graph library reports CUDA 12.9; the GPU code of the plugin is for CUDA 13.
     let dir = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let elsewhere = TempDir::new();
     FakeLibrary::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
@@ -48,7 +48,7 @@ fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
     let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
     assert_eq!(output.returned("cudnnDestroy"), mismatch, "{output:#?}");
     assert!(output.last_error("cudnnDestroy").contains("is built for CUDA 13 beside"), "{output:#?}");
-    // One of another minor release could not be loaded: it is no reason to refuse what works.
+    // cuDNN would not load a plugin of another minor release, so that one is no reason to refuse.
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");

@@ -1,5 +1,4 @@
 //! The loader on real cuDNN and on fake libraries, each case in a child process.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod adoption;
 mod calls;
@@ -22,19 +21,19 @@ fn child(dir: &Path) -> Child {
     Child::new(DRIVER, Subject::Loader, dir)
 }
 
-/// Runs a child that must end by itself.
+/// Runs a child, which must exit with 0.
 fn run(child: Child, args: &[&str]) -> ChildOutput {
     let output = child.run(args);
     assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
     output
 }
 
-/// The files of cuDNN's that were mapped whenever the child was asked, one after the other.
+/// The files of cuDNN that were mapped at each `maps` argument, in order.
 fn mapped(output: &ChildOutput) -> Vec<PathBuf> {
     output.stdout.lines().filter_map(|line| line.strip_prefix("mapped ")).map(PathBuf::from).collect()
 }
 
-/// The real graph library of a JIT wheel, with stand-ins for the libraries that such a wheel has not.
+/// The real graph library of a JIT wheel, with fake libraries for those that the wheel lacks.
 fn complete_jit(jit: &Path) -> TempDir {
     let dir = TempDir::links_to(jit);
     for library in [Library::Ops, Library::Cnn, Library::Adv] {
@@ -43,7 +42,7 @@ fn complete_jit(jit: &Path) -> TempDir {
     dir
 }
 
-/// A good graph library, in C, of which the given code is a part.
+/// A good fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));

@@ -1,4 +1,4 @@
-//! Loading ahead of the first call.
+//! Preloading: loading libraries before the first call.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn engines_are_skipped_where_registering_them_is_impossible_or_unsafe() {
     }
 }
 
-/// The steps of a preload that the child printed, with what came of each.
+/// The steps of a preload that the child printed, with their outcomes.
 fn steps(output: &ChildOutput) -> Vec<(String, String)> {
     let step = |line: &str| {
         let (step, outcome) = line.strip_prefix("step ")?.split_once(" = ")?;

@@ -102,7 +102,7 @@ fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
 
 #[test]
 fn a_setuid_program_ignores_the_variables() {
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         support::not_run("a_setuid_program_ignores_the_variables", "only root can make a program setuid for another");
         return;
@@ -116,7 +116,7 @@ fn a_setuid_program_ignores_the_variables() {
     let variables = |child: Child| child.env(DIR_VARIABLE, dir.path()).env("VIRTUAL_ENV", dir.path());
     let plain = run(variables(Child::bare(DRIVER)), &["load:"]);
     assert!(plain.returned("load").unwrap().starts_with("9.19.0"), "{plain:#?}");
-    // In a folder of its own, so that what lies beside the program is not found either.
+    // In a separate directory, so that the loader finds nothing beside the program either.
     let apart = TempDir::new();
     let moved = apart.path().join("driver");
     std::fs::rename(&program, &moved).unwrap();

@@ -37,7 +37,7 @@ fn racing_threads_open_each_library_once_and_lose_no_error() {
     }
 }
 
-/// A library to preload that writes down every library that is opened.
+/// A library for LD_PRELOAD that prints every library that the program opens.
 fn dlopen_witness(dir: &TempDir) -> PathBuf {
     let file = dir.path().join("libwitness.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n

@@ -1,46 +1,40 @@
-//! Does what it is told, one word after the other, and prints what came of it. The child process of the tests.
+//! The child process of the tests. It performs its arguments one after the other and prints the results.
 //!
 //! ```text
-//! driver WORD...                 through this project's loader
-//! driver --shim FILE WORD...     through a library like NVIDIA's shim
+//! driver ARG...                 calls cuDNN through this project's loader
+//! driver --shim FILE ARG...     calls cuDNN through a library like NVIDIA's shim
 //!
-//! NAME           calls the function with zeros, and prints what it returned and the last-error text after it
-//! ~NAME          calls it and leaves the last-error text where it is
-//! @NAME          resolves it
-//! create         calls cudnnCreate with a place for the handle
-//! preload:OPTIONS loads ahead; the wishes are separated by commas: engines context device=N background twice
-//! log            has cuDNN's log come to a closure, which prints it; log:panic, to one that panics
+//! NAME            calls the function with zeros; prints what it returned and then the last error
+//! ~NAME           calls the function with zeros; does not fetch the last error
+//! @NAME           resolves the function
+//! create          calls cudnnCreate with a valid pointer
+//! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context device=N background twice
+//! log             sets a log hook that prints; log:panic, one that panics
 //! write:LEVEL,DESTINATION
-//!                has the log written there in cuDNN's form: NULL, stdout, stderr or a file
-//! callback:MASK  calls cudnnSetCallback with a function that prints what it gets, and calls cuDNN itself
-//! check          makes a call that fails, and prints it as an error
-//! last           prints the last-error text
+//!                 writes the log in cuDNN's format to NULL, stdout, stderr or a file
+//! callback:MASK   calls cudnnSetCallback with a function that prints its arguments and calls cuDNN itself
+//! check           makes a call that fails, and prints the error
+//! last            prints the last error
 //! last-of-other-thread
-//! load:OPTIONS    Options::load; the wishes are separated by commas: path=P min=V cuda=N strict
-//! open:FILE      opens a library by its path, as a framework may
-//! maps           prints each of cuDNN's files that the process has mapped
-//! plan:FILE      plans a convolution for the device described in the file: see `plan`
-//! race           many threads, each making every first call: see `threads`
+//! load:OPTIONS    Options::load; OPTIONS, separated by commas: path=P min=V cuda=N strict
+//! open:FILE       opens a library by its path, as a framework may
+//! maps            prints each file of cuDNN that the process has mapped
+//! plan:FILE       plans a convolution for the device described in the file: see `plan`
+//! race            many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
+//! release:ID      fetches a release as the tests do
 //! sleep:MILLISECONDS
-//! hold:FILE      opens a file to write, for other programs to inherit, locks it, and keeps it
-//! held           prints whether the files that are held have been made to append, and are still locked
-//! spawn:WORDS    runs itself once more, with these words, which have `+` between them
-//! sigpipe        is ended by SIGPIPE from here on, as programs in C are
-//! close-all      closes whatever is open but for the first three
-//! cd:FOLDER      changes the working directory
+//! lock:FILE       opens a file for writing, inheritable, locks it, and keeps it open
+//! locked          prints whether each of these files appends now, and is still locked
+//! spawn:ARGS      runs this program with these arguments, which are separated by `+`
+//! sigpipe         restores the default action of SIGPIPE, which C programs have
+//! close-all       closes all descriptors but the first three
+//! cd:DIR          changes the working directory
 //! remove:FILE, copy:FROM,TO
-//!                changes a file, as an update does under a running program
+//!                 changes a file, as an update does under a running program
 //! ```
 //!
-//! Functions are called with zeros for arguments: name only those that will not be reached, or that bear it.
-#![allow(
-    clippy::panic,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on says so by panicking"
-)]
+//! Functions get zeros for arguments: name only functions that cuDNN does not reach, or that accept zeros.
 
 mod plan;
 mod threads;
@@ -51,20 +45,20 @@ use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t};
 
-/// What `hold` has opened.
-static HELD: std::sync::Mutex<Vec<std::os::fd::RawFd>> = std::sync::Mutex::new(Vec::new());
+/// The descriptors that `lock` opened.
+static LOCKED_FILES: std::sync::Mutex<Vec<std::os::fd::RawFd>> = std::sync::Mutex::new(Vec::new());
 
-/// A lock on the whole of a file.
-static WHOLE: libc::flock =
+/// A write lock on all bytes of a file.
+static WRITE_LOCK: libc::flock =
     libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
 
-/// Does another process find the file locked?
+/// Whether another process finds the file locked.
 fn is_locked(file: std::os::fd::RawFd) -> bool {
-    // SAFETY: the child asks for a lock, and ends; it has the descriptor, and not the lock.
+    // SAFETY: the child only tests the lock and exits; it inherits the descriptor, but not the lock.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            let mut lock = WHOLE;
+            let mut lock = WRITE_LOCK;
             libc::fcntl(file, libc::F_GETLK, &raw mut lock);
             libc::_exit(i32::from(lock.l_type != libc::F_UNLCK as libc::c_short));
         }
@@ -74,7 +68,7 @@ fn is_locked(file: std::os::fd::RawFd) -> bool {
     }
 }
 
-/// A value that a function returned, as text.
+/// The text form of a value that a function returned.
 trait Show {
     fn show(self) -> String;
 }
@@ -99,7 +93,7 @@ impl Show for () {
 
 impl Show for *const c_char {
     fn show(self) -> String {
-        // SAFETY: the function returns a static text, or null.
+        // SAFETY: the function returns a static string or null.
         if self.is_null() { "null".into() } else { unsafe { CStr::from_ptr(self) }.to_string_lossy().into_owned() }
     }
 }
@@ -109,18 +103,18 @@ macro_rules! by_name {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// Calls a function of the loader's, or the one at an address, with zeros.
+        /// Calls a function of the loader, or the one at an address, with zeros.
         fn call(function: Function, at: Option<*mut ()>) -> String {
             match function { $($(
                 Function::$variant => {
                     type Signature = unsafe extern "C" fn($($type),*) -> $returns;
                     let callee: Signature = match at {
-                        // SAFETY: the address is that of the function of this name.
+                        // SAFETY: the address is that of the function with this name.
                         Some(address) => unsafe { std::mem::transmute::<*mut (), Signature>(address) },
                         None => cudnn_loader::$name,
                     };
-                    // SAFETY: all arguments are integers, floats and pointers, for which zero is a value; who named
-                    // the function vouches for the rest.
+                    // SAFETY: all arguments are integers, floats and pointers, for which zero is valid; the test that
+                    // named the function chose one that accepts zeros.
                     let result = unsafe { callee($(std::mem::zeroed::<$type>()),*) };
                     Show::show(result)
                 }
@@ -133,8 +127,8 @@ macro_rules! by_name {
 cudnn_sys::for_each_function!(by_name);
 
 fn main() {
-    // A deadlock ends as a signal.
-    // SAFETY: the call only sets a timer.
+    // A deadlock ends by a signal.
+    // SAFETY: alarm only sets a timer.
     unsafe { libc::alarm(60) };
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let shim = (args.first().is_some_and(|arg| arg == "--shim")).then(|| {
@@ -174,37 +168,37 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
         ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
-        ("hold", file) => {
-            let file = std::fs::File::create(file).expect("the file can be made");
+        ("lock", file) => {
+            let file = std::fs::File::create(file).expect("the file can be created");
             let file = std::os::fd::IntoRawFd::into_raw_fd(file);
-            // SAFETY: the calls clear a flag of the descriptor's, and lock the whole file for this process.
+            // SAFETY: the calls clear a flag of the descriptor and lock the file for this process.
             unsafe {
                 libc::fcntl(file, libc::F_SETFD, 0);
-                libc::fcntl(file, libc::F_SETLK, &raw const WHOLE);
+                libc::fcntl(file, libc::F_SETLK, &raw const WRITE_LOCK);
             }
-            HELD.lock().unwrap().push(file);
+            LOCKED_FILES.lock().unwrap().push(file);
         }
-        ("held", _) => {
-            for file in HELD.lock().unwrap().iter() {
-                // SAFETY: the call asks for the flags of the descriptor.
+        ("locked", _) => {
+            for file in LOCKED_FILES.lock().unwrap().iter() {
+                // SAFETY: the call only reads the flags of the descriptor.
                 let flags = unsafe { libc::fcntl(*file, libc::F_GETFL) };
                 println!("appends = {}", flags & libc::O_APPEND != 0);
                 println!("locked = {}", is_locked(*file));
             }
         }
         ("spawn", args) => {
-            let program = std::env::current_exe().expect("it has a file");
+            let program = std::env::current_exe().expect("the program has a path");
             let output = std::process::Command::new(program).args(args.split('+')).status().expect("it starts");
             println!("spawned = {:?}", output.code());
         }
-        // Rust programs are not ended by it; others are.
-        // SAFETY: the default is what every program begins with.
+        // Rust ignores this signal; C programs do not.
+        // SAFETY: the default action is the one that every process starts with.
         ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
         ("close-all", _) => {
-            // SAFETY: what others think is open is closed under them, as some programs do when they become daemons.
+            // SAFETY: this breaks whoever uses the descriptors, which is the test: daemons do the same when they start.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
-        ("cd", dir) => std::env::set_current_dir(dir).expect("the folder is there"),
+        ("cd", dir) => std::env::set_current_dir(dir).expect("the directory exists"),
         ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
@@ -291,19 +285,19 @@ fn set_callback(mask: u32, shim: Option<&Shim>) {
         debug: *const cudnn_loader::cudnnDebug_t,
         message: *const c_char,
     ) {
-        // SAFETY: cuDNN's own, for as long as this call lasts.
+        // SAFETY: both pointers are valid during this call.
         let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
         println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
-        // What this one's failing brings about must not come here again and again.
+        // This call fails too, which must not call this function without end.
         // SAFETY: cuDNN refuses null.
         let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
     }
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function of this name.
+        // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
         None => cudnn_loader::cudnnSetCallback,
     };
-    // SAFETY: the function takes what cuDNN gives, and ignores its data.
+    // SAFETY: the callback has the right type and does not dereference its data.
     let status = unsafe { function(mask, std::ptr::without_provenance_mut(5), Some(print)) };
     println!("cudnnSetCallback = {status:?}");
 }
@@ -321,7 +315,7 @@ fn preload(options: &str) {
     let what = Preload::new().engines(has("engines")).devices(devices);
     let once = || if has("background") { what.clone().start().join() } else { what.run() };
     let outcomes = match has("twice") {
-        // At the same time.
+        // Both at the same time.
         true => std::thread::scope(|scope| [scope.spawn(once), scope.spawn(once)].map(|thread| thread.join().unwrap())),
         false => return print_preload(once()),
     };
@@ -340,18 +334,18 @@ fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::pr
 fn create(shim: Option<&Shim>) {
     type Signature = unsafe extern "C" fn(*mut cudnn_loader::cudnnHandle_t) -> cudnnStatus_t;
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function of this name.
+        // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnCreate")) },
         None => cudnn_loader::cudnnCreate,
     };
     let mut handle = std::ptr::null_mut();
-    // SAFETY: there is a place for the handle.
+    // SAFETY: the pointer is to a local variable.
     println!("cudnnCreate = {:?}", unsafe { function(&mut handle) });
     print_last_error(&last_error(shim));
 }
 
 fn print_maps() {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
     let files: BTreeSet<&str> = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();
     for file in files.iter().filter(|file| file.contains("libcudnn")) {
         println!("mapped {file}");
@@ -363,26 +357,26 @@ struct Shim(libloading::Library);
 impl Shim {
     fn address(&self, name: &str) -> *mut () {
         let name = CString::new(name).unwrap();
-        // SAFETY: the symbol is a function; a pointer to it is taken, and called with its own signature.
+        // SAFETY: the symbol is a function; the caller casts it to the right signature.
         let symbol = unsafe { self.0.get::<unsafe extern "C" fn()>(name.as_bytes_with_nul()) };
         *symbol.expect("the shim has the function") as *mut ()
     }
 }
 
 fn open_shim(file: &Path) -> Shim {
-    // SAFETY: NVIDIA's shim and its like do nothing on loading.
-    Shim(unsafe { libloading::Library::new(file) }.expect("the shim can be opened"))
+    // SAFETY: NVIDIA's shim and the drop-in have no harmful constructors.
+    Shim(unsafe { libloading::Library::new(file) }.expect("the library can be opened"))
 }
 
 fn last_error(shim: Option<&Shim>) -> String {
     type Signature = unsafe extern "C" fn(*mut c_char, usize);
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function of this name.
+        // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetLastErrorString")) },
         None => cudnn_loader::cudnnGetLastErrorString,
     };
     let mut text = vec![0u8; 16384];
-    // SAFETY: the buffer has the length that is said.
+    // SAFETY: the buffer has the given length.
     unsafe { function(text.as_mut_ptr().cast(), text.len()) };
     CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! What only goes wrong with several threads, or in a process in an unusual state: first calls racing, a first call from
-//! a static constructor, a first call after fork.
+//! First calls under difficult conditions: in racing threads, from a static constructor, in a cancelled thread, and after
+//! fork.
 
 use std::ffi::CString;
 use std::sync::Barrier;
@@ -10,8 +10,8 @@ use cudnn_loader::{Function, SubLibrary};
 
 const THREADS: usize = 64;
 
-/// Every thread makes the first use of every function, each starting at another one. A function whose library is here
-/// must be found; a call of any other must return a failure and leave a story that names this very function.
+/// Every thread makes the first call of every function, each starting at another one. A function of an installed library
+/// must resolve; any other must return a failure and leave an error that names the function.
 pub(crate) fn race() {
     let missing: Vec<SubLibrary> = missing_libraries();
     let barrier = Barrier::new(THREADS);
@@ -54,10 +54,10 @@ pub(crate) fn race() {
     println!("race = {} found, {} failed, {} wrong", found.into_inner(), failed.into_inner(), wrong.into_inner());
 }
 
-/// The sub-libraries that are not in the folder that the variable names. Asked of the folder, so that the race is the
-/// loader's very first use.
+/// The sub-libraries that are missing in the directory that the variable names. It reads the directory itself, so that
+/// the race is the first use of the loader.
 fn missing_libraries() -> Vec<SubLibrary> {
-    let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the folder is given");
+    let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the variable is set");
     let dir = std::path::Path::new(&dir);
     SubLibrary::ALL.iter().copied().filter(|library| !dir.join(library.file_name()).exists()).collect()
 }
@@ -67,21 +67,21 @@ static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
 /// Called by the constructor of the library that [`constructor`] opens.
 extern "C" fn from_constructor() {
     IN_CONSTRUCTOR.store(true, Ordering::Release);
-    // Time for the other thread to be elected, and to wait for the linker's lock, which this one holds.
+    // Time for the other thread to claim the first call and to wait for ld.so's lock, which this thread has.
     std::thread::sleep(Duration::from_millis(200));
     println!("in the constructor: {}", super::call(Function::CudnnGetVersion, None));
 }
 
-/// Opens a library whose constructor makes a first call, while another thread makes one too. The constructor finds the
-/// address of what to call in the variable CALLBACK.
+/// Opens a library whose constructor makes a first call, while another thread makes one too. The variable CALLBACK has
+/// the address that the constructor calls.
 pub(crate) fn constructor(file: &str) {
     let callback = from_constructor as extern "C" fn() as usize;
-    // SAFETY: no other thread is there yet.
+    // SAFETY: there is no other thread yet.
     unsafe { std::env::set_var("CALLBACK", callback.to_string()) };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let file = CString::new(file).expect("a path");
-            // SAFETY: the library is the test's own.
+            // SAFETY: the test compiled the library.
             let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW) };
             assert!(!handle.is_null(), "{file:?} can be opened");
         });
@@ -98,42 +98,42 @@ unsafe extern "C" {
     fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
 }
 
-/// Makes a first call in a thread that is being cancelled.
+/// Makes a first call in a thread with a pending cancellation.
 pub(crate) fn cancel() {
     extern "C" fn thread(_: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: the thread cancels itself: from now on, any call that may block would end it.
+        // SAFETY: the thread cancels itself: from now on, any cancellation point ends it.
         unsafe { pthread_cancel(libc::pthread_self()) };
-        // SAFETY: the function takes nothing.
+        // SAFETY: the function has no arguments.
         CALLED.store(unsafe { cudnn_loader::cudnnGetVersion() }, Ordering::Release);
         std::ptr::null_mut()
     }
     let mut handle = std::mem::MaybeUninit::uninit();
-    // SAFETY: the thread's function is of the type that is asked for, and uses nothing of this frame.
+    // SAFETY: the thread's function has the right type, and uses nothing of this frame.
     let made = unsafe { libc::pthread_create(handle.as_mut_ptr(), std::ptr::null(), thread, std::ptr::null_mut()) };
     assert_eq!(made, 0);
-    // SAFETY: the thread was made just now.
+    // SAFETY: the thread was created above and not joined yet.
     unsafe { libc::pthread_join(handle.assume_init(), std::ptr::null_mut()) };
     println!("in the cancelled thread: {}", CALLED.load(Ordering::Acquire));
 }
 
-/// Forks while another thread is in the middle of a first call, and makes one in the child.
+/// Forks while another thread makes a first call, and makes one in the child.
 pub(crate) fn fork() {
     std::thread::scope(|scope| {
         scope.spawn(|| println!("in the parent: {}", super::call(Function::CudnnGetVersion, None)));
-        // Time for the thread to get into the slow constructor of the library that it opens.
+        // Time for the thread to enter the slow constructor of the library that it opens.
         std::thread::sleep(Duration::from_millis(300));
-        // SAFETY: the child makes a first call, which is what the test is about, and ends.
+        // SAFETY: the child makes a first call, which is what the test checks, and exits.
         match unsafe { libc::fork() } {
             0 => {
                 // SAFETY: timers are not inherited.
                 unsafe { libc::alarm(20) };
                 println!("in the child: {}", super::call(Function::CudnnGetVersion, None));
-                // SAFETY: ends the process at once.
+                // SAFETY: _exit only ends the process.
                 unsafe { libc::_exit(0) }
             }
             child => {
                 let mut status = 0;
-                // SAFETY: the status is this frame's own.
+                // SAFETY: the pointer is to a local variable.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 println!("the child ended with {status}");
             }

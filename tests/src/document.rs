@@ -1,0 +1,23 @@
+//! Documents of the repository that tests generate.
+
+use std::path::Path;
+
+/// Compares the text that a test generates with the document in the repository. `CUDNN_TESTS_WRITE=1` writes it first.
+///
+/// # Panics
+/// At the first line that differs.
+pub fn check_document(path: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {
+        std::fs::write(&file, text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    for (new, old) in text.lines().zip(committed.lines()) {
+        assert_eq!(new, old, "{path} is out of date: run this test with CUDNN_TESTS_WRITE=1");
+    }
+    assert_eq!(
+        text.lines().count(),
+        committed.lines().count(),
+        "{path} is out of date: run this test with CUDNN_TESTS_WRITE=1"
+    );
+}
