@@ -1,7 +1,6 @@
 //! Assembles the cuDNN that the benchmarks call: a real full release, except that the library of the convolutions is
 //! fake, since a real convolution needs a GPU. The benchmarks link to its libraries directly; all other call paths find
 //! them through the run path of the program.
-#![allow(clippy::panic, clippy::expect_used, reason = "a build that cannot continue panics")]
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,10 +1,4 @@
 //! The first call of `cudnnGetVersion`, each in a new process, the call paths in turn.
-#![allow(
-    clippy::panic,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark that cannot continue panics"
-)]
 
 use std::process::Command;
 

@@ -1,11 +1,5 @@
 //! The cost of identifying an installation, beside the cost of loading it: each in a new process, in turn, with all
 //! files in the page cache.
-#![allow(
-    clippy::panic,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark that cannot continue panics"
-)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

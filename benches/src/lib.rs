@@ -4,13 +4,14 @@
 //! `cudnnSetTensor4dDescriptor` is a typical small function, and `cudnnConvolutionForward` has thirteen arguments and
 //! comes from a fake library, where it returns at once.
 #![cfg(feature = "full-releases")]
-#![allow(clippy::panic, clippy::expect_used, reason = "a benchmark that cannot continue panics")]
+#![allow(deprecated, reason = "the benchmark needs a function with many arguments")]
 
 use std::ffi::{CString, c_int, c_void};
 use std::hint::black_box;
 use std::path::Path;
 use std::ptr::null_mut;
 
+use cudarc::cudnn::sys as cudarc;
 use cudnn_sys::{
     cudnnConvolutionFwdAlgo_t as Algorithm, cudnnDataType_t as DataType, cudnnStatus_t as Status,
     cudnnTensorDescriptor_t as RawTensor, cudnnTensorFormat_t as Format,
@@ -93,34 +94,55 @@ pub struct Loader;
 #[derive(Debug)]
 pub struct Linked;
 
-macro_rules! named_functions {
-    ($path:ident, $name:literal, $crate_:ident) => {
+/// A plain pointer to the function in the sub-library.
+#[derive(Debug)]
+pub struct Pointer(Pointers);
+
+/// NVIDIA's shim, through a plain pointer to its function.
+#[derive(Debug)]
+pub struct Shim(Pointers);
+
+/// cudarc's dynamic loading, which goes through NVIDIA's shim.
+#[derive(Debug)]
+pub struct Cudarc;
+
+/// Implements [`CallPath`] for a type: its name, how to make it, the three functions, the values of their enums, and how
+/// a status becomes a number.
+macro_rules! call_path {
+    (
+        $path:ty, $name:literal, $new:expr,
+        |$this:ident| ($version:expr, $set_tensor:expr, $convolve:expr),
+        ($format:expr, $data_type:expr, $algorithm:expr),
+        |$status:ident| $number:expr
+    ) => {
         impl CallPath for $path {
             const NAME: &'static str = $name;
 
             fn ready() -> Self {
-                warmed($path)
+                warmed($new)
             }
 
             #[inline(always)]
             fn version(&self) -> usize {
+                let $this = self;
                 // SAFETY: the function has no arguments.
-                unsafe { $crate_::cudnnGetVersion() }
+                unsafe { $version() }
             }
 
             #[inline(always)]
             fn set_tensor(&self, tensor: Tensor) -> u32 {
-                let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
+                let $this = self;
                 // SAFETY: the descriptor is live.
-                unsafe { $crate_::cudnnSetTensor4dDescriptor(tensor.0, format, kind, 32, 64, 56, 56) }.0
+                let $status = unsafe { $set_tensor(tensor.0.cast(), $format, $data_type, 32, 64, 56, 56) };
+                $number
             }
 
             #[inline(always)]
             fn convolve(&self) -> u32 {
-                let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
+                let $this = self;
                 // SAFETY: the fake library ignores its arguments.
-                unsafe {
-                    $crate_::cudnnConvolutionForward(
+                let $status = unsafe {
+                    $convolve(
                         null_mut(),
                         null_mut(),
                         null_mut(),
@@ -128,22 +150,66 @@ macro_rules! named_functions {
                         null_mut(),
                         null_mut(),
                         null_mut(),
-                        algorithm,
+                        $algorithm,
                         null_mut(),
                         0,
                         null_mut(),
                         null_mut(),
                         null_mut(),
                     )
-                }
-                .0
+                };
+                $number
             }
         }
     };
 }
 
-named_functions!(Loader, "this loader", cudnn_loader);
-named_functions!(Linked, "linked to the sub-library", cudnn_sys);
+macro_rules! call_path_of_crate {
+    ($path:ident, $name:literal, $crate_:ident) => {
+        call_path!(
+            $path,
+            $name,
+            $path,
+            |_this| ($crate_::cudnnGetVersion, $crate_::cudnnSetTensor4dDescriptor, $crate_::cudnnConvolutionForward),
+            (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT, Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM),
+            |status| status.0
+        );
+    };
+}
+
+macro_rules! call_path_of_pointers {
+    ($path:ident, $name:literal, $files:expr) => {
+        call_path!(
+            $path,
+            $name,
+            $path(Pointers::resolve($files)),
+            |this| ((this.0.version), (this.0.set_tensor), (this.0.convolve)),
+            (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT, Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM),
+            |status| status.0
+        );
+    };
+}
+
+call_path_of_crate!(Loader, "this loader", cudnn_loader);
+call_path_of_crate!(Linked, "linked to the sub-library", cudnn_sys);
+call_path_of_pointers!(
+    Pointer,
+    "a plain function pointer",
+    ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9"]
+);
+call_path_of_pointers!(Shim, "NVIDIA's shim", ["libcudnn.so.9"; 3]);
+call_path!(
+    Cudarc,
+    "cudarc, dynamic loading",
+    Cudarc,
+    |_this| (cudarc::cudnnGetVersion, cudarc::cudnnSetTensor4dDescriptor, cudarc::cudnnConvolutionForward),
+    (
+        cudarc::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW,
+        cudarc::cudnnDataType_t::CUDNN_DATA_FLOAT,
+        cudarc::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM
+    ),
+    |status| status as u32
+);
 
 type Version = unsafe extern "C" fn() -> usize;
 type SetTensor = unsafe extern "C" fn(RawTensor, Format, DataType, c_int, c_int, c_int, c_int) -> Status;
@@ -192,101 +258,4 @@ fn symbol<F: Copy>(file: &str, name: &str) -> F {
     let symbol = *symbol.expect("the function is there");
     std::mem::forget(library);
     symbol
-}
-
-/// A plain pointer to the function in the sub-library.
-#[derive(Debug)]
-pub struct Pointer(Pointers);
-
-/// NVIDIA's shim, through a plain pointer to its function.
-#[derive(Debug)]
-pub struct Shim(Pointers);
-
-macro_rules! pointers {
-    ($path:ident, $name:literal, $files:expr) => {
-        impl CallPath for $path {
-            const NAME: &'static str = $name;
-
-            fn ready() -> Self {
-                warmed($path(Pointers::resolve($files)))
-            }
-
-            #[inline(always)]
-            fn version(&self) -> usize {
-                // SAFETY: the function has no arguments.
-                unsafe { (self.0.version)() }
-            }
-
-            #[inline(always)]
-            fn set_tensor(&self, tensor: Tensor) -> u32 {
-                let (format, kind) = (Format::CUDNN_TENSOR_NCHW, DataType::CUDNN_DATA_FLOAT);
-                // SAFETY: the descriptor is live.
-                unsafe { (self.0.set_tensor)(tensor.0, format, kind, 32, 64, 56, 56) }.0
-            }
-
-            #[inline(always)]
-            fn convolve(&self) -> u32 {
-                let algorithm = Algorithm::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
-                let null = null_mut();
-                // SAFETY: the fake library ignores its arguments.
-                unsafe {
-                    (self.0.convolve)(null, null, null, null, null, null, null, algorithm, null, 0, null, null, null)
-                }
-                .0
-            }
-        }
-    };
-}
-
-pointers!(Pointer, "a plain function pointer", ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9"]);
-pointers!(Shim, "NVIDIA's shim", ["libcudnn.so.9"; 3]);
-
-/// cudarc's dynamic loading, which goes through NVIDIA's shim.
-#[derive(Debug)]
-pub struct Cudarc;
-
-impl CallPath for Cudarc {
-    const NAME: &'static str = "cudarc, dynamic loading";
-
-    fn ready() -> Self {
-        warmed(Cudarc)
-    }
-
-    #[inline(always)]
-    fn version(&self) -> usize {
-        // SAFETY: the function has no arguments.
-        unsafe { cudarc::cudnn::sys::cudnnGetVersion() }
-    }
-
-    #[inline(always)]
-    fn set_tensor(&self, tensor: Tensor) -> u32 {
-        use cudarc::cudnn::sys::{cudnnDataType_t, cudnnSetTensor4dDescriptor, cudnnTensorFormat_t};
-        let (format, kind) = (cudnnTensorFormat_t::CUDNN_TENSOR_NCHW, cudnnDataType_t::CUDNN_DATA_FLOAT);
-        // SAFETY: the descriptor is live.
-        unsafe { cudnnSetTensor4dDescriptor(tensor.0.cast(), format, kind, 32, 64, 56, 56) as u32 }
-    }
-
-    #[inline(always)]
-    fn convolve(&self) -> u32 {
-        use cudarc::cudnn::sys::{cudnnConvolutionForward, cudnnConvolutionFwdAlgo_t};
-        let algorithm = cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM;
-        // SAFETY: the fake library ignores its arguments.
-        unsafe {
-            cudnnConvolutionForward(
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                null_mut(),
-                algorithm,
-                null_mut(),
-                0,
-                null_mut(),
-                null_mut(),
-                null_mut(),
-            ) as u32
-        }
-    }
 }

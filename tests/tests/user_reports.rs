@@ -21,9 +21,9 @@ struct World {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// What each program prints in a situation.
-#[derive(Default)]
-struct Messages {
+/// What each program prints in a situation, and the situation's root directory.
+struct Report {
+    root: TempDir,
     situation: &'static str,
     shim: Option<String>,
     doctor: String,
@@ -117,6 +117,10 @@ impl World {
         output
     }
 
+    fn report(self, situation: &'static str, shim: Option<&ChildOutput>, doctor: String, loader: String) -> Report {
+        Report { root: self.root, situation, shim: shim.map(printed), doctor, loader }
+    }
+
     /// Runs the driver with NVIDIA's shim.
     fn shim(&self, shim: &Path, args: &[&str]) -> ChildOutput {
         let shim = shim.to_str().unwrap();
@@ -124,6 +128,7 @@ impl World {
     }
 }
 
+/// The end of a run of the doctor.
 struct Doctor {
     stdout: String,
     code: Option<i32>,
@@ -161,7 +166,7 @@ fn jit() -> Option<(PathBuf, PathBuf)> {
 }
 
 /// A framework bundles NVIDIA's shim alone; the other libraries are in a wheel.
-fn wheel_on_no_search_path() -> Option<(World, Messages)> {
+fn wheel_on_no_search_path() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let wheel = world.install(&format!("venv/{WHEEL}"), &older, None);
@@ -183,19 +188,16 @@ fn wheel_on_no_search_path() -> Option<(World, Messages)> {
     assert!(list.contains("->"), "{list}");
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((
-        world,
-        Messages {
-            situation: "The wheel's directory is on no search path, and a framework bundles NVIDIA's shim alone.",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "The wheel's directory is on no search path, and a framework bundles NVIDIA's shim alone.",
+        Some(&shim),
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// One framework has loaded its cuDNN; then another one's shim is called.
-fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
+fn two_cudnns_in_one_process() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
     let first = world.install("first", &older, None).join("libcudnn_graph.so.9");
@@ -221,19 +223,16 @@ fn two_cudnns_in_one_process() -> Option<(World, Messages)> {
     require(&adopted.stdout, &["already loaded in this process"]);
     let refused = world.loader(&[&open, &format!("load:path={}", second.display())]);
     require(&refused.stdout, &[second.to_str().unwrap(), "which the process has loaded already", "9.19.0"]);
-    Some((
-        world,
-        Messages {
-            situation: "Two cuDNNs in one process: one framework has loaded 9.19, another bundles the shim of 9.27.",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&refused),
-        },
+    Some(world.report(
+        "Two cuDNNs in one process: one framework has loaded 9.19, another bundles the shim of 9.27.",
+        Some(&shim),
+        doctor,
+        printed(&refused),
     ))
 }
 
 /// A program for cuDNN 8 on a machine with cuDNN 9, and the reverse.
-fn program_for_cudnn_8() -> Option<(World, Messages)> {
+fn program_for_cudnn_8() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -261,19 +260,16 @@ fn program_for_cudnn_8() -> Option<(World, Messages)> {
     require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "help: "]);
     let loader =
         printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
-    Some((
-        world,
-        Messages {
-            situation: "A program requires cuDNN 8, but 9 is installed. For the loader: only 8 is installed.",
-            shim: None,
-            doctor,
-            loader,
-        },
+    Some(world.report(
+        "A program requires cuDNN 8, but 9 is installed. For the loader: only 8 is installed.",
+        None,
+        doctor,
+        loader,
     ))
 }
 
 /// A bundled cuDNN beside a program with an RPATH, another on LD_LIBRARY_PATH.
-fn rpath_and_library_path_of_two_releases() -> Option<(World, Messages)> {
+fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
     let bundled = world.install("app", &older, None);
@@ -304,19 +300,16 @@ fn rpath_and_library_path_of_two_releases() -> Option<(World, Messages)> {
     let loader = world.loader(&["load:", "cudnnGetVersion", "maps"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     assert!(!loader.stdout.contains("app/libcudnn"), "{loader:#?}");
-    Some((
-        world,
-        Messages {
-            situation: "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
+        Some(&shim),
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// There is no unversioned symlink.
-fn no_unversioned_link() -> Option<(World, Messages)> {
+fn no_unversioned_link() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -325,19 +318,11 @@ fn no_unversioned_link() -> Option<(World, Messages)> {
     let doctor = world.doctor(&["list"]).has(0, &["->", "9.19.0", "LD_LIBRARY_PATH"]);
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((
-        world,
-        Messages {
-            situation: "There is a `libcudnn.so.9`, but no `libcudnn.so` symlink.",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
-    ))
+    Some(world.report("There is a `libcudnn.so.9`, but no `libcudnn.so` symlink.", None, doctor, printed(&loader)))
 }
 
 /// There is no driver.
-fn no_driver() -> Option<(World, Messages)> {
+fn no_driver() -> Option<Report> {
     if Path::new("/proc/driver/nvidia/version").exists() {
         not_run("the situation without a driver", "this machine has a driver");
         return None;
@@ -351,19 +336,16 @@ fn no_driver() -> Option<(World, Messages)> {
         world.finding(&[], "C001", &["libcuda.so.1, the driver's library, was not found", "docker run --gpus all"]);
     let loader = world.loader(&["cudnnGetVersion", "create"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    Some((
-        world,
-        Messages {
-            situation: "The driver's library is not visible, as in a container without the GPU runtime.",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "The driver's library is not visible, as in a container without the GPU runtime.",
+        Some(&shim),
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// NVML reports a GTX 1080 Ti.
-fn gpu_too_old() -> Option<(World, Messages)> {
+fn gpu_too_old() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -383,19 +365,16 @@ fn gpu_too_old() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some((
-        world,
-        Messages {
-            situation: "A GPU of compute capability 6.1, and a release from 9.11 on. (A fake NVML reports the GPU.)",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "A GPU of compute capability 6.1, and a release from 9.11 on. (A fake NVML reports the GPU.)",
+        None,
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// cuDNN for CUDA 12 among libraries of CUDA 13.
-fn cuda_12_among_cuda_13() -> Option<(World, Messages)> {
+fn cuda_12_among_cuda_13() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
     support::compile("", &["-shared", "-nostdlib"], &world.make_dir("cuda").join("libcublasLt.so.13"));
@@ -414,19 +393,11 @@ fn cuda_12_among_cuda_13() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
     require(&loader.stdout, &["is built for CUDA 12, and CUDA 13 is asked for"]);
-    Some((
-        world,
-        Messages {
-            situation: "cuDNN for CUDA 12 on a host with CUDA 13's libraries.",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
-    ))
+    Some(world.report("cuDNN for CUDA 12 on a host with CUDA 13's libraries.", None, doctor, printed(&loader)))
 }
 
 /// Only three of the libraries are there.
-fn bundle_lacks_libraries() -> Option<(World, Messages)> {
+fn bundle_lacks_libraries() -> Option<Report> {
     let world = World::new();
     let all = world.fake_libraries("all", OLDER, 8);
     let three = [Library::Shim, Library::Graph, Library::Ops];
@@ -435,14 +406,11 @@ fn bundle_lacks_libraries() -> Option<(World, Messages)> {
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
     require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "]);
-    Some((
-        world,
-        Messages { situation: "A bundle holds three of the libraries.", shim: None, doctor, loader: printed(&loader) },
-    ))
+    Some(world.report("A bundle holds three of the libraries.", None, doctor, printed(&loader)))
 }
 
 /// CUDA_HOME has one cuDNN and a wheel another.
-fn cuda_home_beside_a_wheel() -> Option<(World, Messages)> {
+fn cuda_home_beside_a_wheel() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
     let toolkit = world.install("cuda/lib64", &older, None);
@@ -458,19 +426,16 @@ fn cuda_home_beside_a_wheel() -> Option<(World, Messages)> {
     world.finding(&[], "C016", &["2 cuDNN installations were found", "also found: 9.19.0 in ", "below CUDA_HOME"]);
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
-    Some((
-        world,
-        Messages {
-            situation: "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
+        Some(&shim),
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// The application requires a newer cuDNN.
-fn release_too_old() -> Option<(World, Messages)> {
+fn release_too_old() -> Option<Report> {
     let (older, _) = jit()?;
     let record = support::release("jit-cu12-9.19.0")?;
     let world = World::new();
@@ -489,19 +454,11 @@ fn release_too_old() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&["load:min=9.20"]);
     require(&loader.stdout, &["at least 9.20.0 is asked for", "help: "]);
-    Some((
-        world,
-        Messages {
-            situation: "The application requires 9.20, and 9.19 is installed.",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
-    ))
+    Some(world.report("The application requires 9.20, and 9.19 is installed.", None, doctor, printed(&loader)))
 }
 
 /// A dependency of one library is missing.
-fn missing_dependency() -> Option<(World, Messages)> {
+fn missing_dependency() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
     let (_, newer) = jit()?;
@@ -514,19 +471,16 @@ fn missing_dependency() -> Option<(World, Messages)> {
         world.finding(&[], "C051", &["libnowhere.so.1", "libcudnn_ops.so.9", "cannot open shared object file"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     require(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "]);
-    Some((
-        world,
-        Messages {
-            situation: "A library that cuDNN's own libraries need is missing. (All libraries but the shim are fakes.)",
-            shim: Some(printed(&shim)),
-            doctor,
-            loader: printed(&loader),
-        },
+    Some(world.report(
+        "A library that cuDNN's own libraries need is missing. (All libraries but the shim are fakes.)",
+        Some(&shim),
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// The program calls a function of a later release.
-fn function_of_a_later_release() -> Option<(World, Messages)> {
+fn function_of_a_later_release() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
@@ -539,19 +493,11 @@ fn function_of_a_later_release() -> Option<(World, Messages)> {
     );
     let loader = world.loader(&[function]);
     require(&loader.stdout, &["9.22.0", "9.19.0", "here", "help: "]);
-    Some((
-        world,
-        Messages {
-            situation: "A program calls a function of a later release.",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
-    ))
+    Some(world.report("A program calls a function of a later release.", None, doctor, printed(&loader)))
 }
 
 /// The libraries have one version and two CUDA majors.
-fn mixed_cuda_majors() -> Option<(World, Messages)> {
+fn mixed_cuda_majors() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
     FakeLibrary::new(Library::Ops, OLDER).with_ptx(9).build(&here.join("libcudnn_ops.so.9"));
@@ -559,20 +505,17 @@ fn mixed_cuda_majors() -> Option<(World, Messages)> {
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     require(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
-    Some((
-        world,
-        Messages {
-            situation: "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Fake libraries; docs/fault-matrix.md \
+    Some(world.report(
+        "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Fake libraries; docs/fault-matrix.md \
                     has real ones.)",
-            shim: None,
-            doctor,
-            loader: printed(&loader),
-        },
+        None,
+        doctor,
+        printed(&loader),
     ))
 }
 
 /// The file is no library for this machine.
-fn not_a_library_for_this_machine() -> Option<(World, Messages)> {
+fn not_a_library_for_this_machine() -> Option<Report> {
     let (older, _) = jit()?;
     let graph = std::fs::read(older.join("libcudnn_graph.so.9")).unwrap();
     let aarch64 = lib_dir("aarch64-jit-cu12-9.19.0")?.join("libcudnn_graph.so.9");
@@ -596,19 +539,16 @@ fn not_a_library_for_this_machine() -> Option<(World, Messages)> {
         loader += require(&printed(&output), &[&named, "help: "]);
         loader.push('\n');
     }
-    Some((
-        world,
-        Messages {
-            situation: "A truncated library; a text file of that name; a library for aarch64. (For an unreadable \
+    Some(world.report(
+        "A truncated library; a text file of that name; a library for aarch64. (For an unreadable \
                     one see docs/fault-matrix.md.)",
-            shim: None,
-            doctor,
-            loader,
-        },
+        None,
+        doctor,
+        loader,
     ))
 }
 
-type Situation = fn() -> Option<(World, Messages)>;
+type Situation = fn() -> Option<Report>;
 
 const SITUATIONS: [Situation; 15] = [
     wheel_on_no_search_path,
@@ -640,22 +580,22 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
     );
     let mut is_complete = true;
     for (index, situation) in SITUATIONS.iter().enumerate() {
-        let Some((world, messages)) = situation() else {
+        let Some(report) = situation() else {
             is_complete = false;
             continue;
         };
         let clean = |text: &str| {
-            let text = text.replace(&world.root.path().display().to_string(), "…");
+            let text = text.replace(&report.root.path().display().to_string(), "…");
             // Without the empty directories of this machine, which the search also lists.
             let is_specific = |line: &&str| !line.is_empty() && !line.ends_with("is absent");
             let lines = text.lines().map(str::trim_end).filter(is_specific);
             lines.map(|line| format!("    {line}\n")).collect::<String>()
         };
-        text += &format!("\n## {}. {}\n", index + 1, messages.situation);
-        if let Some(shim) = &messages.shim {
+        text += &format!("\n## {}. {}\n", index + 1, report.situation);
+        if let Some(shim) = &report.shim {
             text += &format!("\nNVIDIA's shim:\n\n{}", clean(shim));
         }
-        text += &format!("\ncudnn-doctor:\n\n{}\nThe loader:\n\n{}", clean(&messages.doctor), clean(&messages.loader));
+        text += &format!("\ncudnn-doctor:\n\n{}\nThe loader:\n\n{}", clean(&report.doctor), clean(&report.loader));
     }
     if !is_complete {
         return not_run("the comparison with docs/what-goes-wrong.md", "a situation cannot be built on this machine");
