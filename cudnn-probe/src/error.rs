@@ -1,161 +1,144 @@
-//! Why a file or a folder cannot be used. Each cause has its own name, its own words, and its own cure.
+//! Why a file or a directory cannot be used, and what to do about it.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Library, Os, Version};
+use crate::library::Library;
+use crate::packages::{self, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
+use crate::platform::{Architecture, Os};
+use crate::version::Version;
 
-/// A processor architecture, as an ELF file names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Architecture(pub u16);
-
-impl Architecture {
-    /// The one that this program runs on.
-    pub const HOST: Architecture =
-        Architecture(if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64.0 } else { object::elf::EM_X86_64.0 });
-}
-
-impl Architecture {
-    /// The one that Rust calls by this name (`CARGO_CFG_TARGET_ARCH`), if cuDNN comes for it.
-    #[must_use]
-    pub fn from_rust(name: &str) -> Option<Architecture> {
-        match name {
-            "x86_64" => Some(Architecture(object::elf::EM_X86_64.0)),
-            "aarch64" => Some(Architecture(object::elf::EM_AARCH64.0)),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            value if value == object::elf::EM_X86_64.0 => f.write_str("x86-64"),
-            value if value == object::elf::EM_AARCH64.0 => f.write_str("aarch64"),
-            value if value == object::elf::EM_386.0 => f.write_str("32-bit x86"),
-            value if value == object::elf::EM_PPC64.0 => f.write_str("ppc64le"),
-            other => write!(f, "ELF machine {other}"),
-        }
-    }
-}
-
-/// Why a file or a folder cannot be used.
+/// Why a file or a directory cannot be used.
+///
+/// `Display` is one line that continues a path: `"{path} {error}"` reads "/opt/cudnn/lib/libcudnn_graph.so.9 is empty".
+/// [`ProbeError::help`] says what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// There is no such file.
+    /// There is no such file or directory.
     NotFound,
-    /// A link to a file that is not there.
+    /// A symbolic link to a file that does not exist.
     BrokenLink {
         /// Where it leads.
         target: PathBuf,
     },
-    /// The file is there under its full name only, as after a copy that lost the links.
+    /// The directory exists and has no `libcudnn_graph.so.9`.
+    GraphMissing {
+        /// A subdirectory that has one: `lib`. It is looked for only where a person named the directory.
+        found_in: Option<PathBuf>,
+    },
+    /// The directory has the file under its full name only, as after a copy that lost the symbolic links.
     SonameLinkMissing {
         /// The file's name: `libcudnn_graph.so.9.10.2`.
         file: String,
     },
-    /// There is none, but the folder holds a cuDNN of another major version.
+    /// The directory has a cuDNN with another major version.
     OtherMajor {
-        /// The major version that is there.
+        /// That major version.
         major: u32,
     },
     /// The path is relative: it would mean something else in every working directory.
     NotAbsolute,
-    /// It is there and cannot be opened or read.
+    /// The file exists and cannot be opened or read.
     Unreadable {
-        /// What the system said.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// A folder, a pipe, a device: nothing that can be a library.
+    /// A directory, a pipe, a device: it cannot be a library.
     NotRegularFile {
-        /// What it is instead.
-        what: &'static str,
+        /// What it is: `a directory`.
+        kind: &'static str,
     },
-    /// It does not begin as an ELF file does.
+    /// The file is not an ELF file.
     NotElf {
-        /// Its first bytes, at most 16.
+        /// Its first bytes, at most 16. None: the file is empty.
         starts_with: Vec<u8>,
     },
-    /// An ELF file that ends before what its own headers promise.
+    /// The file is shorter than its headers say.
     Truncated {
-        /// The length that the headers promise, in bytes, at least.
+        /// The length that the headers imply, in bytes, at least.
         expected_len: u64,
-        /// The length that it has, in bytes.
+        /// Its length, in bytes.
         length: u64,
     },
-    /// An ELF file whose headers contradict each other.
+    /// The file's headers contradict each other.
     Malformed {
-        /// What is wrong with it.
-        what: String,
+        /// What is wrong with them.
+        reason: String,
     },
-    /// Built for another architecture.
+    /// The file is built for another processor architecture.
     WrongArchitecture {
         /// The file's.
         found: Architecture,
-        /// This program's.
+        /// The required one.
         wanted: Architecture,
     },
-    /// Built for another system.
+    /// The file is built for another operating system.
     WrongOs {
         /// The file's.
         found: Os,
-        /// This program's.
+        /// The required one.
         wanted: Os,
     },
-    /// A shared library, but another one than its file name says.
+    /// The file is another shared library than its file name says.
     WrongSoname {
-        /// The name that the library gives itself.
+        /// The name that the library gives itself (`DT_SONAME`).
         found: String,
-        /// The library that was looked for.
+        /// The library that its file name stands for.
         wanted: Library,
     },
-    /// Another major version than 9.
+    /// The library's major version is not 9.
     WrongMajor {
         /// The library's version.
         found: Version,
     },
-    /// Older than asked for.
+    /// The library does not belong to the installation's release: it is left over from a newer one.
+    NotInRelease {
+        /// The installation's version.
+        version: Version,
+    },
+    /// The installation is older than required.
     TooOld {
-        /// The library's version.
+        /// Its version.
         found: Version,
-        /// The oldest that would do.
+        /// The required minimum.
         wanted: Version,
     },
-    /// Built for another CUDA major than asked for.
+    /// The installation is built for another CUDA major version than required.
     WrongCuda {
-        /// The CUDA major that the library was built for.
+        /// Its CUDA major version.
         found: u32,
-        /// The one that was asked for.
+        /// The required one.
         wanted: u32,
     },
-    /// Another version than the rest of the installation.
+    /// The library's version differs from the rest of its installation.
     MixedVersions {
-        /// This library's version.
+        /// The library's version.
         found: Version,
         /// The version of `libcudnn_graph.so.9`.
         graph: Version,
     },
-    /// Built for another CUDA major than the rest of the installation.
+    /// The library is built for another CUDA major version than the rest of its installation.
     MixedCuda {
-        /// The CUDA major of this library.
+        /// The library's CUDA major version.
         found: u32,
-        /// The CUDA major of the rest.
+        /// The one of the rest.
         graph: u32,
     },
-    /// The process has a cuDNN from another folder already.
+    /// The process has already loaded a cuDNN from another directory.
     OtherLoaded {
-        /// Where that one is.
+        /// The directory of the loaded one.
         loaded: PathBuf,
-        /// Its version, where it states one.
+        /// The version of the loaded one, if it states one.
+        loaded_version: Option<Version>,
+        /// The version of this one, if it can be read.
         version: Option<Version>,
-        /// The version of this one, where that can be read.
-        own: Option<Version>,
     },
-    /// It is in use, and another folder is asked for.
+    /// This installation is in use, and another directory is requested.
     OtherRequested {
-        /// That folder.
+        /// The requested directory.
         wanted: PathBuf,
     },
 }
@@ -163,103 +146,172 @@ pub enum ProbeError {
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProbeError::NotFound => f.write_str("is absent"),
-            ProbeError::BrokenLink { target } => write!(f, "is a link to {target:?}, which is not there"),
-            ProbeError::SonameLinkMissing { file } => {
-                write!(f, "holds {file}, but no link to it by the name that programs look for, without the numbers")
+            ProbeError::NotFound => f.write_str("does not exist"),
+            ProbeError::BrokenLink { target } => write!(f, "is a symbolic link to {target:?}, which does not exist"),
+            ProbeError::GraphMissing { found_in: None } => write!(f, "contains no {}", Library::Graph),
+            ProbeError::GraphMissing { found_in: Some(dir) } => {
+                write!(f, "contains no {}, but its subdirectory {dir:?} does", Library::Graph)
             }
-            ProbeError::OtherMajor { major } => write!(f, "holds cuDNN {major}, and cuDNN 9 is needed"),
+            ProbeError::SonameLinkMissing { file } => {
+                write!(f, "contains {file:?}, but not the {:?} symlink that programs open", link_name(file))
+            }
+            ProbeError::OtherMajor { major } => write!(f, "contains cuDNN {major}, but cuDNN 9 is required"),
             ProbeError::NotAbsolute => f.write_str("is a relative path, which is never searched"),
             ProbeError::Unreadable { error } => write!(f, "cannot be read: {error}"),
-            ProbeError::NotRegularFile { what } => write!(f, "is not a file but {what}"),
+            ProbeError::NotRegularFile { kind } => write!(f, "is {kind}, not a regular file"),
+            ProbeError::NotElf { starts_with } if starts_with.is_empty() => f.write_str("is empty"),
             ProbeError::NotElf { starts_with } => {
-                write!(f, "is not an ELF file: it begins with \"{}\"", starts_with.escape_ascii())
+                write!(f, "is not an ELF file: its first bytes are \"{}\"", starts_with.escape_ascii())
             }
-            ProbeError::Truncated { expected_len: promised, length } => {
-                write!(f, "is truncated: {length} bytes of at least {promised}")
+            ProbeError::Truncated { expected_len, length } => {
+                write!(f, "is truncated: it has {length} bytes of at least {expected_len}")
             }
-            ProbeError::Malformed { what } => write!(f, "is a damaged ELF file: {what}"),
+            ProbeError::Malformed { reason } => write!(f, "is damaged: {reason}"),
             ProbeError::WrongArchitecture { found, wanted } => {
-                write!(f, "is built for {found}, and this program runs on {wanted}")
+                write!(f, "is built for {found}, but {wanted} is required")
             }
-            ProbeError::WrongOs { found, wanted } => write!(f, "is built for {found}, and {wanted} is needed"),
+            ProbeError::WrongOs { found, wanted } => write!(f, "is built for {found}, but {wanted} is required"),
             ProbeError::WrongSoname { found, wanted } => {
-                write!(f, "calls itself {found:?}, not {:?}", wanted.file_name())
+                write!(f, "has the SONAME {found:?} instead of {:?}", wanted.file_name())
             }
-            ProbeError::WrongMajor { found } => write!(f, "is cuDNN {found}, and cuDNN 9 is needed"),
-            ProbeError::TooOld { found, wanted } => write!(f, "is cuDNN {found}, and at least {wanted} is asked for"),
+            ProbeError::WrongMajor { found } => write!(f, "is cuDNN {found}, but cuDNN 9 is required"),
+            ProbeError::NotInRelease { version } => {
+                write!(f, "does not belong to cuDNN {version}: it is left over from a newer release")
+            }
+            ProbeError::TooOld { found, wanted } => write!(f, "is cuDNN {found}, but {wanted} or newer is required"),
             ProbeError::WrongCuda { found, wanted } => {
-                write!(f, "is built for CUDA {found}, and CUDA {wanted} is asked for")
+                write!(f, "is built for CUDA {found}, but CUDA {wanted} is required")
             }
             ProbeError::MixedVersions { found, graph } => {
-                write!(f, "is cuDNN {found} beside a libcudnn_graph.so.9 of {graph}")
+                write!(f, "is cuDNN {found}, but the {} beside it is {graph}", Library::Graph)
             }
             ProbeError::MixedCuda { found, graph } => {
-                write!(f, "is built for CUDA {found} beside a libcudnn_graph.so.9 built for CUDA {graph}")
+                write!(f, "is built for CUDA {found}, but the {} beside it for CUDA {graph}", Library::Graph)
             }
-            ProbeError::OtherLoaded { loaded, version, own } => {
-                if let Some(own) = own {
-                    write!(f, "is cuDNN {own}, and ")?;
-                }
-                f.write_str("cannot be loaded beside ")?;
+            ProbeError::OtherLoaded { loaded, loaded_version, version } => {
                 if let Some(version) = version {
-                    write!(f, "cuDNN {version} of ")?;
+                    write!(f, "is cuDNN {version}, and ")?;
                 }
-                write!(f, "{loaded:?}, which the process has loaded already")
+                f.write_str("cannot be loaded: the process has already loaded cuDNN ")?;
+                if let Some(version) = loaded_version {
+                    write!(f, "{version} ")?;
+                }
+                write!(f, "from {loaded:?}")
             }
             ProbeError::OtherRequested { wanted } => {
-                write!(f, "cannot be given up for the one that is asked for, in {wanted:?}")
+                write!(f, "is already in use and cannot be replaced by the requested one in {wanted:?}")
             }
         }
     }
 }
 
+impl Error for ProbeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            ProbeError::Unreadable { error } => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl ProbeError {
-    /// What a person can do about it: one sentence, or nothing where there is nothing to say.
+    /// What to do about it: one sentence. `None` where there is nothing to do, as for a directory without cuDNN.
     #[must_use]
     pub fn help(&self) -> Option<String> {
+        self.help_for(None)
+    }
+
+    /// As [`ProbeError::help`], with the commands of the installer that owns the files.
+    #[must_use]
+    pub fn help_for(&self, package: Option<&Package>) -> Option<String> {
         Some(match self {
-            ProbeError::NotFound | ProbeError::NotAbsolute => return None,
-            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
-                "Install cuDNN 9, for example with `pip install nvidia-cudnn-cu12`.".into()
-            }
-            ProbeError::BrokenLink { .. } => {
-                "Install this cuDNN again: the file that the link leads to is gone.".into()
-            }
+            ProbeError::NotFound | ProbeError::GraphMissing { found_in: None } | ProbeError::NotAbsolute => return None,
+            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use the directory {dir:?} instead."),
+            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => install(DEFAULT_CUDA_MAJOR, ""),
             ProbeError::SonameLinkMissing { file } => {
-                let link = file.split_inclusive(".so.9").next().unwrap_or(file);
-                let is_plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-                match is_plain {
-                    true => format!(
-                        "Make the links that a package would make, in that folder: `ln -s {file} {link}`, and so on."
-                    ),
-                    false => format!("Make the links that a package would make, in that folder: {link} to {file:?}."),
-                }
+                let (file, link) = (packages::quoted(file), packages::quoted(link_name(file)));
+                format!("In that directory, create the symlink of each library: `ln -s {file} {link}`, and so on.")
             }
             ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
-                "Give the user that runs this program the right to read it.".into()
+                "Give the user that runs this program permission to read it.".into()
             }
-            ProbeError::Unreadable { .. } => {
-                "See to it that the file can be read: the system says why it cannot.".into()
-            }
+            ProbeError::Unreadable { .. } => "Make the file readable (see the OS error above).".into(),
+            ProbeError::BrokenLink { .. } => reinstall(package, "the file that the link leads to is missing"),
             ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => {
-                "Put the real library in its place: this is no shared library.".into()
+                reinstall(package, "this is not a shared library")
             }
             ProbeError::Truncated { .. } | ProbeError::Malformed { .. } => {
-                "Install it again: the file is damaged, as after a broken download or a full disk.".into()
+                reinstall(package, "the file is damaged, for example by an interrupted download or a full disk")
             }
+            ProbeError::WrongSoname { .. } => reinstall(package, "files of it were renamed"),
             ProbeError::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
             ProbeError::WrongOs { wanted, .. } => format!("Install cuDNN for {wanted}."),
-            ProbeError::WrongSoname { .. } => "Install cuDNN again: files of it have been renamed.".into(),
-            ProbeError::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
-            ProbeError::WrongCuda { wanted, .. } => format!("Install nvidia-cudnn-cu{wanted}."),
+            ProbeError::NotInRelease { .. } => "Delete this file; nothing in the installation uses it.".into(),
+            ProbeError::TooOld { wanted, .. } => match package.and_then(|it| packages::upgrade(it, &wanted.to_string())) {
+                Some(command) => format!("Install cuDNN {wanted} or newer: `{command}`."),
+                None => format!("Install cuDNN {wanted} or newer."),
+            },
+            ProbeError::WrongCuda { wanted, .. } => replace(package, *wanted),
             ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } => {
-                "Remove this folder's cuDNN and install one release anew: its files are of two.".into()
+                "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
+                 over another."
+                    .into()
             }
             ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
-                "Use one cuDNN in the process: ask for the same folder everywhere, before anything else loads one."
+                "A process can use one cuDNN: request the same directory everywhere, before anything loads another."
                     .into()
             }
         })
+    }
+
+    /// Is the error about the directory as such, and not about a file in it?
+    pub(crate) fn is_about_dir(&self) -> bool {
+        matches!(
+            self,
+            ProbeError::NotFound
+                | ProbeError::GraphMissing { .. }
+                | ProbeError::SonameLinkMissing { .. }
+                | ProbeError::OtherMajor { .. }
+                | ProbeError::NotAbsolute
+                | ProbeError::TooOld { .. }
+                | ProbeError::WrongCuda { .. }
+                | ProbeError::OtherLoaded { .. }
+                | ProbeError::OtherRequested { .. }
+        )
+    }
+}
+
+/// `libcudnn_graph.so.9` for `libcudnn_graph.so.9.10.2`.
+fn link_name(file: &str) -> &str {
+    file.split_inclusive(".so.9").next().unwrap_or(file)
+}
+
+fn install(cuda_major: u32, suffix: &str) -> String {
+    let command = packages::install(Component::Cudnn, cuda_major, Installer::Pip);
+    let command = command.map(|command| format!(", for example with `{command}`")).unwrap_or_default();
+    format!("Install cuDNN 9{suffix}{command}.")
+}
+
+fn reinstall(package: Option<&Package>, reason: &str) -> String {
+    match package.and_then(packages::reinstall) {
+        Some(command) => format!("Reinstall this cuDNN: `{command}` ({reason})."),
+        None => format!("Reinstall this cuDNN: {reason}."),
+    }
+}
+
+/// Advice to change the CUDA version. Two wheels of cuDNN would write into one directory.
+fn replace(package: Option<&Package>, cuda_major: u32) -> String {
+    let package = package.filter(|package| package.is_cudnn());
+    let component = package.and_then(Package::component).unwrap_or(Component::Cudnn);
+    match package.map(|package| packages::replace(std::slice::from_ref(package), component, cuda_major)) {
+        Some(commands) if !commands.is_empty() => {
+            format!("Replace it by cuDNN for CUDA {cuda_major}: `{}`.", packages::command_line(&commands))
+        }
+        _ => {
+            let wheel = Component::Cudnn.wheel(cuda_major);
+            format!(
+                "Uninstall this cuDNN, then install one for CUDA {cuda_major}, for example with `pip install {wheel}`."
+            )
+        }
     }
 }

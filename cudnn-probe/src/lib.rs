@@ -1,24 +1,52 @@
 //! Finds and identifies installations of cuDNN by reading files.
 //!
-//! Nothing is loaded and nothing that is found is run; there is no `unsafe` here. One search serves everybody:
-//! `cudnn-loader` at run time, `cudnn-sys`'s build script, and `cudnn-doctor`.
+//! ```
+//! use cudnn_probe::{Host, Requirements, Search, Version, select};
 //!
-//! - [`Library`]: the files that a cuDNN 9 consists of, and their names.
-//! - [`identify`]: what one file is, or the [`Refusal`] that says why it cannot be used.
-//! - [`Search`]: the folders in which a cuDNN may be, in order, each with its [`Origin`].
-//! - [`find`]: the first of them that holds a usable cuDNN, and why each one before it was refused.
-//! - [`Report`] and [`survey`]: everything that files tell of a folder, and of all folders; for people.
-//! - [`Prediction`]: which file the dynamic linker would take for each name, and by which rule.
-//! - [`support`]: what is known of releases, which no file states.
+//! let search = Search::new(Host::current());
+//! let requirements = Requirements::new().minimum(Version::new(9, 8, 0));
+//! let selection = select(&search, &requirements);
+//! match &selection.installation {
+//!     Some(found) => println!("cuDNN {} in {} ({})", found.version, found.dir.display(), found.origin),
+//!     None => println!("no usable cuDNN was found"),
+//! }
+//! for rejected in &selection.rejected {
+//!     println!("  {rejected}"); // "/opt/cudnn/lib/libcudnn_graph.so.9" (in LD_LIBRARY_PATH) is truncated: ...
+//!     if let Some(help) = rejected.error.help() {
+//!         println!("    help: {help}");
+//!     }
+//! }
+//! ```
 //!
-//! It knows nothing of bindings, of dlopen, or of the command line.
+//! Nothing is loaded and nothing that is found is run, and there is no `unsafe` code. One search serves `cudnn-loader` at
+//! run time, `cudnn-sys`'s build script, and the command `cudnn-doctor`.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`check_dir`] |
+//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`] |
+//! | list all installations | [`inventory`] |
+//! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
+//! | explain a file or directory that cannot be used | [`ProbeError`] and [`ProbeError::help`] |
+//! | know which file ld.so would choose, and why | [`ld_so`] |
+//! | know which package has a library, and the command that installs it | [`packages`] |
+//! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
+//! | see what a running process has loaded | [`mapped_libraries`], [`needed_by`] |
+//!
+//! A [`Host`] stands for the machine, so that a test can search a directory of its own instead: [`Host::sandbox`].
+//!
+//! Installations for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. Installations are
+//! searched for on Linux.
 #![forbid(unsafe_code)]
 
 mod error;
+mod host;
 mod image;
 mod inventory;
+pub mod ld_so;
 mod library;
-mod prediction;
+pub mod packages;
+mod platform;
 mod process;
 pub mod release_facts;
 mod report;
@@ -26,13 +54,15 @@ mod search;
 mod select;
 mod version;
 
-pub use error::{Architecture, ProbeError};
-pub use image::{GpuCode, Identity, Os, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
+pub use error::ProbeError;
+pub use host::Host;
+pub use image::{GpuCode, Identity, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
 pub use inventory::{Installed, inventory};
 pub use library::Library;
-pub use prediction::{Lookup, Object, Resolution, Rule, Simulation};
+pub use packages::{Installer, Package};
+pub use platform::{Architecture, Os};
 pub use process::{MappedLibrary, mapped_libraries, needed_by};
-pub use report::{Evidence, InstallationReport, Installer, LibraryReport, Package, Variant};
-pub use search::{DIR_VARIABLE, Host, LdSearchPath, Origin, Search, VARIABLES};
-pub use select::{Candidate, Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
+pub use report::{Evidence, InstallationReport, LibraryReport, Variant};
+pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
+pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
 pub use version::{Version, VersionError};

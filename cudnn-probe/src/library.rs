@@ -1,16 +1,17 @@
-//! The files that a cuDNN 9 consists of, and their names.
+//! The libraries of cuDNN 9: file names, version symbols, dependencies.
 
 use std::fmt;
 
-use crate::{Os, Version};
+use crate::platform::Os;
+use crate::version::Version;
 
-/// One library of cuDNN 9.
+/// One library of cuDNN 9. Displayed as its file name on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Library {
-    /// `libcudnn.so.9`: NVIDIA's shim, or a drop-in for it. It holds no code of cuDNN's.
+    /// `libcudnn.so.9`: NVIDIA's shim, or the drop-in. It only forwards calls to the other libraries.
     Shim,
-    /// `libcudnn_graph.so.9`: handles, the backend API, errors and logging. All others need it.
+    /// `libcudnn_graph.so.9`: handles, the backend API, errors and logging. The others depend on it.
     Graph,
     /// `libcudnn_ops.so.9`: tensors and simple operations.
     Ops,
@@ -18,20 +19,20 @@ pub enum Library {
     Cnn,
     /// `libcudnn_adv.so.9`: recurrent networks, attention, CTC loss.
     Adv,
-    /// `libcudnn_ext.so.9`: subquadratic and graph-network operations; not in older releases.
+    /// `libcudnn_ext.so.9`: subquadratic and graph-network operations. Since 9.22.
     Ext,
-    /// `libcudnn_heuristic.so.9`: graph opens it by name.
+    /// `libcudnn_heuristic.so.9`: graph loads it by name (`dlopen`).
     Heuristic,
-    /// `libcudnn_engines_precompiled.so.9`: graph opens it by name.
+    /// `libcudnn_engines_precompiled.so.9`: graph loads it by name.
     EnginesPrecompiled,
-    /// `libcudnn_engines_runtime_compiled.so.9`: graph opens it by name.
+    /// `libcudnn_engines_runtime_compiled.so.9`: graph loads it by name.
     EnginesRuntimeCompiled,
-    /// `libcudnn_engines_tensor_ir.so.9`: graph opens it by name; not in older releases.
+    /// `libcudnn_engines_tensor_ir.so.9`: graph loads it by name. Since 9.21.
     EnginesTensorIr,
 }
 
 impl Library {
-    /// All of them: the shim, the five sub-libraries with a public API, then those that graph opens.
+    /// All libraries: the shim, the five sub-libraries with a public API, then those that graph loads itself.
     pub const ALL: &[Library] = &[
         Library::Shim,
         Library::Graph,
@@ -45,11 +46,11 @@ impl Library {
         Library::EnginesTensorIr,
     ];
 
-    /// Those that `libcudnn_graph.so.9` opens by bare name, so that the dynamic linker decides which file it gets.
+    /// The libraries that `libcudnn_graph.so.9` loads by bare name (`dlopen`), so that ld.so decides which file it gets.
     pub const OPENED_BY_GRAPH: &[Library] =
         &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
 
-    /// The file's name, which is its soname: `libcudnn_graph.so.9`.
+    /// The file name on Linux, which is also the SONAME: `libcudnn_graph.so.9`.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         match self {
@@ -66,7 +67,7 @@ impl Library {
         }
     }
 
-    /// The file's name on Windows, where it is 64-bit: `cudnn_graph64_9.dll`.
+    /// The file name on Windows: `cudnn_graph64_9.dll`.
     #[must_use]
     pub const fn windows_name(self) -> &'static str {
         match self {
@@ -83,17 +84,17 @@ impl Library {
         }
     }
 
-    /// The file's name on a system.
+    /// The file name on this operating system.
     #[must_use]
-    pub const fn name_on(self, system: Os) -> &'static str {
-        match system {
+    pub const fn name_on(self, os: Os) -> &'static str {
+        match os {
             Os::Linux => self.file_name(),
             Os::Windows => self.windows_name(),
         }
     }
 
-    /// The names under which cuDNN asks the dynamic linker for this library, one after the other, when it opens it at run
-    /// time: the full name first. The version is that of the library which asks.
+    /// The names that cuDNN passes to `dlopen` for this library, one after the other: the full name first. The version is
+    /// that of the library that calls `dlopen`.
     #[must_use]
     pub fn dlopen_names(self, version: Version) -> [String; 4] {
         let (name, Version { minor, patch, .. }) = (self.file_name(), version);
@@ -101,14 +102,14 @@ impl Library {
         [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major]
     }
 
-    /// The library of this file name, on any system.
+    /// The library with this file name, on any operating system.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Library> {
         Library::ALL.iter().copied().find(|library| name == library.file_name() || name == library.windows_name())
     }
 
-    /// The data symbol that holds this library's version, for those that have one. Its four bytes are patch, minor,
-    /// major, 0.
+    /// The data symbol with this library's version, if it has one. Its four bytes are patch, minor, major, 0: see
+    /// [`Version::from_symbol`].
     #[must_use]
     pub const fn version_symbol(self) -> Option<&'static str> {
         match self {
@@ -119,7 +120,7 @@ impl Library {
         }
     }
 
-    /// The libraries of cuDNN that the dynamic linker loads along with this one, in the order in which to load them.
+    /// The libraries of cuDNN that this one depends on (`DT_NEEDED`), in the order in which to load them.
     #[must_use]
     pub const fn dependencies(self) -> &'static [Library] {
         match self {

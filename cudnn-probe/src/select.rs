@@ -1,63 +1,84 @@
-//! From folders to an installation: the first folder that holds a usable cuDNN 9, and why each before it does not.
+//! From directories to an installation: the first directory with a usable cuDNN 9, and why the ones before it were
+//! rejected.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 
-use crate::{Identity, Library, Origin, ProbeError, Search, Version, identify};
+use crate::error::ProbeError;
+use crate::image::{Identity, identify};
+use crate::library::Library;
+use crate::release_facts::has_library;
+use crate::search::{Candidate, Origin, Search};
+use crate::version::Version;
 
-/// A folder in which a cuDNN may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The folder.
-    pub dir: PathBuf,
-    /// Why it is looked at.
-    pub origin: Origin,
-}
-
-/// A candidate that was looked at and not taken.
+/// A directory that was searched and is not usable. Displayed as one line with path, origin and reason.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RejectedCandidate {
-    /// The candidate.
+    /// The directory, and why it was searched.
     pub candidate: Candidate,
-    /// Why it was not taken.
+    /// Why it is not usable.
     pub error: ProbeError,
 }
 
-/// A folder that holds a cuDNN 9 whose `libcudnn_graph.so.9` can be read and serves this program.
+impl RejectedCandidate {
+    /// A directory, and why it is not usable.
+    #[must_use]
+    pub fn new(candidate: Candidate, error: ProbeError) -> Self {
+        RejectedCandidate { candidate, error }
+    }
+
+    /// What the error is about: the directory, or `libcudnn_graph.so.9` in it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        if self.error.is_about_dir() {
+            self.candidate.dir.clone()
+        } else {
+            self.candidate.dir.join(Library::Graph.file_name())
+        }
+    }
+}
+
+impl fmt::Display for RejectedCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({}) {}", self.path(), self.candidate.origin, self.error)
+    }
+}
+
+/// A directory with a cuDNN 9 whose `libcudnn_graph.so.9` can be read and fits this program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Installation {
-    /// The folder, without links in it, so that one installation has one path.
+    /// The directory, without symbolic links, so that an installation has one path.
     pub dir: PathBuf,
-    /// Why it was looked at.
+    /// Why it was searched.
     pub origin: Origin,
     /// Its version: that of `libcudnn_graph.so.9`, which `cudnnGetVersion` returns too.
     pub version: Version,
-    /// The CUDA major that it was built for, where files tell.
+    /// The CUDA major version that it is built for, if the files say so.
     pub cuda_major: Option<u32>,
 }
 
 impl Installation {
-    /// One of which is known already what this crate would read from files: a cuDNN that a process has loaded.
+    /// A cuDNN that a process has already loaded: its version was read from memory, and no file is read.
     #[must_use]
-    pub fn from_loaded(folder: PathBuf, origin: Origin, version: Version, cuda_major: Option<u32>) -> Self {
-        Installation { dir: folder, origin, version, cuda_major }
+    pub fn from_loaded(dir: PathBuf, origin: Origin, version: Version, cuda_major: Option<u32>) -> Self {
+        Installation { dir, origin, version, cuda_major }
     }
 
-    /// The path of one of its libraries, there or not.
+    /// The path of one of its libraries, whether the file exists or not.
     #[must_use]
     pub fn path(&self, library: Library) -> PathBuf {
         self.dir.join(library.file_name())
     }
 
-    /// Is the file there?
+    /// Does the file of this library exist? A broken link counts: its own error is more useful than "does not exist".
     #[must_use]
     pub fn has(&self, library: Library) -> bool {
-        // A file that is there and cannot be read counts as there: its own error says more than absence.
         self.path(library).symlink_metadata().is_ok()
     }
 
-    /// The CUDA major that it was built for, from a library with GPU code where the installation itself does not tell:
-    /// `libcudnn_graph.so.9` has none.
+    /// The CUDA major version that it is built for, read from a library with GPU code. `libcudnn_graph.so.9` has none.
     #[must_use]
     pub fn cuda_major_from_gpu_code(&self) -> Option<u32> {
         [Library::EnginesRuntimeCompiled, Library::Ops, Library::EnginesPrecompiled]
@@ -65,11 +86,19 @@ impl Installation {
             .find_map(|library| identify(&self.path(library), library).ok()?.cuda_major)
     }
 
-    /// Reads one of its libraries, and holds it against the version and the CUDA major of the installation.
+    /// Reads one of its libraries, and compares its version and CUDA major version with those of the installation.
     ///
     /// # Errors
-    /// Why it cannot be used with this installation.
+    /// Why the library cannot be used with this installation. A library that its release does not have is
+    /// [`ProbeError::NotInRelease`]: a newer cuDNN was installed in this directory before.
     pub fn check(&self, library: Library) -> Result<Identity, ProbeError> {
+        if !has_library(self.version, library) {
+            return Err(if self.has(library) {
+                ProbeError::NotInRelease { version: self.version }
+            } else {
+                ProbeError::NotFound
+            });
+        }
         let identity = identify(&self.path(library), library)?;
         let too_old = identity.cuda_at_most.filter(|most| self.cuda_major.is_some_and(|graph| *most < graph));
         match (identity.version, too_old.or(identity.cuda_major), self.cuda_major) {
@@ -82,25 +111,56 @@ impl Installation {
     }
 }
 
-/// What an installation must be to be taken.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a program requires of an installation.
+///
+/// ```
+/// use cudnn_probe::{Requirements, Version};
+/// let requirements = Requirements::new().minimum(Version::new(9, 8, 0)).cuda_major(12).strict(true);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requirements {
-    /// The oldest version that will do.
+    /// The oldest version that is accepted.
     pub minimum: Option<Version>,
-    /// The CUDA major that it must have been built for.
+    /// The CUDA major version that it must be built for.
     pub cuda_major: Option<u32>,
-    /// Refuse a folder in which any library is damaged or of another version, instead of leaving that library's
-    /// functions to fail.
+    /// Whether to reject an installation with any damaged library, or one of another version. Otherwise only the
+    /// functions of that library fail.
     pub strict: bool,
 }
 
 impl Requirements {
-    /// Does this installation meet them? The CUDA major is held against the files' where the installation does not
-    /// tell.
+    /// No requirements: any cuDNN 9 for this processor.
+    #[must_use]
+    pub fn new() -> Self {
+        Requirements::default()
+    }
+
+    /// Requires this version or a newer one.
+    #[must_use]
+    pub fn minimum(mut self, version: Version) -> Self {
+        self.minimum = Some(version);
+        self
+    }
+
+    /// Requires a build for this CUDA major version.
+    #[must_use]
+    pub fn cuda_major(mut self, major: u32) -> Self {
+        self.cuda_major = Some(major);
+        self
+    }
+
+    /// Whether every library of the installation must be usable.
+    #[must_use]
+    pub fn strict(mut self, is_strict: bool) -> Self {
+        self.strict = is_strict;
+        self
+    }
+
+    /// Does this installation meet the requirements? Its CUDA major version is read from GPU code if necessary.
     ///
     /// # Errors
-    /// The first that it does not meet.
+    /// The first requirement that it does not meet.
     pub fn check(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(wanted) = self.minimum.filter(|wanted| installation.version < *wanted) {
             return Err(ProbeError::TooOld { found: installation.version, wanted });
@@ -118,8 +178,9 @@ impl Requirements {
             let expected = Installation { cuda_major, ..installation.clone() };
             for library in Library::ALL {
                 match expected.check(*library) {
-                    Ok(_) | Err(ProbeError::NotFound) => {}
-                    Err(refusal) => return Err(refusal),
+                    // cuDNN does not open a library that is left over from a newer release.
+                    Ok(_) | Err(ProbeError::NotFound | ProbeError::NotInRelease { .. }) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -127,61 +188,68 @@ impl Requirements {
     }
 }
 
-/// What a search found.
+/// The result of [`select`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Selection {
-    /// The first folder that serves, if any does.
+    /// The first usable installation, if there is one.
     pub installation: Option<Installation>,
-    /// Those looked at before it, in order.
+    /// The directories before it, in order.
     pub rejected: Vec<RejectedCandidate>,
 }
 
-/// Goes through the search's folders up to the first that serves.
+/// Goes through the search's directories up to the first with a usable cuDNN. See the example of the crate.
 #[must_use]
 pub fn select(search: &Search, requirements: &Requirements) -> Selection {
-    let mut considered = Vec::new();
+    let mut rejected = Vec::new();
     for candidate in search.candidates() {
         match check_dir(&candidate, requirements) {
-            Ok(installation) => return Selection { installation: Some(installation), rejected: considered },
-            Err(refusal) => considered.push(RejectedCandidate { candidate, error: refusal }),
+            Ok(installation) => return Selection { installation: Some(installation), rejected },
+            Err(error) => rejected.push(RejectedCandidate { candidate, error }),
         }
     }
-    Selection { installation: None, rejected: considered }
+    Selection { installation: None, rejected }
 }
 
-/// Looks at one folder.
+/// Checks one directory.
 ///
 /// # Errors
-/// Why it does not serve.
+/// Why it is not usable.
 pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<Installation, ProbeError> {
     if !candidate.dir.is_absolute() {
         return Err(ProbeError::NotAbsolute);
     }
     let graph = candidate.dir.join(Library::Graph.file_name());
-    let identity = identify(&graph, Library::Graph).map_err(|refusal| match refusal {
-        ProbeError::NotFound => explain_missing_graph(&candidate.dir).unwrap_or(ProbeError::NotFound),
-        refusal => refusal,
+    let identity = identify(&graph, Library::Graph).map_err(|error| match error {
+        ProbeError::NotFound => explain_missing_graph(candidate),
+        error => error,
     })?;
-    let found = identity.version.ok_or_else(|| ProbeError::Malformed {
-        what: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
+    let version = identity.version.ok_or_else(|| ProbeError::Malformed {
+        reason: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
     })?;
-    let folder = std::fs::canonicalize(&candidate.dir).map_err(|error| ProbeError::Unreadable { error })?;
+    let dir = std::fs::canonicalize(&candidate.dir).map_err(|error| ProbeError::Unreadable { error })?;
     let installation =
-        Installation { dir: folder, origin: candidate.origin.clone(), version: found, cuda_major: identity.cuda_major };
+        Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
     requirements.check(&installation)?;
     Ok(installation)
 }
 
-/// What a folder without `libcudnn_graph.so.9` holds instead: the file under its full name, or an older cuDNN.
-fn explain_missing_graph(folder: &Path) -> Option<ProbeError> {
-    let full_name = |name: &str| name.starts_with("libcudnn_graph.so.9.");
-    let mut names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    if let Some(file) = names.find(|name| full_name(name)) {
-        return Some(ProbeError::SonameLinkMissing { file });
+/// What a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN, or a
+/// subdirectory with the file.
+fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeError {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return if dir.is_dir() { ProbeError::GraphMissing { found_in: None } } else { ProbeError::NotFound };
+    };
+    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    if let Some(file) = names.find(|name| name.starts_with("libcudnn_graph.so.9.")) {
+        return ProbeError::SonameLinkMissing { file };
     }
-    [8, 7]
-        .into_iter()
-        .find(|major| folder.join(format!("libcudnn.so.{major}")).exists())
-        .map(|major| ProbeError::OtherMajor { major })
+    if let Some(major) = [8, 7].into_iter().find(|major| dir.join(format!("libcudnn.so.{major}")).exists()) {
+        return ProbeError::OtherMajor { major };
+    }
+    // The search itself looks into the subdirectories of its own directories.
+    let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
+    let has_graph = |sub: &PathBuf| dir.join(sub).join(Library::Graph.file_name()).exists();
+    let subdirectories = ["lib", "lib64", "nvidia/cudnn/lib"].into_iter().map(PathBuf::from);
+    ProbeError::GraphMissing { found_in: subdirectories.filter(|_| is_named).find(has_graph) }
 }

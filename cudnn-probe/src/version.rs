@@ -1,35 +1,42 @@
-//! A cuDNN version, in each of the forms in which it is written.
+//! A cuDNN version, in each of the forms in which it is written. Imports nothing.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A cuDNN version: `9.28.0`. Ordered as releases are.
+/// A cuDNN version: `9.28.0`. Versions are ordered as their releases are.
+///
+/// ```
+/// use cudnn_probe::Version;
+/// let version: Version = "9.10.2".parse()?;
+/// assert!(version >= Version::new(9, 8, 0));
+/// # Ok::<(), cudnn_probe::VersionError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The first number; all releases of one major share one ABI.
+    /// The first number. Releases with the same major version share one ABI.
     pub major: u32,
-    /// The second.
+    /// The second number.
     pub minor: u32,
-    /// The third, also called patch level.
+    /// The third number, which NVIDIA calls the patch level.
     pub patch: u32,
 }
 
 impl Version {
-    /// From its three numbers.
+    /// A version from its three numbers.
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Version { major, minor, patch }
     }
 
-    /// From the four bytes of a library's version symbol: patch, minor, major, 0.
+    /// A version from the four bytes of a library's version symbol: patch, minor, major, 0.
     #[must_use]
     pub const fn from_symbol(bytes: [u8; 4]) -> Self {
         let [patch, minor, major, _] = bytes;
         Version::new(major as u32, minor as u32, patch as u32)
     }
 
-    /// From the number that `cudnnGetVersion` returns: 92800 is 9.28.0. cuDNN 8 and before counted in thousands
-    /// (8907 is 8.9.7).
+    /// A version from the number that `cudnnGetVersion` returns: 92800 is 9.28.0. Before cuDNN 9 the major version was
+    /// counted in thousands: 8907 is 8.9.7.
     #[must_use]
     pub const fn from_number(number: usize) -> Self {
         let number = number as u32;
@@ -47,15 +54,24 @@ impl fmt::Display for Version {
     }
 }
 
-/// The text is no version.
+/// The error of [`Version::from_str`]: the text is not a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VersionError {
-    text: String,
+    input: String,
+}
+
+impl VersionError {
+    /// The text that is not a version.
+    #[must_use]
+    pub fn input(&self) -> &str {
+        &self.input
+    }
 }
 
 impl fmt::Display for VersionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no cuDNN version; write it as 9.10.2 or 9.10", self.text)
+        write!(f, "{:?} is not a cuDNN version: write it as 9.10 or 9.10.2", self.input)
     }
 }
 
@@ -64,10 +80,12 @@ impl std::error::Error for VersionError {}
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// Two or three numbers with dots between; a missing third one is 0.
+    /// Parses two or three numbers with dots between them. A missing third number is 0.
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let error = || VersionError { text: text.to_owned() };
-        let mut numbers = text.split('.').map(|number| number.parse::<u32>().map_err(|_| error()));
+        let error = || VersionError { input: text.to_owned() };
+        // `parse` alone would accept a sign.
+        let parse = |number: &str| number.parse::<u32>().ok().filter(|_| !number.starts_with('+'));
+        let mut numbers = text.split('.').map(|number| parse(number).ok_or_else(error));
         let version = Version {
             major: numbers.next().ok_or_else(error)??,
             minor: numbers.next().ok_or_else(error)??,
@@ -82,17 +100,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_each_major_is_read_as_that_major_writes_it() {
+    fn a_number_is_read_by_the_scheme_of_its_major_version() {
         assert_eq!(Version::from_number(92800), Version::new(9, 28, 0));
         assert_eq!(Version::from_number(91002), Version::new(9, 10, 2));
         assert_eq!(Version::from_number(8907), Version::new(8, 9, 7));
     }
 
     #[test]
-    fn a_text_that_is_no_version_is_refused() {
+    fn text_that_is_not_a_version_is_rejected() {
         assert_eq!("9.10".parse(), Ok(Version::new(9, 10, 0)));
-        for text in ["", "9", "9.x", "9.1.2.3", "-9.1", "99999999999.0"] {
-            assert!(text.parse::<Version>().is_err(), "{text}");
+        for text in ["", "9", "9.x", "9.1.2.3", "-9.1", "+9.1", "99999999999.0"] {
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error.input(), text);
         }
     }
 }

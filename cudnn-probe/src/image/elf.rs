@@ -1,6 +1,7 @@
-//! What a Linux library (ELF, 64 bits) says of itself: headers, the dynamic section and a few bytes of data. Believes what
-//! the dynamic linker believes, the segments and the dynamic section; section headers may be missing.
+//! What a Linux library (ELF, 64-bit) says about itself: headers, the dynamic section and a few bytes of data. Relies on
+//! what ld.so relies on, the program headers and the dynamic section; section headers may be missing.
 
+use std::ffi::OsString;
 use std::ops::Range;
 
 use object::LittleEndian;
@@ -8,22 +9,25 @@ use object::elf::{self, FileHeader64};
 use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 
-use super::{Contents, Data, Links, malformed};
-use crate::{Architecture, ProbeError};
+use crate::error::ProbeError;
+use crate::platform::{Architecture, path_from_bytes};
 
-/// The most that is read of a table of headers, in bytes. Those of cuDNN's libraries have some two kilobytes.
+use super::tables::{Contents, Data, Links, malformed};
+
+/// The longest table of headers that is read, in bytes. Those of cuDNN's libraries have some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, symbols of one hash chain, and bytes of a name. Each is many times what any
-/// real library has.
+/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Each is
+/// many times what any real library has; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_HASH_CHAIN: u64 = 1 << 12;
 const MAX_NAME_LEN: u64 = 4 << 10;
+const MAX_RUN_PATH_LEN: u64 = 1 << 20;
 
 type Header = FileHeader64<LittleEndian>;
 type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
 const ENDIAN: LittleEndian = LittleEndian;
 
-/// The headers, read.
+/// A library or program whose headers are read.
 pub(super) struct Elf<'a> {
     data: Data<'a>,
     header: &'a Header,
@@ -32,16 +36,16 @@ pub(super) struct Elf<'a> {
 }
 
 impl<'a> Elf<'a> {
-    /// Reads them; of a library for another processor than the one that is wanted, if one is, not more than that.
+    /// Reads the headers of a library. If it is for another processor than the wanted one, no more is read.
     pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let header = header(data, length, wanted)?;
         if header.e_type(ENDIAN) != elf::ET_DYN {
-            return Err(malformed("no shared library but another kind of ELF file"));
+            return Err(malformed("it is not a shared library, but another kind of ELF file"));
         }
         Elf::with(header, data, length)
     }
 
-    /// Also of a program, which need not be position-independent, and has no name of its own.
+    /// Reads the headers of a library or program. A program may be position-dependent, and has no `DT_SONAME`.
     pub(super) fn read_any(data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
         Elf::with(header(data, length, Some(Architecture::HOST))?, data, length)
     }
@@ -52,15 +56,16 @@ impl<'a> Elf<'a> {
         Ok(Elf { data, header, segments, dynamic })
     }
 
-    /// What the dynamic linker goes by.
+    /// What ld.so reads.
     pub(super) fn links(&self) -> Result<Links, ProbeError> {
-        let text = |offset: Option<u64>| offset.map(|offset| self.dynamic.text(self.data, offset)).transpose();
+        let run_path = |offset: Option<u64>| offset.map(|offset| self.dynamic.run_path(self.data, offset)).transpose();
+        let soname = self.dynamic.soname.map(|offset| self.dynamic.text(self.data, offset)).transpose()?;
         Ok(Links {
-            soname: text(self.dynamic.soname)?,
+            soname,
             needed: self.needed()?,
-            rpath: text(self.dynamic.rpath)?,
-            runpath: text(self.dynamic.runpath)?,
-            no_defaults: self.dynamic.flags & elf::DF_1_NODEFLIB.0 != 0,
+            rpath: run_path(self.dynamic.rpath)?,
+            runpath: run_path(self.dynamic.runpath)?,
+            no_default_dirs: self.dynamic.flags & elf::DF_1_NODEFLIB.0 != 0,
         })
     }
 
@@ -69,9 +74,9 @@ impl<'a> Elf<'a> {
         if dynamic.is_absent {
             return Err(malformed("it has no dynamic section"));
         }
-        let name = dynamic.soname.ok_or_else(|| malformed("it has no name of its own (DT_SONAME)"))?;
-        // The dynamic linker ignores an RPATH beside a RUNPATH.
-        let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.text(data, offset)).transpose()?;
+        let name = dynamic.soname.ok_or_else(|| malformed("it has no DT_SONAME"))?;
+        // ld.so ignores DT_RPATH if there is a DT_RUNPATH.
+        let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.run_path(data, offset)).transpose()?;
         Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
     }
 
@@ -80,16 +85,16 @@ impl<'a> Elf<'a> {
     }
 
     pub(super) fn architecture(&self) -> Architecture {
-        Architecture(self.header.e_machine(ENDIAN).0)
+        Architecture::from_elf_machine(self.header.e_machine(ENDIAN).0)
     }
 
-    /// The bytes behind an exported datum.
+    /// The first bytes of an exported variable.
     pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let address = self.dynamic.address_of(self.data, name.as_bytes())?;
         self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
     }
 
-    /// Where the GPU code is.
+    /// The range of the GPU code.
     pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
         section_named(self.header, self.data, ".nv_fatbin")
     }
@@ -101,44 +106,44 @@ fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&
     let machine =
         ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
-        // 32-bit, or big-endian: the machine is all that can be said of it.
+        // 32-bit or big-endian: nothing but the machine can be read.
         let wanted = wanted.unwrap_or(Architecture::HOST);
-        return Err(ProbeError::WrongArchitecture { found: Architecture(machine), wanted });
+        return Err(ProbeError::WrongArchitecture { found: Architecture::from_elf_machine(machine), wanted });
     }
     let header = data.read_at::<Header>(0).map_err(truncated)?;
-    let found = Architecture(header.e_machine(ENDIAN).0);
+    let found = Architecture::from_elf_machine(header.e_machine(ENDIAN).0);
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         return Err(ProbeError::WrongArchitecture { found, wanted });
     }
     Ok(header)
 }
 
-/// The segments, once the file is known to be as long as all its headers promise.
+/// The segments, once the file is known to be as long as its headers imply.
 fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], ProbeError> {
     let table = |offset: u64, count: u16, size: u16| offset.saturating_add(u64::from(count) * u64::from(size));
     let (start, count) = (header.e_phoff(ENDIAN), header.e_phnum(ENDIAN));
-    let mut promised = table(start, count, header.e_phentsize(ENDIAN)).max(table(
+    let mut expected_len = table(start, count, header.e_phentsize(ENDIAN)).max(table(
         header.e_shoff(ENDIAN),
         header.e_shnum(ENDIAN),
         header.e_shentsize(ENDIAN),
     ));
     let mut segments: &[Segment] = &[];
-    if promised <= length {
+    if expected_len <= length {
         if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > MAX_TABLE_LEN {
-            return Err(malformed("its table of segments is none"));
+            return Err(malformed("its program headers have an impossible size"));
         }
-        segments = data.read_slice_at(start, count.into()).map_err(|()| malformed("its segments cannot be read"))?;
+        segments = data.read_slice_at(start, count.into()).map_err(|()| malformed("its program headers cannot be read"))?;
         for segment in segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD) {
-            promised = promised.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
+            expected_len = expected_len.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
         }
     }
-    match promised > length {
-        true => Err(ProbeError::Truncated { expected_len: promised, length }),
-        false => Ok(segments),
+    if expected_len > length {
+        return Err(ProbeError::Truncated { expected_len, length });
     }
+    Ok(segments)
 }
 
-/// Where in the file the byte at this address of the loaded library comes from.
+/// The offset in the file of the byte at this address of the loaded library.
 fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
     segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).find_map(|segment| {
         let inside = address.checked_sub(segment.p_vaddr(ENDIAN))?;
@@ -146,7 +151,7 @@ fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
     })
 }
 
-/// What the dynamic section says: names as offsets into the strings, the rest as places in the file.
+/// The dynamic section: names as offsets into the string table, the rest as offsets in the file.
 #[derive(Default)]
 struct Dynamic {
     is_absent: bool,
@@ -190,23 +195,28 @@ impl Dynamic {
                 _ => {}
             }
         }
-        dynamic.strings = strings.ok_or_else(|| malformed("its dynamic section names no strings"))?;
+        dynamic.strings = strings.ok_or_else(|| malformed("its dynamic section has no string table"))?;
         Ok(dynamic)
     }
 
-    /// A name among the strings.
-    fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
+    /// A name in the string table, of at most this length.
+    fn bytes<'a>(&self, data: Data<'a>, offset: u64, max_len: u64) -> Option<&'a [u8]> {
         let start = self.strings.checked_add(offset)?;
-        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(MAX_NAME_LEN)?);
+        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(max_len)?);
         data.read_bytes_at_until(start..end, 0).ok()
     }
 
     fn text(&self, data: Data<'_>, offset: u64) -> Result<String, ProbeError> {
-        let name = self.name(data, offset).ok_or_else(|| malformed("a name lies outside of its strings"))?;
+        let name = self.bytes(data, offset, MAX_NAME_LEN).ok_or_else(outside_of_strings)?;
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// A symbol's address, by way of the hash table, as the dynamic linker finds it.
+    fn run_path(&self, data: Data<'_>, offset: u64) -> Result<OsString, ProbeError> {
+        let path = self.bytes(data, offset, MAX_RUN_PATH_LEN).ok_or_else(outside_of_strings)?;
+        Ok(path_from_bytes(path).into_os_string())
+    }
+
+    /// A symbol's address, by the hash table, as ld.so finds it.
     fn address_of(&self, data: Data<'_>, name: &[u8]) -> Option<u64> {
         let (symbols, table) = (self.symbols?, self.hash?);
         let word = |index: u64| -> Option<u32> {
@@ -215,7 +225,7 @@ impl Dynamic {
         };
         let (buckets, first, bloom) = (word(0)?, word(1)?, u64::from(word(2)?));
         let hash = elf::gnu_hash(name);
-        // Behind the header: the bloom filter's words of eight bytes, the buckets, the chains' words.
+        // After the header: the bloom filter's words of eight bytes, the buckets, the chains' words.
         let bucket = 4 + 2 * bloom + u64::from(hash.checked_rem(buckets)?);
         let start = word(bucket)?;
         let chains = 4 + 2 * bloom + u64::from(buckets);
@@ -223,9 +233,9 @@ impl Dynamic {
             let entry = word(chains + index.checked_sub(u64::from(first))?)?;
             // The lowest bit marks the chain's end.
             if entry | 1 == hash | 1 {
-                let place = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
-                let found = data.read_at::<elf::Sym64<LittleEndian>>(place).ok()?;
-                if self.name(data, found.st_name(ENDIAN).into()) == Some(name) {
+                let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
+                let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok()?;
+                if self.bytes(data, found.st_name(ENDIAN).into(), MAX_NAME_LEN) == Some(name) {
                     return Some(found.st_value(ENDIAN));
                 }
             }
@@ -237,10 +247,14 @@ impl Dynamic {
     }
 }
 
-/// Where a section is. The one thing that only section headers tell; a file may do without them.
+fn outside_of_strings() -> ProbeError {
+    malformed("a name is outside of its string table")
+}
+
+/// The range of a section: the one thing that only section headers say. A file may have none.
 fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u64>> {
     type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
-    // A count of zero stands for one that is elsewhere, and as large as it likes.
+    // A count of zero means that the real count is elsewhere, and it may be of any size.
     let count = usize::from(header.e_shnum(ENDIAN));
     let fits = count != 0 && (count * size_of::<Section>()) as u64 <= MAX_TABLE_LEN;
     if !fits || usize::from(header.e_shentsize(ENDIAN)) != size_of::<Section>() {
@@ -252,7 +266,7 @@ fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u6
         Some(start..start.checked_add(section.sh_size(ENDIAN))?)
     };
     let names = range(sections.get(usize::from(header.e_shstrndx(ENDIAN).0))?)?;
-    let is_it = |section: &&Section| {
+    let is_match = |section: &&Section| {
         let start = names.start.checked_add(section.sh_name(ENDIAN).into());
         let length = name.len() as u64 + 1;
         let found = start.filter(|start| start.saturating_add(length) <= names.end);
@@ -260,5 +274,5 @@ fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u6
             .and_then(|start| data.read_bytes_at(start, length).ok())
             .is_some_and(|found: &[u8]| found.strip_suffix(b"\0") == Some(name.as_bytes()))
     };
-    range(sections.iter().find(is_it)?)
+    range(sections.iter().find(is_match)?)
 }

@@ -1,48 +1,32 @@
-//! What one library file says of itself, whatever system and processor it is for. Reads headers, tables and a few bytes
-//! of data: some tens of kilobytes, also of a library of half a gigabyte, and never much more, whatever the file claims.
+//! What one library file says about itself, for any operating system and processor. Reads headers, tables and a few
+//! bytes of data: some tens of kilobytes even of a library with half a gigabyte, and little more if the file lies.
 
 mod block_reader;
 mod elf;
 mod fatbin;
 mod pe;
+mod tables;
 mod wheel_metadata;
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 
-use crate::{Architecture, Library, ProbeError, Version};
-use block_reader::Blocks;
+use crate::error::ProbeError;
+use crate::library::Library;
+use crate::platform::{Architecture, Opened, Os, open_regular};
+use crate::version::Version;
+
+use block_reader::BlockReader;
+use tables::{Contents, Data};
 
 pub use fatbin::GpuCode;
+pub(crate) use tables::Links;
 
-type Data<'a> = &'a ReadCache<Blocks>;
-
-/// The operating system that a library is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Os {
-    /// Linux: an ELF file.
-    Linux,
-    /// Windows: a PE file.
-    Windows,
-}
-
-impl fmt::Display for Os {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Os::Linux => "Linux",
-            Os::Windows => "Windows",
-        })
-    }
-}
-
-/// What one library says of itself.
+/// What one library says about itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Identity {
@@ -50,98 +34,94 @@ pub struct Identity {
     pub path: PathBuf,
     /// Which library of cuDNN it is.
     pub library: Library,
-    /// The system that it was built for.
+    /// The operating system that it is built for.
     pub os: Os,
-    /// The processor that it was built for.
+    /// The processor architecture that it is built for.
     pub architecture: Architecture,
-    /// Its version, from its data symbol; the libraries without one (see [`Library::version_symbol`]) say `None`.
+    /// Its version, from its version symbol. `None` for a library without one: see [`Library::version_symbol`].
     pub version: Option<Version>,
-    /// The CUDA major that it was built with, where the file or its folder tells.
+    /// The CUDA major version that it is built with, if the file or the wheel around it says so.
     pub cuda_major: Option<u32>,
-    /// The newest CUDA major that it can have been built with, where its GPU code tells no more than that.
+    /// The newest CUDA major version that it can be built with, if its GPU code says no more than that.
     pub cuda_at_most: Option<u32>,
-    /// The CUDA release that it was built with, where its GPU code tells: 9 of 12.9.
+    /// The CUDA minor version that it is built with, if its GPU code says so: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
-    /// The names of the libraries that it needs (`DT_NEEDED`, or a PE file's imports).
+    /// The names of the libraries that it depends on (`DT_NEEDED`, or the imports of a PE file).
     pub needed: Vec<String>,
-    /// Its folders to search, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
+    /// Its run path, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
     pub run_path: Option<String>,
 }
 
-/// Reads the file as the given library of cuDNN 9, for this system and processor.
+/// Reads a file as this library of cuDNN 9, built for Linux and this processor.
+///
+/// ```no_run
+/// use cudnn_probe::{Library, identify};
+/// match identify("/opt/cudnn/lib/libcudnn_graph.so.9".as_ref(), Library::Graph) {
+///     Ok(graph) => println!("cuDNN {:?} for CUDA {:?}", graph.version, graph.cuda_major),
+///     Err(error) => println!("/opt/cudnn/lib/libcudnn_graph.so.9 {error}"),
+/// }
+/// ```
 ///
 /// # Errors
-/// The reason why it cannot be that library: see [`Refusal`].
+/// The reason why it cannot be that library.
 pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     identify_for(path, library, Architecture::HOST)
 }
 
-/// As [`identify`], of a library for another processor than this program's.
+/// As [`identify`], for another processor than this program's: a build script asks for its target's.
 ///
 /// # Errors
-/// As [`identify`].
+/// The reason why it cannot be that library.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
-    let (file, length, system) = open(path)?;
-    if system != Os::Linux {
-        return Err(ProbeError::WrongOs { found: system, wanted: Os::Linux });
+    let (file, length, os) = open(path)?;
+    if os != Os::Linux {
+        return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
     }
-    // Said as it is, so that a program which reads Linux's libraries alone has no code for Windows' in it.
+    // A constant, so that a program which reads only Linux libraries contains no code for Windows libraries.
     read(path, library, &ReadCache::new(file), length, Os::Linux, Some(architecture))
 }
 
-/// As [`identify`], of a library for any system and processor.
+/// As [`identify`], for any operating system and processor.
 ///
 /// # Errors
-/// As [`identify`], but for another system or processor.
+/// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
-    let (file, length, system) = open(path)?;
-    read(path, library, &ReadCache::new(file), length, system, None)
+    let (file, length, os) = open(path)?;
+    read(path, library, &ReadCache::new(file), length, os, None)
 }
 
-/// The processors for which a library has GPU code. Reads thousands of small pieces, all over the file: some tens of
-/// milliseconds for the largest library in a warm page cache, and a second or more from a slow disk.
+/// The compute capabilities for which a library has GPU code. Reads thousands of small pieces all over the file: some
+/// tens of milliseconds for the largest library in the page cache, and a second or more from a slow disk.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why it cannot be read.
 pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
-    let (file, length, system) = open(path)?;
+    let (file, length, os) = open(path)?;
     let data = &ReadCache::new(file);
-    let format = Format::read(data, length, system, None)?;
+    let format = Format::read(data, length, os, None)?;
     Ok(format.gpu_code().map(|range| fatbin::targets(range, data)).unwrap_or_default())
 }
 
-/// The parts of a Linux library's file that are not GPU code, which is most of the largest ones.
+/// The byte ranges of a Linux library that are not GPU code, which is most of a large one: what to read ahead.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why it cannot be read.
 pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
-    let (file, length, system) = open(path)?;
-    if system != Os::Linux {
-        return Err(ProbeError::WrongOs { found: system, wanted: Os::Linux });
+    let (file, length, os) = open(path)?;
+    if os != Os::Linux {
+        return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
     }
     let data = &ReadCache::new(file);
     let code = Format::read(data, length, Os::Linux, None)?.gpu_code();
-    // Without GPU code, as if it stood at the end.
+    // A library without GPU code is treated as if the code were at its end, and empty.
     let code = code.unwrap_or(length..length);
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
 }
 
-/// What the dynamic linker goes by in a library or program.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
-    /// The name that a library gives itself.
-    pub(crate) soname: Option<String>,
-    pub(crate) needed: Vec<String>,
-    pub(crate) rpath: Option<String>,
-    pub(crate) runpath: Option<String>,
-    /// The linker's own folders are not to be searched (`-z nodefaultlib`).
-    pub(crate) no_defaults: bool,
-}
-
-/// Reads any library or program of Linux's, for this processor.
+/// Reads any Linux library or program for this processor.
 pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
-    let (file, length, system) = open(path)?;
-    match system {
+    let (file, length, os) = open(path)?;
+    match os {
         Os::Linux => elf::Elf::read_any(&ReadCache::new(file), length)?.links(),
         found => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
     }
@@ -152,12 +132,12 @@ fn read(
     library: Library,
     data: Data<'_>,
     length: u64,
-    system: Os,
+    os: Os,
     wanted: Option<Architecture>,
 ) -> Result<Identity, ProbeError> {
-    let format = Format::read(data, length, system, wanted)?;
+    let format = Format::read(data, length, os, wanted)?;
     let contents = format.contents()?;
-    if contents.name != library.name_on(system) {
+    if contents.name != library.name_on(os) {
         return Err(ProbeError::WrongSoname { found: contents.name, wanted: library });
     }
     let version = library.version_symbol().and_then(|symbol| format.read_symbol(symbol)).map(Version::from_symbol);
@@ -165,15 +145,15 @@ fn read(
     let identity = Identity {
         path: path.to_owned(),
         library,
-        os: system,
+        os,
         architecture: format.architecture(),
         version,
-        // graph has no GPU code of its own, so what stands beside it is all there is; once loaded, it says.
+        // graph has no GPU code, so its wheel's metadata is all there is until it is loaded.
         cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
         cuda_at_most: cuda.at_most,
         cuda_minor: cuda.minor,
         needed: contents.needed,
-        run_path: contents.run_path,
+        run_path: contents.run_path.map(|run_path| run_path.to_string_lossy().into_owned()),
     };
     match version {
         Some(found) if found.major != 9 => Err(ProbeError::WrongMajor { found }),
@@ -181,22 +161,15 @@ fn read(
     }
 }
 
-/// What the tables of names say, in either format.
-struct Contents {
-    name: String,
-    needed: Vec<String>,
-    run_path: Option<String>,
-}
-
-/// A file's format, with its headers read.
+/// A file with its headers read, in one of the two formats.
 enum Format<'a> {
     Elf(elf::Elf<'a>),
     Pe(pe::Pe<'a>),
 }
 
 impl<'a> Format<'a> {
-    fn read(data: Data<'a>, length: u64, system: Os, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
-        Ok(match system {
+    fn read(data: Data<'a>, length: u64, os: Os, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
+        Ok(match os {
             Os::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
             Os::Windows => Format::Pe(pe::Pe::read(data, length)?),
         })
@@ -231,33 +204,25 @@ impl<'a> Format<'a> {
     }
 }
 
-fn malformed(what: impl ToString) -> ProbeError {
-    ProbeError::Malformed { what: what.to_string() }
-}
-
-fn open(path: &Path) -> Result<(Blocks, u64, Os), ProbeError> {
-    let refuse = |error: std::io::Error| match error.kind() {
+/// Opens a library, and reads from its first bytes which operating system it is for.
+fn open(path: &Path) -> Result<(BlockReader, u64, Os), ProbeError> {
+    let explain = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
             Ok(target) => ProbeError::BrokenLink { target },
             Err(_) => ProbeError::NotFound,
         },
         _ => ProbeError::Unreadable { error },
     };
-    // Asked before opening: opening a pipe would wait for somebody to write into it.
-    let metadata = std::fs::metadata(path).map_err(refuse)?;
-    let kind = metadata.file_type();
-    if kind.is_dir() {
-        return Err(ProbeError::NotRegularFile { what: "a folder" });
-    }
-    if !kind.is_file() {
-        return Err(ProbeError::NotRegularFile { what: "a pipe, a socket or a device" });
-    }
-    let mut file = Blocks::new(File::open(path).map_err(refuse)?, metadata.len());
+    let (file, length) = match open_regular(path).map_err(explain)? {
+        Opened::Regular(file, length) => (file, length),
+        Opened::Other(kind) => return Err(ProbeError::NotRegularFile { kind }),
+    };
+    let mut file = BlockReader::new(file, length);
     let mut start = Vec::new();
-    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(refuse)?;
+    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(explain)?;
     match start.as_slice() {
-        [0x7f, b'E', b'L', b'F', ..] => Ok((file, metadata.len(), Os::Linux)),
-        [b'M', b'Z', ..] => Ok((file, metadata.len(), Os::Windows)),
+        [0x7f, b'E', b'L', b'F', ..] => Ok((file, length, Os::Linux)),
+        [b'M', b'Z', ..] => Ok((file, length, Os::Windows)),
         _ => Err(ProbeError::NotElf { starts_with: start }),
     }
 }

@@ -1,4 +1,4 @@
-//! What a Windows library (PE, 64 bits) says of itself: the same as on Linux, by other tables.
+//! What a Windows library (PE, 64-bit) says about itself: the same as on Linux, in other tables.
 
 use std::ops::Range;
 
@@ -7,15 +7,17 @@ use object::pe::{self, ImageDosHeader, ImageExportDirectory, ImageImportDescript
 use object::read::ReadRef;
 use object::read::pe::{ImageNtHeaders, SectionTable};
 
-use super::{Contents, Data, malformed};
-use crate::{Architecture, ProbeError};
+use crate::error::ProbeError;
+use crate::platform::Architecture;
 
-/// The most imported libraries, exported names and bytes of a name that are looked at.
-const IMPORTS: u32 = 256;
-const EXPORTS: u32 = 1 << 16;
-const NAME: u64 = 256;
+use super::tables::{Contents, Data, malformed};
 
-/// The headers, read.
+/// The most imported libraries, exported names and bytes of a name that are read.
+const MAX_IMPORTS: u32 = 256;
+const MAX_EXPORTS: u32 = 1 << 16;
+const MAX_NAME_LEN: u64 = 256;
+
+/// A library whose headers are read.
 pub(super) struct Pe<'a> {
     data: Data<'a>,
     headers: &'a ImageNtHeaders64,
@@ -33,34 +35,33 @@ impl<'a> Pe<'a> {
             let (start, size) = section.pe_file_range();
             u64::from(start) + u64::from(size)
         };
-        let promised = sections.iter().map(end).max().unwrap_or(0);
-        match promised > length {
-            true => Err(ProbeError::Truncated { expected_len: promised, length }),
-            false => Ok(Pe { data, headers, sections, directories }),
+        let expected_len = sections.iter().map(end).max().unwrap_or(0);
+        if expected_len > length {
+            return Err(ProbeError::Truncated { expected_len, length });
         }
+        Ok(Pe { data, headers, sections, directories })
     }
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
-        let exports = self.exports().ok_or_else(|| malformed("it exports nothing"))?;
-        let name = self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("it has no name of its own"))?;
+        let exports = self.exports().ok_or_else(|| malformed("it has no export table"))?;
+        let name = self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("its export table has no name"))?;
         Ok(Contents { name, needed: self.imports(), run_path: None })
     }
 
     pub(super) fn architecture(&self) -> Architecture {
-        // As ELF numbers them.
-        Architecture(match self.headers.file_header().machine.get(LittleEndian) {
+        Architecture::from_elf_machine(match self.headers.file_header().machine.get(LittleEndian) {
             pe::IMAGE_FILE_MACHINE_AMD64 => object::elf::EM_X86_64.0,
             pe::IMAGE_FILE_MACHINE_ARM64 => object::elf::EM_AARCH64.0,
             _ => 0,
         })
     }
 
-    /// The bytes behind an exported datum.
+    /// The first bytes of an exported variable.
     pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let exports = self.exports()?;
         let names = exports.address_of_names.get(LittleEndian);
-        let count = exports.number_of_names.get(LittleEndian).min(EXPORTS);
-        // The names are in order.
+        let count = exports.number_of_names.get(LittleEndian).min(MAX_EXPORTS);
+        // The names are sorted.
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -80,7 +81,7 @@ impl<'a> Pe<'a> {
         None
     }
 
-    /// Where the GPU code is. Section names have eight letters.
+    /// The range of the GPU code. Section names have at most eight letters.
     pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
         let section = self.sections.iter().find(|section| section.raw_name() == b".nv_fatb")?;
         let (start, size) = section.pe_file_range();
@@ -101,7 +102,7 @@ impl<'a> Pe<'a> {
                 self.data.read_at(self.offset(start.checked_add(index * size)?)?).ok()?;
             (!found.is_null()).then_some(found)
         };
-        (0..IMPORTS).map_while(descriptor).filter_map(|found| self.name(found.name.get(LittleEndian))).collect()
+        (0..MAX_IMPORTS).map_while(descriptor).filter_map(|found| self.name(found.name.get(LittleEndian))).collect()
     }
 
     fn offset(&self, address: u32) -> Option<u64> {
@@ -118,7 +119,7 @@ impl<'a> Pe<'a> {
 
     fn name(&self, address: u32) -> Option<String> {
         let start = self.offset(address)?;
-        let name = self.data.read_bytes_at_until(start..start.checked_add(NAME)?, 0).ok()?;
+        let name = self.data.read_bytes_at_until(start..start.checked_add(MAX_NAME_LEN)?, 0).ok()?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
 }

@@ -1,16 +1,16 @@
-//! What stands beside a file and tells of it: a wheel's record.
+//! The metadata of the wheel that a file came with.
 
 use std::path::Path;
 
-/// The CUDA major in the name of the wheel's record that the file came with
-/// (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if it lies where a wheel puts it.
+/// The CUDA major version in the name of the wheel's metadata directory (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if
+/// the file is where a wheel installs it.
 pub(super) fn cuda_major(path: &Path) -> Option<u32> {
     // site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9
     let site_packages = path.ancestors().nth(4)?;
     if path.ancestors().nth(3)?.file_name()? != "nvidia" {
         return None;
     }
-    // A JIT wheel's folder has a record of its own.
+    // The JIT-only wheel installs elsewhere, and has its own metadata.
     let package = match path.ancestors().nth(2)?.file_name()?.to_str()? {
         "cudnn_jit" => "nvidia_cudnn_jit_cu",
         _ => "nvidia_cudnn_cu",
@@ -23,7 +23,7 @@ pub(super) fn cuda_major(path: &Path) -> Option<u32> {
             name.split('-').next()?.parse().ok()
         })
         .collect();
-    // With the records of two, as after one wheel was installed over another, neither is believed.
+    // After one wheel was installed over the other there are two, and neither can be trusted.
     match majors.as_slice() {
         [major] => Some(*major),
         _ => None,

@@ -1,24 +1,29 @@
-//! Everything that files tell of one folder that holds cuDNN: for people who want to know what is installed.
+//! What the files of one directory say about its cuDNN: for people who want to know what is installed.
 
 mod package;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::release_facts;
-use crate::{Architecture, Host, Identity, Library, Os, ProbeError, Version, identify_any};
+use crate::error::ProbeError;
+use crate::host::Host;
+use crate::image::{Identity, identify_any};
+use crate::library::Library;
+use crate::packages::Package;
+use crate::platform::{Architecture, Os};
+use crate::release_facts::has_library;
+use crate::version::Version;
 
-pub use package::{Installer, Package};
-
-/// What a folder's cuDNN is able to do, by the libraries that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an installation can do, by the libraries that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Variant {
-    /// Every library of its release.
+    /// It has every library of its release.
     Full,
-    /// Graph and the engines that compile their kernels when they are used: a JIT-only wheel.
+    /// It has graph and the engines that compile their kernels at run time: NVIDIA's JIT-only packages.
     JitOnly,
-    /// Something else: a part, as after a copy of some files.
+    /// It lacks libraries, as after a copy of some files.
     Partial,
 }
 
@@ -32,131 +37,140 @@ impl fmt::Display for Variant {
     }
 }
 
-/// One library of the folder.
+/// One library of an installation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LibraryReport {
-    /// Which.
+    /// Which library.
     pub library: Library,
     /// Its file.
     pub path: PathBuf,
-    /// What the file says of itself, or why it cannot be used. For the system and processor that it is for.
+    /// What the file says about itself, or why it cannot be used on the system that it is for.
     pub identity: Result<Identity, ProbeError>,
 }
 
-/// Something that tells the version or the CUDA major, besides what it tells.
+/// A piece of evidence for the version or CUDA release, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// The version, or the CUDA release, in text.
+    /// The version or the CUDA release: `cuDNN 9.28.0`, `CUDA 12.9`.
     pub value: String,
     /// Where it was read.
     pub source: String,
 }
 
-/// What files tell of one folder that holds cuDNN.
+/// What the files of one directory say about its cuDNN.
+///
+/// ```
+/// use cudnn_probe::{Host, InstallationReport};
+/// if let Some(report) = InstallationReport::read("/usr/lib/x86_64-linux-gnu".as_ref(), &Host::current()) {
+///     println!("{:?}, {}, lacks {:?}", report.version, report.variant, report.missing);
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct InstallationReport {
-    /// The folder, without links in it.
+    /// The directory, without symbolic links.
     pub dir: PathBuf,
-    /// The system that it is for.
-    pub system: Os,
-    /// The processor that it is for, where one library can be read.
+    /// The operating system that it is for.
+    pub os: Os,
+    /// The processor architecture that it is for, if one library can be read.
     pub architecture: Option<Architecture>,
-    /// The major version: 9, or an older one, of which no more is read than file names.
+    /// The major version: 9, or an older one, of which only file names are read.
     pub major: u32,
-    /// Its version: that of graph, or else what file names say.
+    /// The version: that of graph, else that of another library, else that in a file name.
     pub version: Option<Version>,
-    /// The CUDA major that it was built with.
+    /// The CUDA major version that it is built with: that of graph, else that of most libraries.
     pub cuda_major: Option<u32>,
-    /// The CUDA release that it was built with: 9 of 12.9.
+    /// The CUDA minor version that it is built with: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
-    /// What it is able to do.
+    /// What it can do.
     pub variant: Variant,
-    /// The libraries that are there, in [`Library::ALL`]'s order.
+    /// The libraries that exist, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
-    /// Those that its release has and the folder has not; none of a JIT-only one.
+    /// The libraries that its release has and the directory lacks. Empty for a JIT-only installation.
     pub missing: Vec<Library>,
-    /// The package that it came with.
+    /// The package that it belongs to.
     pub package: Option<Package>,
-    /// What says which version and which CUDA it is.
+    /// Other packages with the same files: they were installed over each other, and what is there is a mixture.
+    pub other_packages: Vec<Package>,
+    /// What says which version and which CUDA release it is.
     pub evidence: Vec<Evidence>,
 }
 
 impl InstallationReport {
-    /// Looks into a folder; `None` where it holds no cuDNN of any version.
+    /// Reads a directory. `None` if it contains no cuDNN of any version.
     #[must_use]
-    pub fn read(folder: &Path, environment: &Host) -> Option<InstallationReport> {
-        let folder = std::fs::canonicalize(folder).ok()?;
-        let parts = |system| parts(&folder, system);
-        let (system, libraries) = [Os::Linux, Os::Windows]
+    pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
+        let dir = std::fs::canonicalize(dir).ok()?;
+        let (os, libraries) = [Os::Linux, Os::Windows]
             .into_iter()
-            .map(|system| (system, parts(system)))
+            .map(|os| (os, read_libraries(&dir, os)))
             .find(|(_, libraries)| !libraries.is_empty())
             .unwrap_or((Os::Linux, Vec::new()));
         if libraries.is_empty() {
-            return older(folder, environment);
+            return read_older(dir, host);
         }
-        let identities = || libraries.iter().filter_map(|part| part.identity.as_ref().ok());
-        let version = identities().find(|identity| identity.library == Library::Graph).and_then(|graph| graph.version);
+        let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
+        let graph = identities().find(|identity| identity.library == Library::Graph);
+        let version = graph.and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
-        let package = package::package(&folder, system, version, environment);
+        let cuda_major = graph.and_then(|graph| graph.cuda_major);
+        let cuda_major = cuda_major.or_else(|| majority(identities().filter_map(|identity| identity.cuda_major)));
+        let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
+        let mut packages = package::packages(&dir, os, version, host).into_iter();
+        let package = packages.next();
         let is_jit_package = package.as_ref().is_some_and(|package| package.name.contains("-jit"));
         let missing = missing(&libraries, version, is_jit_package);
-        let flavour = match is_jit_package {
-            true if missing.is_empty() => Variant::JitOnly,
-            true => Variant::Partial,
-            false => flavour(&libraries, &missing),
-        };
-        let witnesses = witnesses(&libraries, &folder, package.as_ref());
+        let variant = variant(&libraries, &missing, is_jit_package);
         Some(InstallationReport {
-            system,
+            os,
             architecture: identities().map(|identity| identity.architecture).next(),
             major: 9,
             version,
-            cuda_major: identities().find_map(|identity| identity.cuda_major),
-            cuda_minor: identities().find_map(|identity| identity.cuda_minor),
-            variant: flavour,
-            missing: if flavour == Variant::JitOnly { Vec::new() } else { missing },
+            cuda_major,
+            cuda_minor: identities().filter(of_this_cuda).find_map(|identity| identity.cuda_minor),
+            variant,
+            missing: if variant == Variant::JitOnly { Vec::new() } else { missing },
+            evidence: evidence(&libraries, &dir, package.as_ref()),
             package,
-            evidence: witnesses,
+            other_packages: packages.collect(),
             libraries,
-            dir: folder,
+            dir,
         })
     }
 
-    /// The library, if it is there.
+    /// The report of one library, if its file exists.
     #[must_use]
-    pub fn part(&self, library: Library) -> Option<&LibraryReport> {
-        self.libraries.iter().find(|part| part.library == library)
+    pub fn library(&self, library: Library) -> Option<&LibraryReport> {
+        self.libraries.iter().find(|report| report.library == library)
     }
 
-    /// What contradicts itself: libraries of two versions, or of two CUDA majors.
+    /// The libraries that do not fit the rest: of another version, or built for another CUDA major version.
     #[must_use]
     pub fn conflicts(&self) -> Vec<(&LibraryReport, ProbeError)> {
-        let mut found = Vec::new();
-        for part in &self.libraries {
-            let Ok(identity) = &part.identity else { continue };
-            let cuda = identity.cuda_major;
-            match (identity.version, self.version) {
-                (Some(one), Some(graph)) if one != graph => {
-                    found.push((part, ProbeError::MixedVersions { found: one, graph }));
-                    continue;
-                }
-                _ => {}
-            }
-            if let (Some(one), Some(graph)) = (cuda.or(identity.cuda_at_most), self.cuda_major) {
-                let differs = if cuda.is_some() { one != graph } else { one < graph };
-                if differs {
-                    found.push((part, ProbeError::MixedCuda { found: one, graph }));
-                }
-            }
-        }
-        found
+        let conflict = |report| Some((report, self.conflict(report)?));
+        self.libraries.iter().filter_map(conflict).collect()
     }
 
-    /// `12.9`, or `12` where the release is not told.
+    fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
+        let identity = report.identity.as_ref().ok()?;
+        // cuDNN does not open a library that is left over from a newer release.
+        if self.version.is_some_and(|version| !has_library(version, report.library)) {
+            return None;
+        }
+        if let (Some(found), Some(graph)) = (identity.version, self.version)
+            && found != graph
+        {
+            return Some(ProbeError::MixedVersions { found, graph });
+        }
+        let graph = self.cuda_major?;
+        let found = identity.cuda_major.filter(|found| *found != graph);
+        let found = found.or(identity.cuda_at_most.filter(|most| identity.cuda_major.is_none() && *most < graph));
+        found.map(|found| ProbeError::MixedCuda { found, graph })
+    }
+
+    /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
     #[must_use]
     pub fn cuda(&self) -> Option<String> {
         let major = self.cuda_major?;
@@ -164,69 +178,77 @@ impl InstallationReport {
     }
 }
 
-fn parts(folder: &Path, system: Os) -> Vec<LibraryReport> {
-    let file = |library: Library| (library, folder.join(library.name_on(system)));
-    let there = |(_, path): &(Library, PathBuf)| path.symlink_metadata().is_ok();
-    let part =
-        |(library, path): (Library, PathBuf)| LibraryReport { library, identity: identify_any(&path, library), path };
-    Library::ALL.iter().copied().map(file).filter(there).map(part).collect()
+/// The value that occurs most often; of several the first.
+fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
+    let mut counts: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    for (index, value) in values.enumerate() {
+        counts.entry(value).or_insert((0, usize::MAX - index)).0 += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
 }
 
-/// What the release has and the folder has not.
+fn read_libraries(dir: &Path, os: Os) -> Vec<LibraryReport> {
+    let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
+    let files = files.filter(|(_, path)| path.symlink_metadata().is_ok());
+    files.map(|(library, path)| LibraryReport { library, identity: identify_any(&path, library), path }).collect()
+}
+
+/// The libraries that the release has and the directory lacks.
 fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit_package: bool) -> Vec<Library> {
-    let is_there = |library: &Library| libraries.iter().any(|part| part.library == *library);
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
-    let of_release = |library: &Library| {
-        let of_flavour = !is_jit_package || OF_JIT.contains(library);
-        of_flavour && version.is_none_or(|version| release_facts::has_library(version, *library))
+    let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
+    let is_expected = |library: &Library| {
+        let in_package = !is_jit_package || OF_JIT.contains(library);
+        in_package && version.is_none_or(|version| has_library(version, *library))
     };
-    Library::ALL.iter().copied().filter(|library| of_release(library) && !is_there(library)).collect()
+    Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
 }
 
-fn flavour(libraries: &[LibraryReport], missing: &[Library]) -> Variant {
-    let has = |library: Library| libraries.iter().any(|part| part.library == library);
+fn variant(libraries: &[LibraryReport], missing: &[Library], is_jit_package: bool) -> Variant {
+    let has = |library: Library| libraries.iter().any(|report| report.library == library);
     let compiled = [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
-    if missing.is_empty() {
-        Variant::Full
-    } else if has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has) {
-        Variant::JitOnly
-    } else {
-        Variant::Partial
+    let has_jit = || has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has);
+    match (missing.is_empty(), is_jit_package) {
+        (true, true) => Variant::JitOnly,
+        (true, false) => Variant::Full,
+        (false, false) if has_jit() => Variant::JitOnly,
+        (false, _) => Variant::Partial,
     }
 }
 
-fn witnesses(libraries: &[LibraryReport], folder: &Path, package: Option<&Package>) -> Vec<Evidence> {
+fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) -> Vec<Evidence> {
     let mut found = Vec::new();
-    let mut say = |says: String, source: String| found.push(Evidence { value: says, source });
-    for part in libraries {
-        let Ok(identity) = &part.identity else { continue };
-        if let (Some(version), Some(symbol)) = (identity.version, part.library.version_symbol()) {
-            say(format!("cuDNN {version}"), format!("{symbol} in {}", part.library.name_on(identity.os)));
+    let mut add = |value: String, source: String| found.push(Evidence { value, source });
+    for report in libraries {
+        let Ok(identity) = &report.identity else { continue };
+        let name = report.library.name_on(identity.os);
+        if let (Some(version), Some(symbol)) = (identity.version, report.library.version_symbol()) {
+            add(format!("cuDNN {version}"), format!("{symbol} in {name}"));
         }
         if let (Some(major), Some(minor)) = (identity.cuda_major, identity.cuda_minor) {
-            say(format!("CUDA {major}.{minor}"), format!("GPU code in {}", part.library.name_on(identity.os)));
+            add(format!("CUDA {major}.{minor}"), format!("GPU code in {name}"));
         }
-        // A link to the file under its full name.
-        if let Some(version) = std::fs::canonicalize(&part.path).ok().and_then(|file| version_in_name(&file)) {
-            say(format!("cuDNN {version}"), format!("the name of the file that {} leads to", part.library));
+        // A symbolic link to the file under its full name.
+        if let Some(version) = std::fs::canonicalize(&report.path).ok().and_then(|file| version_in_name(&file)) {
+            add(format!("cuDNN {version}"), format!("the name of the file that {name} links to"));
         }
     }
-    let header = folder.parent().map(|root| root.join("include/cudnn_version.h"));
+    let header = dir.parent().map(|root| root.join("include/cudnn_version.h"));
     if let Some((header, version)) = header.and_then(|header| Some((header.clone(), version_in_header(&header)?))) {
-        say(format!("cuDNN {version}"), header.display().to_string());
+        add(format!("cuDNN {version}"), header.display().to_string());
     }
     if let Some(package) = package {
-        say(package.to_string(), format!("{}'s record", package.installer));
+        add(package.to_string(), format!("the record of {}", package.installer));
     }
     found
 }
 
-/// `libcudnn_graph.so.9.28.0`.
+/// The version in `libcudnn_graph.so.9.28.0`.
 fn version_in_name(file: &Path) -> Option<Version> {
     file.file_name()?.to_str()?.split(".so.").nth(1)?.parse().ok()
 }
 
-/// What `cudnn_version.h` defines.
+/// The version that `cudnn_version.h` defines.
 fn version_in_header(header: &Path) -> Option<Version> {
     let text = package::read(header)?;
     let number = |name: &str| {
@@ -238,13 +260,14 @@ fn version_in_header(header: &Path) -> Option<Version> {
     Some(Version::new(number("CUDNN_MAJOR")?, number("CUDNN_MINOR")?, number("CUDNN_PATCHLEVEL")?))
 }
 
-/// A folder with cuDNN 8 or 7, known by file names.
-fn older(folder: PathBuf, environment: &Host) -> Option<InstallationReport> {
-    let major = [8, 7].into_iter().find(|major| folder.join(format!("libcudnn.so.{major}")).exists())?;
-    let shim = folder.join(format!("libcudnn.so.{major}"));
+/// A directory with cuDNN 8 or 7, by its file names.
+fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
+    let major = [8, 7].into_iter().find(|major| dir.join(format!("libcudnn.so.{major}")).exists())?;
+    let shim = dir.join(format!("libcudnn.so.{major}"));
     let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
+    let mut packages = package::packages(&dir, Os::Linux, version, host).into_iter();
     Some(InstallationReport {
-        system: Os::Linux,
+        os: Os::Linux,
         architecture: None,
         major,
         version,
@@ -253,8 +276,9 @@ fn older(folder: PathBuf, environment: &Host) -> Option<InstallationReport> {
         variant: Variant::Partial,
         libraries: Vec::new(),
         missing: Vec::new(),
-        package: package::package(&folder, Os::Linux, version, environment),
+        package: packages.next(),
+        other_packages: packages.collect(),
         evidence: Vec::new(),
-        dir: folder,
+        dir,
     })
 }

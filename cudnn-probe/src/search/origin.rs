@@ -1,59 +1,81 @@
-//! Where a folder was named: the reason why it is looked at.
+//! A directory to look into, and why. Imports nothing.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The reason why a folder is looked at. The search goes through them in this order.
+/// A directory in which a cuDNN may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Why it is searched.
+    pub origin: Origin,
+}
+
+impl Candidate {
+    /// A directory, and why it is searched.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, origin: Origin) -> Self {
+        Candidate { dir: dir.into(), origin }
+    }
+}
+
+/// The reason for searching a directory. The search goes through them in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Given in code.
+    /// The program requests it in code.
     Explicit,
-    /// Given by this environment variable.
+    /// This environment variable is set to it.
     Variable(&'static str),
-    /// A cuDNN that this process has loaded already.
+    /// This process has already loaded a cuDNN from it.
     Loaded,
-    /// Beside the running executable, or beside the drop-in library itself.
+    /// It contains the library that runs this search, for example the drop-in library.
+    AdjacentToLibrary,
+    /// It contains the running executable, or is a `lib` directory next to it.
     Adjacent,
-    /// A run path (DT_RPATH or DT_RUNPATH) of this library, which the process has loaded, or of the program itself.
+    /// It is in the run path (DT_RPATH or DT_RUNPATH) of this file: the program, or a library that it has loaded.
     RunPath(PathBuf),
-    /// A wheel in the active Python virtual environment.
+    /// A wheel in the active Python virtual environment with this root.
     VirtualEnvironment(PathBuf),
-    /// The active conda environment.
+    /// The active conda environment with this root.
     Conda(PathBuf),
-    /// A wheel in the environment of the `python3` that stands first on PATH, or in the user's own.
+    /// A wheel in the environment with this root, to which the first `python3` on `PATH` belongs, or in the user's
+    /// `~/.local`.
     Python(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
     /// `/etc/ld.so.cache`.
     LdCache,
-    /// One of the dynamic linker's own folders.
+    /// A directory that is built into ld.so.
     LdDefault,
-    /// `CUDA_HOME`, `CUDA_PATH` or the like.
+    /// Below the directory in this environment variable: `CUDA_HOME`, `CUDA_PATH` or the like.
     CudaVariable(&'static str),
-    /// A folder in which cuDNN is often installed.
+    /// A directory in which cuDNN is often installed.
     WellKnown,
-    /// Below a root that a person has named, to have it looked at; never for use.
+    /// Below this directory, which a person wants to inspect. The search for a cuDNN to use never has it.
     UnderRoot(PathBuf),
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Explicit => f.write_str("given in code"),
-            Origin::Variable(name) => write!(f, "given by {name}"),
+            Origin::Explicit => f.write_str("requested by the program"),
+            Origin::Variable(name) => write!(f, "set by {name}"),
             Origin::Loaded => f.write_str("already loaded in this process"),
-            Origin::Adjacent => f.write_str("beside the program"),
-            Origin::RunPath(of) => write!(f, "a run path of {of:?}"),
-            Origin::VirtualEnvironment(root) => write!(f, "the active virtual environment {root:?}"),
-            Origin::Conda(root) => write!(f, "the active conda environment {root:?}"),
-            Origin::Python(root) => write!(f, "the python3 on PATH, of {root:?}"),
-            Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
-            Origin::LdCache => f.write_str("/etc/ld.so.cache"),
-            Origin::LdDefault => f.write_str("the dynamic linker's own folders"),
-            Origin::CudaVariable(name) => write!(f, "below {name}"),
-            Origin::WellKnown => f.write_str("a usual folder"),
-            Origin::UnderRoot(root) => write!(f, "named: {root:?}"),
+            Origin::AdjacentToLibrary => f.write_str("next to the library that searches"),
+            Origin::Adjacent => f.write_str("next to the program"),
+            Origin::RunPath(of) => write!(f, "in the run path of {of:?}"),
+            Origin::VirtualEnvironment(root) => write!(f, "in the active virtual environment {root:?}"),
+            Origin::Conda(root) => write!(f, "in the active conda environment {root:?}"),
+            Origin::Python(root) => write!(f, "in the environment {root:?} of the python3 on PATH"),
+            Origin::LibraryPath => f.write_str("in LD_LIBRARY_PATH"),
+            Origin::LdCache => f.write_str("in /etc/ld.so.cache"),
+            Origin::LdDefault => f.write_str("a default directory of ld.so"),
+            Origin::CudaVariable(name) => write!(f, "below the directory in {name}"),
+            Origin::WellKnown => f.write_str("a common installation directory"),
+            Origin::UnderRoot(root) => write!(f, "below {root:?}"),
         }
     }
 }

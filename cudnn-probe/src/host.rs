@@ -1,0 +1,104 @@
+//! What the search asks of the machine: environment variables, the executable, the root of the file system. It is a
+//! value, so that a test can replace it. It must not know where cuDNN is installed.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::platform::initial_env;
+
+/// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    variables: Option<BTreeMap<OsString, OsString>>,
+    executable: Option<PathBuf>,
+    root: Option<PathBuf>,
+    secure_execution: bool,
+}
+
+impl Host {
+    /// The real machine: this process's environment variables and executable, and the real file system.
+    #[must_use]
+    pub fn current() -> Self {
+        Host { executable: std::env::current_exe().ok(), ..Host::default() }
+    }
+
+    /// A machine without environment variables or an executable, whose system directories (`/usr/lib` and so on) are
+    /// below `root`.
+    #[must_use]
+    pub fn sandbox(root: impl Into<PathBuf>) -> Self {
+        Host { variables: Some(BTreeMap::new()), root: Some(root.into()), ..Host::default() }
+    }
+
+    /// Sets an environment variable. After this the search sees only variables that were set this way.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.get_or_insert_default().insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the path of the executable, next to which the search looks.
+    #[must_use]
+    pub fn executable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.executable = Some(path.into());
+        self
+    }
+
+    /// Removes the executable: a build script does not want the search to look next to itself.
+    #[must_use]
+    pub fn without_executable(mut self) -> Self {
+        self.executable = None;
+        self
+    }
+
+    /// Says that the process runs in secure-execution mode (setuid, file capabilities; `AT_SECURE`). The search then
+    /// ignores all environment variables and does not look next to the executable.
+    #[must_use]
+    pub fn secure_execution(mut self, is_secure: bool) -> Self {
+        self.secure_execution = is_secure;
+        self
+    }
+
+    /// A variable's value; `None` if it is unset or empty, or in secure-execution mode.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        if self.secure_execution {
+            return None;
+        }
+        let value = match &self.variables {
+            Some(variables) => variables.get(OsStr::new(name)).cloned(),
+            // ld.so uses the value that the process was started with.
+            None if name == "LD_LIBRARY_PATH" => initial_env(name).unwrap_or_else(|| std::env::var_os(name)),
+            None => std::env::var_os(name),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn is_secure_execution(&self) -> bool {
+        self.secure_execution
+    }
+
+    /// The directory of the executable.
+    pub(crate) fn program_dir(&self) -> Option<&Path> {
+        self.executable.as_deref()?.parent()
+    }
+
+    /// An absolute path of the system, below the sandbox's root if there is one.
+    pub(crate) fn system(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        match (&self.root, path.strip_prefix("/")) {
+            (Some(root), Ok(below)) => root.join(below),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// The path without the sandbox's root; `None` if it is outside of the sandbox.
+    pub(crate) fn strip_root(&self, path: &Path) -> Option<PathBuf> {
+        match &self.root {
+            Some(root) => {
+                let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+                Some(Path::new("/").join(path.strip_prefix(root).ok()?))
+            }
+            None => Some(path.to_owned()),
+        }
+    }
+}

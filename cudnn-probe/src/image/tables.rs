@@ -1,0 +1,36 @@
+//! What the two file formats have in common: the data that they read from, and the tables that they read.
+
+use std::ffi::OsString;
+
+use object::read::ReadCache;
+
+use crate::error::ProbeError;
+
+use super::block_reader::BlockReader;
+
+/// A file, read in blocks.
+pub(super) type Data<'a> = &'a ReadCache<BlockReader>;
+
+/// What a library's tables of names say, in either format.
+pub(super) struct Contents {
+    /// The name that the library gives itself.
+    pub(super) name: String,
+    pub(super) needed: Vec<String>,
+    pub(super) run_path: Option<OsString>,
+}
+
+/// What ld.so reads in a library or program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    /// The name that a library gives itself.
+    pub(crate) soname: Option<String>,
+    pub(crate) needed: Vec<String>,
+    pub(crate) rpath: Option<OsString>,
+    pub(crate) runpath: Option<OsString>,
+    /// ld.so must not search its default directories (`-z nodefaultlib`).
+    pub(crate) no_default_dirs: bool,
+}
+
+pub(super) fn malformed(reason: impl ToString) -> ProbeError {
+    ProbeError::Malformed { reason: reason.to_string() }
+}

@@ -1,0 +1,118 @@
+//! `/etc/ld.so.cache`: the files that it has for a name. Only the format that glibc writes since 2.2 is read, alone or
+//! behind the older one.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::platform::{LD_CACHE_FLAGS, Opened, open_regular, path_from_bytes};
+
+/// The largest cache that is read, in bytes. Real ones have some hundreds of kilobytes.
+const MAX_CACHE_LEN: u64 = 16 << 20;
+/// The longest path that is taken from it, in bytes: `PATH_MAX`.
+const MAX_PATH_LEN: usize = 4096;
+/// The most files that are returned for one name.
+const MAX_FILES: usize = 64;
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+
+/// The bytes of a cache.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cache(Vec<u8>);
+
+impl Cache {
+    /// Reads the cache in this file. A file that is missing or cannot be read gives an empty cache.
+    pub(super) fn read(file: &Path) -> Self {
+        let mut bytes = Vec::new();
+        if let Ok(Opened::Regular(file, _)) = open_regular(file) {
+            // What was read before an error is parsed as a truncated cache.
+            let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
+        }
+        Cache(bytes)
+    }
+
+    /// The files that the cache has for this name and this architecture, in the cache's order.
+    pub(super) fn files(&self, name: &str) -> Vec<PathBuf> {
+        parse(&self.0, name).unwrap_or_default()
+    }
+}
+
+fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
+    let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC)?;
+    let table = bytes.get(start..)?;
+    let number = |offset: usize| -> Option<u32> {
+        Some(u32::from_le_bytes(*table.get(offset..offset.checked_add(4)?)?.first_chunk::<4>()?))
+    };
+    let text = |offset: usize| -> Option<&[u8]> {
+        let rest = table.get(offset..)?;
+        rest.get(..rest.iter().take(MAX_PATH_LEN).position(|byte| *byte == 0)?)
+    };
+    let count = usize::try_from(number(20)?).ok()?;
+    let mut found = Vec::new();
+    for index in 0..count {
+        let entry = index.checked_mul(24)?.checked_add(48)?;
+        let Some(flags) = number(entry) else { break };
+        let key = table.get(usize::try_from(number(entry + 4)?).ok()?..)?;
+        // Skip entries for certain processors (hwcap): NVIDIA has one build of cuDNN for all.
+        let for_all = number(entry.checked_add(16)?)? == 0 && number(entry.checked_add(20)?)? == 0;
+        let is_match = key.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
+        if flags == LD_CACHE_FLAGS && for_all && is_match {
+            found.push(path_from_bytes(text(usize::try_from(number(entry + 8)?).ok()?)?));
+            if found.len() == MAX_FILES {
+                break;
+            }
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache with `count` equal entries.
+    fn cache(flags: u32, key: &str, value: &str, count: u32) -> Vec<u8> {
+        let strings = 48 + 24 * count;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(count.to_le_bytes());
+        bytes.extend([0; 24]);
+        for _ in 0..count {
+            bytes.extend(flags.to_le_bytes());
+            bytes.extend(strings.to_le_bytes());
+            bytes.extend((strings + 1 + u32::try_from(key.len()).unwrap_or(0)).to_le_bytes());
+            bytes.extend([0; 12]);
+        }
+        for text in [key, value] {
+            bytes.extend(text.as_bytes());
+            bytes.push(0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn an_entry_of_this_architecture_is_found_by_its_name() {
+        let bytes = cache(LD_CACHE_FLAGS, "libcudnn_graph.so.9", "/a/libcudnn_graph.so.9", 1);
+        assert_eq!(parse(&bytes, "libcudnn_graph.so.9"), Some(vec![PathBuf::from("/a/libcudnn_graph.so.9")]));
+        assert_eq!(parse(&bytes, "libcudnn_ops.so.9"), Some(vec![]));
+        assert_eq!(parse(&cache(1, "libx", "/libx", 1), "libx"), Some(vec![]));
+    }
+
+    #[test]
+    fn a_truncated_or_invalid_cache_gives_nothing_and_does_not_panic() {
+        let bytes = cache(LD_CACHE_FLAGS, "libx", "/libx", 1);
+        for length in 0..bytes.len() {
+            let _ = parse(bytes.get(..length).unwrap_or_default(), "libx");
+        }
+        let mut invalid = bytes;
+        for byte in invalid.iter_mut().skip(20).take(4) {
+            *byte = 0xff;
+        }
+        assert_eq!(parse(&invalid, "libx").map(|found| found.len()).unwrap_or(1), 1);
+    }
+
+    #[test]
+    fn a_hostile_cache_gives_a_bounded_number_of_bounded_paths() {
+        let bytes = cache(LD_CACHE_FLAGS, "libx", "/libx", 10_000);
+        assert_eq!(parse(&bytes, "libx").map(|found| found.len()), Some(MAX_FILES));
+        let long = "x".repeat(1 << 20);
+        assert_eq!(parse(&cache(LD_CACHE_FLAGS, "libx", &long, 1), "libx"), None);
+    }
+}

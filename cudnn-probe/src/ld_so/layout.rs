@@ -1,0 +1,32 @@
+//! The directories that a distribution builds into its ld.so.
+
+use std::path::PathBuf;
+
+use crate::host::Host;
+use crate::platform::TRIPLE;
+
+/// What ld.so searches last, in its order.
+pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
+    let dirs = if is_multiarch(host) {
+        vec![format!("/lib/{TRIPLE}"), format!("/usr/lib/{TRIPLE}"), "/lib".into(), "/usr/lib".into()]
+    } else {
+        vec!["/lib64".into(), "/usr/lib64".into()]
+    };
+    dirs.iter().map(|dir| host.system(dir)).collect()
+}
+
+/// What ld.so puts in place of `$LIB`.
+pub(super) fn lib(host: &Host) -> String {
+    if is_multiarch(host) {
+        return format!("lib/{TRIPLE}");
+    }
+    let real = |dir: &str| std::fs::canonicalize(host.system(dir)).ok();
+    // Arch Linux has one directory, and lib64 is a link to it.
+    let is_one = real("/usr/lib64").is_some() && real("/usr/lib64") == real("/usr/lib");
+    if is_one { "lib".into() } else { "lib64".into() }
+}
+
+/// Debian and Ubuntu have a directory for each architecture.
+fn is_multiarch(host: &Host) -> bool {
+    ["/lib", "/usr/lib"].iter().any(|lib| host.system(format!("{lib}/{TRIPLE}")).is_dir())
+}

@@ -1,0 +1,19 @@
+//! A model of glibc's dynamic loader, ld.so: which file it chooses for a library's name, and by which rule. Files are
+//! read and nothing is loaded. It knows nothing of cuDNN.
+//!
+//! - [`SearchPath`]: the directories that ld.so searches, and [`SearchPath::resolve`] for one name.
+//! - [`expand_tokens`], [`run_path_dirs`]: `$ORIGIN` and the like in a run path.
+//! - [`Simulation`]: everything that ld.so would load for a program or a library.
+//!
+//! Not modelled: the legacy subdirectories (`tls`, `x86_64`) that glibc before 2.37 searches, `dlmopen`, auditing, and
+//! `/etc/ld.so.preload`.
+
+mod cache;
+mod layout;
+mod paths;
+mod simulate;
+mod tokens;
+
+pub use paths::SearchPath;
+pub use simulate::{Lookup, Object, Resolution, Rule, Simulation};
+pub use tokens::{expand_tokens, run_path_dirs};

@@ -1,0 +1,305 @@
+//! What ld.so would load for a program or a library, and by which rule: glibc's rules, applied to files without loading
+//! them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::error::ProbeError;
+use crate::host::Host;
+use crate::image::{Links, links};
+use crate::platform::is_setid;
+
+use super::paths::{SearchPath, Step};
+use super::tokens;
+
+/// The most objects that are followed, and the most names that are searched for.
+const MAX_OBJECTS: usize = 4096;
+const MAX_SEARCHES: usize = 4096;
+
+/// The rule by which ld.so chooses a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The name is a path.
+    Path,
+    /// `LD_PRELOAD` has the name.
+    Preload,
+    /// An object with this name is already loaded.
+    Loaded,
+    /// The DT_RPATH of this object, which ld.so searches before `LD_LIBRARY_PATH`.
+    Rpath(PathBuf),
+    /// A directory in `LD_LIBRARY_PATH`.
+    LibraryPath,
+    /// The DT_RUNPATH of this object, which ld.so searches after `LD_LIBRARY_PATH`.
+    Runpath(PathBuf),
+    /// `/etc/ld.so.cache`.
+    Cache,
+    /// A directory that is built into ld.so.
+    Default,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Path => f.write_str("by its path"),
+            Rule::Preload => f.write_str("LD_PRELOAD"),
+            Rule::Loaded => f.write_str("already loaded"),
+            Rule::Rpath(of) => write!(f, "RPATH of {of:?}"),
+            Rule::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
+            Rule::Runpath(of) => write!(f, "RUNPATH of {of:?}"),
+            Rule::Cache => f.write_str("/etc/ld.so.cache"),
+            Rule::Default => f.write_str("default directory of ld.so"),
+        }
+    }
+}
+
+/// The result of the search for a name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// ld.so loads this file.
+    Found {
+        /// The file, by the path that ld.so would use.
+        path: PathBuf,
+        /// The rule by which ld.so chooses it.
+        rule: Rule,
+    },
+    /// ld.so finds no file.
+    Missing,
+    /// ld.so finds this file, cannot load it, and gives up.
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The rule by which ld.so chooses it.
+        rule: Rule,
+        /// Why ld.so cannot load it.
+        error: ProbeError,
+    },
+}
+
+/// A name that an object asks for, and what ld.so finds.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Lookup {
+    /// The name: `libcudnn_graph.so.9`.
+    pub name: String,
+    /// The object that asks for it.
+    pub requested_by: PathBuf,
+    /// What ld.so finds.
+    pub resolution: Resolution,
+}
+
+/// A program or library that ld.so would load.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Object {
+    /// Its file, by the path that ld.so would use.
+    pub path: PathBuf,
+    /// The same file without symbolic links.
+    real: Option<PathBuf>,
+    /// The index of the object that caused it to be loaded.
+    loader: Option<usize>,
+    /// The names by which ld.so recognises it.
+    names: BTreeSet<String>,
+    links: Links,
+}
+
+impl Object {
+    /// The directory of the file: `$ORIGIN`.
+    fn origin(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// What ld.so would load for one program or library.
+///
+/// ```no_run
+/// use cudnn_probe::{Host, ld_so::{Resolution, Simulation}};
+/// let simulation = Simulation::new("/usr/bin/python3".as_ref(), &Host::current())?;
+/// for lookup in simulation.lookups() {
+///     match &lookup.resolution {
+///         Resolution::Found { path, rule } => println!("{} => {} ({rule})", lookup.name, path.display()),
+///         Resolution::Unusable { path, error, .. } => println!("{} => {} {error}", lookup.name, path.display()),
+///         _ => println!("{} => not found", lookup.name),
+///     }
+/// }
+/// # Ok::<(), cudnn_probe::ProbeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation {
+    host: Host,
+    search_path: SearchPath,
+    objects: Vec<Object>,
+    lookups: Vec<Lookup>,
+    /// How many names were searched for in directories.
+    searches: usize,
+}
+
+impl Simulation {
+    /// Simulates the start of this program. Of a library: as if a program without any libraries or run paths opened it.
+    ///
+    /// # Errors
+    /// The file itself cannot be loaded.
+    pub fn new(file: &Path, host: &Host) -> Result<Self, ProbeError> {
+        let links = links(file)?;
+        let path = if links.soname.is_some() {
+            std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+        } else {
+            // The kernel passes a program's path without symbolic links to ld.so.
+            std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+        };
+        // ld.so ignores environment variables for setuid programs.
+        let host = if is_setid(file) { host.clone().secure_execution(true) } else { host.clone() };
+        let names = links.soname.iter().cloned().collect();
+        let real = std::fs::canonicalize(&path).ok();
+        let mut simulation = Simulation {
+            search_path: SearchPath::of_program(&host, &path),
+            host,
+            objects: vec![Object { path, real, loader: None, names, links }],
+            lookups: Vec::new(),
+            searches: 0,
+        };
+        let preload = simulation.host.variable("LD_PRELOAD").unwrap_or_default();
+        let preload = preload.to_string_lossy().into_owned();
+        for name in preload.split([' ', ':']).filter(|name| !name.is_empty()) {
+            // ld.so only warns about missing LD_PRELOAD entries.
+            if let Some((path, _)) = simulation.search(name, 0) {
+                simulation.request_as(name, 0, |_| Some((path, Rule::Preload)));
+            }
+        }
+        simulation.follow(0);
+        Ok(simulation)
+    }
+
+    /// Simulates `dlopen` of this name by a loaded object, given by its index. Returns whether it succeeds: the library
+    /// and all that it needs must be found. Like ld.so, it keeps nothing loaded after a failure.
+    pub fn dlopen(&mut self, name: &str, from: usize) -> bool {
+        let (first, before) = (self.objects.len(), self.lookups.len());
+        self.request(name, from);
+        self.follow(first);
+        let is_found = |lookup: &Lookup| matches!(lookup.resolution, Resolution::Found { .. });
+        let is_loaded = self.lookups.iter().skip(before).all(is_found);
+        if !is_loaded {
+            self.objects.truncate(first);
+        }
+        is_loaded
+    }
+
+    /// All lookups so far, in ld.so's order.
+    #[must_use]
+    pub fn lookups(&self) -> &[Lookup] {
+        &self.lookups
+    }
+
+    /// All objects that are loaded so far, in ld.so's order. The program or library itself is the first.
+    #[must_use]
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// The index of the loaded object with this name, for [`Simulation::dlopen`].
+    #[must_use]
+    pub fn loaded(&self, name: &str) -> Option<usize> {
+        self.objects.iter().position(|object| object.names.contains(name))
+    }
+
+    /// Looks up what objects need, from this one on, breadth first as ld.so does.
+    fn follow(&mut self, first: usize) {
+        let mut index = first;
+        while let Some(object) = self.objects.get(index).filter(|_| index < MAX_OBJECTS) {
+            for name in object.links.needed.clone() {
+                self.request(&name, index);
+            }
+            index += 1;
+        }
+    }
+
+    fn request(&mut self, name: &str, by: usize) {
+        self.request_as(name, by, |simulation| simulation.search(name, by));
+    }
+
+    fn request_as(&mut self, name: &str, by: usize, search: impl FnOnce(&mut Self) -> Option<(PathBuf, Rule)>) {
+        let requested_by = self.objects.get(by).map(|object| object.path.clone()).unwrap_or_default();
+        let resolution = match self.loaded(name).and_then(|index| self.objects.get(index)) {
+            Some(object) => Resolution::Found { path: object.path.clone(), rule: Rule::Loaded },
+            None => match search(self) {
+                Some((path, rule)) => self.load(name, path, rule, by),
+                None => Resolution::Missing,
+            },
+        };
+        self.lookups.push(Lookup { name: name.to_owned(), requested_by, resolution });
+    }
+
+    fn load(&mut self, name: &str, path: PathBuf, rule: Rule, by: usize) -> Resolution {
+        let links = match links(&path) {
+            Ok(links) => links,
+            Err(error) => return Resolution::Unusable { path, rule, error },
+        };
+        let real = std::fs::canonicalize(&path).ok();
+        let is_same = |object: &&mut Object| real.is_some() && object.real == real;
+        if let Some(object) = self.objects.iter_mut().find(is_same) {
+            object.names.insert(name.to_owned());
+            return Resolution::Found { path: object.path.clone(), rule: Rule::Loaded };
+        }
+        let mut names = BTreeSet::from([name.to_owned()]);
+        names.extend(links.soname.clone());
+        self.objects.push(Object { path: path.clone(), real, loader: Some(by), names, links });
+        Resolution::Found { path, rule }
+    }
+
+    /// The file for a name that is not loaded yet.
+    fn search(&mut self, name: &str, by: usize) -> Option<(PathBuf, Rule)> {
+        self.searches += 1;
+        if self.searches > MAX_SEARCHES {
+            return None;
+        }
+        let requester = self.objects.get(by)?;
+        if name.contains('/') {
+            let path = tokens::substitute(&self.host, name.as_ref(), requester.origin(), self.is_checked(by))?;
+            return path.exists().then_some((path, Rule::Path));
+        }
+        let rpaths = self.rpath_chain(by);
+        let rpaths = rpaths.into_iter().filter_map(|index| {
+            let object = self.objects.get(index)?;
+            Some((index, self.dirs(index, object.links.rpath.as_ref()?)))
+        });
+        let runpath = requester.links.runpath.as_ref().map(|runpath| self.dirs(by, runpath)).unwrap_or_default();
+        let (path, step) = self.search_path.find(name, rpaths, &runpath, requester.links.no_default_dirs)?;
+        let rule = match step {
+            Step::Rpath(index) => Rule::Rpath(self.objects.get(index)?.path.clone()),
+            Step::LibraryPath => Rule::LibraryPath,
+            Step::Runpath => Rule::Runpath(requester.path.clone()),
+            Step::Cache => Rule::Cache,
+            Step::DefaultDir => Rule::Default,
+        };
+        Some((path, rule))
+    }
+
+    /// The objects whose RPATH applies to what this one needs: itself, those that caused it to be loaded, the program.
+    /// A RUNPATH of the object rules them all out, and one of theirs rules out its own RPATH.
+    fn rpath_chain(&self, by: usize) -> Vec<usize> {
+        let has_runpath = |index: usize| self.objects.get(index).is_some_and(|object| object.links.runpath.is_some());
+        if has_runpath(by) {
+            return Vec::new();
+        }
+        let loader = |index: &usize| self.objects.get(*index)?.loader;
+        let mut chain: Vec<usize> = std::iter::successors(Some(by), loader).take(MAX_OBJECTS).collect();
+        if !chain.contains(&0) {
+            chain.push(0);
+        }
+        chain.retain(|index| !has_runpath(*index));
+        chain
+    }
+
+    /// The directories of an object's run path.
+    fn dirs(&self, index: usize, run_path: &std::ffi::OsStr) -> Vec<PathBuf> {
+        let origin = self.objects.get(index).map_or(Path::new("/"), Object::origin);
+        tokens::run_path_dirs_as_is(&self.host, run_path, origin, self.is_checked(index))
+    }
+
+    /// For setuid programs ld.so restricts `$ORIGIN`, but only in the program's own run path.
+    fn is_checked(&self, index: usize) -> bool {
+        index == 0 && self.host.is_secure_execution()
+    }
+}

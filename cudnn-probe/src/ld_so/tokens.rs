@@ -1,0 +1,161 @@
+//! The dynamic string tokens: `$ORIGIN`, `$LIB` and `$PLATFORM`, also written `${ORIGIN}` and so on.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::Host;
+use crate::platform::{LD_PLATFORM, bytes_of, path_from_bytes};
+
+use super::layout;
+
+/// The most directories of one run path that are used. Nix and Spack write some hundreds.
+const MAX_RUN_PATH_DIRS: usize = 4096;
+
+/// Expands the tokens in one directory of a run path (`DT_RPATH`, `DT_RUNPATH`), as ld.so does. `origin` is the
+/// directory of the file that has the run path.
+///
+/// The result is `None` for a relative directory, which would depend on the working directory. In secure-execution mode
+/// it is also `None` where `$ORIGIN` is used for anything outside of ld.so's default directories: a user could have put
+/// a link to a privileged program anywhere.
+///
+/// ```
+/// use cudnn_probe::{Host, ld_so::expand_tokens};
+/// let dir = expand_tokens(&Host::current(), "$ORIGIN/../lib".as_ref(), "/opt/app/bin".as_ref());
+/// # if cfg!(unix) {
+/// assert_eq!(dir, Some("/opt/app/bin/../lib".into()));
+/// # }
+/// ```
+#[must_use]
+pub fn expand_tokens(host: &Host, dir: &OsStr, origin: &Path) -> Option<PathBuf> {
+    substitute(host, dir, origin, host.is_secure_execution()).filter(|dir| dir.is_absolute())
+}
+
+/// The directories of a run path, which colons separate, each expanded by [`expand_tokens`].
+#[must_use]
+pub fn run_path_dirs(host: &Host, run_path: &OsStr, origin: &Path) -> Vec<PathBuf> {
+    let bytes = bytes_of(run_path);
+    let dirs = bytes.split(|byte| *byte == b':').take(MAX_RUN_PATH_DIRS);
+    dirs.filter_map(|dir| expand_tokens(host, path_from_bytes(dir).as_os_str(), origin)).collect()
+}
+
+/// The directories of a run path exactly as ld.so sees them, also relative ones; it skips empty ones.
+pub(super) fn run_path_dirs_as_is(host: &Host, run_path: &OsStr, origin: &Path, is_checked: bool) -> Vec<PathBuf> {
+    let bytes = bytes_of(run_path);
+    let dirs = bytes.split(|byte| *byte == b':').take(MAX_RUN_PATH_DIRS).filter(|dir| !dir.is_empty());
+    dirs.filter_map(|dir| substitute(host, path_from_bytes(dir).as_os_str(), origin, is_checked)).collect()
+}
+
+/// Puts values in place of the tokens. With `is_checked`, `$ORIGIN` must stand first and lead into a trusted directory.
+pub(super) fn substitute(host: &Host, text: &OsStr, origin: &Path, is_checked: bool) -> Option<PathBuf> {
+    let text = bytes_of(text);
+    let mut expanded = Vec::with_capacity(text.len());
+    let mut rest: &[u8] = &text;
+    let mut has_origin = false;
+    while let Some((first, after)) = rest.split_first() {
+        let Some((token, after)) = token(rest) else {
+            expanded.push(*first);
+            rest = after;
+            continue;
+        };
+        match token {
+            Token::Origin => {
+                let is_alone = after.is_empty() || after.starts_with(b"/");
+                if is_checked && !(expanded.is_empty() && is_alone) {
+                    return None;
+                }
+                has_origin = true;
+                expanded.extend_from_slice(&bytes_of(origin.as_os_str()));
+            }
+            Token::Lib => expanded.extend_from_slice(layout::lib(host).as_bytes()),
+            Token::Platform => expanded.extend_from_slice(LD_PLATFORM.as_bytes()),
+        }
+        rest = after;
+    }
+    let path = path_from_bytes(&expanded);
+    let is_trusted = || {
+        let path = normalize(&path);
+        layout::default_dirs(host).iter().any(|dir| path.starts_with(dir))
+    };
+    (!(is_checked && has_origin) || is_trusted()).then_some(path)
+}
+
+#[derive(Clone, Copy)]
+enum Token {
+    Origin,
+    Lib,
+    Platform,
+}
+
+/// The token that the text begins with, and what follows it. Any other use of `$` stays as it is.
+fn token(text: &[u8]) -> Option<(Token, &[u8])> {
+    let text = text.strip_prefix(b"$")?;
+    let (text, has_brace) = text.strip_prefix(b"{").map_or((text, false), |text| (text, true));
+    let tokens = [(&b"ORIGIN"[..], Token::Origin), (b"LIB", Token::Lib), (b"PLATFORM", Token::Platform)];
+    tokens.into_iter().find_map(|(name, token)| {
+        let after = text.strip_prefix(name)?;
+        if has_brace {
+            return Some((token, after.strip_prefix(b"}")?));
+        }
+        let is_longer = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        (!is_longer).then_some((token, after))
+    })
+}
+
+/// The path without `.` and `..`, by its text alone, as ld.so does for a privileged program.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_expanded_as_ld_so_does() {
+        let host = Host::sandbox("/nowhere");
+        let expanded = |dir: &str| expand_tokens(&host, dir.as_ref(), Path::new("/app/lib"));
+        assert_eq!(expanded("$ORIGIN"), Some("/app/lib".into()));
+        assert_eq!(expanded("${ORIGIN}/../../nvidia"), Some("/app/lib/../../nvidia".into()));
+        assert_eq!(expanded("$ORIGIN//../zzz"), Some("/app/lib//../zzz".into()));
+        assert_eq!(expanded("$ORIGIN-x"), Some("/app/lib-x".into()));
+        assert_eq!(expanded("/opt/cudnn"), Some("/opt/cudnn".into()));
+        assert_eq!(expanded("/opt/$LIB/x"), Some("/opt/lib64/x".into()));
+        assert_eq!(expanded("/opt/${PLATFORM}"), Some(Path::new("/opt").join(LD_PLATFORM)));
+        assert_eq!(expanded("/opt/$HOME/$"), Some("/opt/$HOME/$".into()));
+        for relative in ["", "lib", "$PLATFORM", "$ORIGINAL", "${ORIGIN"] {
+            assert_eq!(expanded(relative), None, "{relative}");
+        }
+    }
+
+    #[test]
+    fn a_privileged_program_may_use_origin_only_in_trusted_directories() {
+        let host = Host::sandbox("/").secure_execution(true);
+        let trusted = layout::default_dirs(&host).swap_remove(0);
+        let expanded = |dir: &str, origin: &Path| expand_tokens(&host, dir.as_ref(), origin);
+        assert_eq!(expanded("$ORIGIN/x", &trusted), Some(trusted.join("x")));
+        assert_eq!(expanded("/opt/cudnn", &trusted), Some("/opt/cudnn".into()));
+        for (dir, origin) in
+            [("$ORIGIN", Path::new("/home/user")), ("/x$ORIGIN", &trusted), ("$ORIGIN/../../../home", &trusted)]
+        {
+            assert_eq!(expanded(dir, origin), None, "{dir} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_path_of_any_length_is_split() {
+        let host = Host::sandbox("/nowhere");
+        let long: Vec<String> = (0..300).map(|number| format!("/nix/store/{number:040}/lib")).collect();
+        assert_eq!(run_path_dirs(&host, long.join(":").as_ref(), Path::new("/")).len(), 300);
+        assert_eq!(run_path_dirs(&host, ":lib:/a".as_ref(), Path::new("/")), [Path::new("/a")]);
+    }
+}

@@ -1,0 +1,488 @@
+//! The one source of advice: which package holds which library, and the command that installs or reinstalls it. It
+//! imports nothing and runs nothing.
+//!
+//! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
+//! RPMs, under different names. A command that helps must be the one of the installer that owns the files.
+//!
+//! ```
+//! use cudnn_probe::packages::{Component, Installer, install, wheel_for};
+//! assert_eq!(wheel_for("libcublasLt.so.13").as_deref(), Some("nvidia-cublas"));
+//! let command = install(Component::Cudnn, 13, Installer::Conda).unwrap();
+//! assert_eq!(command.to_string(), "conda install --channel conda-forge cudnn cuda-version=13");
+//! ```
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The CUDA major version to advise where nothing tells which one a program needs.
+pub const DEFAULT_CUDA_MAJOR: u32 = 12;
+
+/// The tool, or the way, by which a cuDNN was installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Installer {
+    /// A wheel: pip, uv and others.
+    Pip,
+    /// conda, mamba or pixi.
+    Conda,
+    /// Debian's and Ubuntu's packages.
+    Dpkg,
+    /// RPM packages: Fedora, RHEL, SUSE.
+    Rpm,
+    /// NVIDIA's archive, unpacked by hand.
+    Archive,
+    /// An application that ships its own cuDNN.
+    Application,
+    /// Files copied into a CUDA toolkit, which comes without cuDNN.
+    Toolkit,
+}
+
+impl fmt::Display for Installer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Installer::Pip => "pip",
+            Installer::Conda => "conda",
+            Installer::Dpkg => "dpkg",
+            Installer::Rpm => "rpm",
+            Installer::Archive => "archive",
+            Installer::Application => "part of",
+            Installer::Toolkit => "CUDA toolkit directory",
+        })
+    }
+}
+
+/// The package that a cuDNN belongs to, by its installer's records. Displayed as `pip nvidia-cudnn-cu12 9.28.0.42`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Package {
+    /// Who installed it.
+    pub installer: Installer,
+    /// The package's name: `nvidia-cudnn-cu12`.
+    pub name: String,
+    /// The package's full version: `9.28.0.42`. Some records have none.
+    pub version: Option<String>,
+    /// The environment that it is installed in, or the root of the system or application.
+    pub root: PathBuf,
+}
+
+impl Package {
+    /// A package, by its installer's records.
+    #[must_use]
+    pub fn new(installer: Installer, name: &str, version: Option<&str>, root: impl Into<PathBuf>) -> Self {
+        Package { installer, name: name.to_owned(), version: version.map(str::to_owned), root: root.into() }
+    }
+
+    /// Is this a package of NVIDIA's that holds cuDNN, and not a framework or an application that ships it?
+    #[must_use]
+    pub fn is_cudnn(&self) -> bool {
+        match self.installer {
+            Installer::Pip => self.name.starts_with("nvidia-cudnn"),
+            Installer::Conda | Installer::Dpkg | Installer::Rpm => self.name.contains("cudnn"),
+            Installer::Archive | Installer::Application | Installer::Toolkit => false,
+        }
+    }
+
+    /// The part of cuDNN that this package holds, if it is cuDNN's.
+    #[must_use]
+    pub fn component(&self) -> Option<Component> {
+        let component = if self.name.contains("-jit") { Component::CudnnJit } else { Component::Cudnn };
+        self.is_cudnn().then_some(component)
+    }
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.installer, self.name)?;
+        match &self.version {
+            Some(version) => write!(f, " {version}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A library, or a set of libraries, that comes as one package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Component {
+    /// All libraries of cuDNN.
+    Cudnn,
+    /// cuDNN with the engines that compile their kernels at run time, and no others.
+    CudnnJit,
+    /// cuBLAS: `libcublas` and `libcublasLt`.
+    Cublas,
+    /// NVRTC, the run-time compiler: `libnvrtc` and `libnvrtc-builtins`.
+    Nvrtc,
+    /// The CUDA runtime: `libcudart`.
+    Cudart,
+}
+
+impl Component {
+    /// All components.
+    pub const ALL: &[Component] =
+        &[Component::Cudnn, Component::CudnnJit, Component::Cublas, Component::Nvrtc, Component::Cudart];
+
+    /// The component that a library belongs to, and the CUDA major version in its name: `libcublasLt.so.12` is
+    /// cuBLAS for CUDA 12. The names of cuDNN's libraries have no CUDA version.
+    #[must_use]
+    pub fn from_soname(soname: &str) -> Option<(Component, Option<u32>)> {
+        let (stem, version) = soname.split_once(".so").unwrap_or((soname, ""));
+        let major = || version.strip_prefix('.')?.split('.').next()?.parse().ok();
+        match stem {
+            "libcublas" | "libcublasLt" => Some((Component::Cublas, major())),
+            "libnvrtc" | "libnvrtc-builtins" => Some((Component::Nvrtc, major())),
+            "libcudart" => Some((Component::Cudart, major())),
+            _ if stem == "libcudnn" || stem.starts_with("libcudnn_") => Some((Component::Cudnn, None)),
+            _ => None,
+        }
+    }
+
+    /// The wheel on the Python package index. From CUDA 13 on, the names of the wheels of CUDA itself have no suffix.
+    #[must_use]
+    pub fn wheel(self, cuda_major: u32) -> String {
+        match self {
+            Component::Cudnn => format!("nvidia-cudnn-cu{cuda_major}"),
+            Component::CudnnJit => format!("nvidia-cudnn-jit-cu{cuda_major}"),
+            Component::Cublas | Component::Nvrtc | Component::Cudart => {
+                let name = match self {
+                    Component::Cublas => "nvidia-cublas",
+                    Component::Nvrtc => "nvidia-cuda-nvrtc",
+                    _ => "nvidia-cuda-runtime",
+                };
+                if cuda_major >= 13 { name.to_owned() } else { format!("{name}-cu{cuda_major}") }
+            }
+        }
+    }
+
+    /// The package on conda-forge. It is for the CUDA release that the package `cuda-version` selects.
+    #[must_use]
+    pub const fn conda_package(self) -> &'static str {
+        match self {
+            Component::Cudnn => "cudnn",
+            Component::CudnnJit => "libcudnn-jit",
+            Component::Cublas => "libcublas",
+            Component::Nvrtc => "cuda-nvrtc",
+            Component::Cudart => "cuda-cudart",
+        }
+    }
+
+    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Those of CUDA itself have a full
+    /// CUDA release in their names, 12.9 for example; they are `None` without the minor version.
+    #[must_use]
+    pub fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String> {
+        let name = match self {
+            Component::Cudnn => return Some(format!("libcudnn9-cuda-{cuda_major}")),
+            Component::CudnnJit => return Some(format!("libcudnn9-jit-cuda-{cuda_major}")),
+            Component::Cublas => "libcublas",
+            Component::Nvrtc => "cuda-nvrtc",
+            Component::Cudart => "cuda-cudart",
+        };
+        Some(format!("{name}-{cuda_major}-{}", cuda_minor?))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Component::Cudnn => "cuDNN",
+            Component::CudnnJit => "cuDNN (JIT only)",
+            Component::Cublas => "cuBLAS",
+            Component::Nvrtc => "NVRTC",
+            Component::Cudart => "the CUDA runtime",
+        })
+    }
+}
+
+/// The wheel that holds this library: `nvidia-cublas-cu12` for `libcublasLt.so.12`. `None` for a library of neither
+/// cuDNN nor CUDA, and for one of CUDA without a version in its name. For cuDNN's own libraries the CUDA version is
+/// unknown: see [`Component::wheel`].
+#[must_use]
+pub fn wheel_for(soname: &str) -> Option<String> {
+    let (component, cuda_major) = Component::from_soname(soname)?;
+    Some(component.wheel(cuda_major?))
+}
+
+/// A command for a person to run. `Display` renders it for a POSIX shell, with each argument quoted where necessary.
+///
+/// ```
+/// use cudnn_probe::packages::Command;
+/// let command = Command::new("pip", ["install", "nvidia-cudnn-cu12>=9.10"]);
+/// assert_eq!(command.to_string(), "pip install 'nvidia-cudnn-cu12>=9.10'");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Command {
+    /// The program: a name to find on `PATH`, or a path.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Command {
+    /// A command.
+    #[must_use]
+    pub fn new<A: Into<String>>(program: impl Into<String>, arguments: impl IntoIterator<Item = A>) -> Self {
+        Command { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+
+    /// Does it need the rights of the administrator, as those for the system's packages do?
+    #[must_use]
+    pub fn needs_root(&self) -> bool {
+        matches!(self.program.as_str(), "apt-get" | "dnf")
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quoted(&self.program))?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+    }
+}
+
+/// Commands as one line for a POSIX shell: each runs only if the one before it succeeded.
+#[must_use]
+pub fn command_line(commands: &[Command]) -> String {
+    commands.iter().map(Command::to_string).collect::<Vec<_>>().join(" && ")
+}
+
+/// Text as one word of a POSIX shell.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    // A `=` in the first word of a command would be an assignment.
+    let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
+    if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// The command that installs a component, into whatever environment is active. `None` for an installer that has no such
+/// command or whose package name needs more than the CUDA major version: see [`Component::system_package`].
+#[must_use]
+pub fn install(component: Component, cuda_major: u32, installer: Installer) -> Option<Command> {
+    install_into(component, cuda_major, None, installer, None)
+}
+
+/// The command that installs a component next to this package: with the same installer, into the same environment. The
+/// minor version of CUDA is needed for system packages of CUDA itself.
+#[must_use]
+pub fn install_beside(
+    package: &Package,
+    component: Component,
+    cuda_major: u32,
+    cuda_minor: Option<u32>,
+) -> Option<Command> {
+    install_into(component, cuda_major, cuda_minor, package.installer, Some(&package.root))
+}
+
+fn install_into(
+    component: Component,
+    cuda_major: u32,
+    cuda_minor: Option<u32>,
+    installer: Installer,
+    root: Option<&Path>,
+) -> Option<Command> {
+    let system = || component.system_package(cuda_major, cuda_minor);
+    Some(match installer {
+        Installer::Pip => pip(root, ["install".to_owned(), component.wheel(cuda_major)]),
+        Installer::Conda => {
+            conda(root, [component.conda_package().to_owned(), format!("cuda-version={cuda_major}")], &[])
+        }
+        Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system()?]),
+        Installer::Rpm => Command::new("dnf", ["install".to_owned(), system()?]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The command that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
+/// `install` would not touch them, since the installer's records say that they are there.
+///
+/// `None` where no command can do it: for an archive or an application, a package from a private index (a local version
+/// such as `2.2.0+cu121`), or a record whose name or version is not one that the installer would write.
+#[must_use]
+pub fn reinstall(package: &Package) -> Option<Command> {
+    if !is_plain_name(&package.name) {
+        return None;
+    }
+    let pinned = |separator: &str| match &package.version {
+        Some(version) if is_plain_name(version) => Some(format!("{}{separator}{version}", package.name)),
+        Some(_) => None,
+        None => Some(package.name.clone()),
+    };
+    let is_local = package.version.as_ref().is_some_and(|version| version.contains('+'));
+    let root = Some(package.root.as_path());
+    Some(match package.installer {
+        Installer::Pip if is_local => return None,
+        Installer::Pip => {
+            let arguments = ["install", "--force-reinstall", "--no-deps"].map(str::to_owned);
+            pip(root, arguments.into_iter().chain([pinned("==")?]))
+        }
+        Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
+        // Without the version: apt-get knows which one is installed.
+        Installer::Dpkg => Command::new("apt-get", ["install", "--reinstall", &package.name]),
+        Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The command that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not
+/// NVIDIA's: a framework's own package decides which cuDNN it ships.
+#[must_use]
+pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
+    if !package.is_cudnn() || !is_plain_name(&package.name) {
+        return None;
+    }
+    let root = Some(package.root.as_path());
+    let at_least = format!("{}>={minimum}", package.name);
+    Some(match package.installer {
+        Installer::Pip => pip(root, ["install".to_owned(), "--upgrade".to_owned(), at_least]),
+        Installer::Conda => conda(root, [at_least], &[]),
+        Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
+        Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The commands that replace these packages, which own the same directory, by one: for files of two releases, or of two
+/// CUDA versions, and to change the CUDA version. pip writes over the files of other packages without a word, so all of
+/// them are removed first.
+///
+/// Empty where no command can do it.
+#[must_use]
+pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
+    let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
+    let Some(first) = packages.first().filter(|_| packages.iter().all(is_plain)) else { return Vec::new() };
+    let Some(install) = install_beside(first, component, cuda_major, None) else { return Vec::new() };
+    let names = packages.iter().map(|package| package.name.clone());
+    let remove = match first.installer {
+        Installer::Pip => {
+            pip(Some(&first.root), ["uninstall".to_owned(), "--yes".to_owned()].into_iter().chain(names))
+        }
+        // conda solves for the environment and removes what does not fit.
+        Installer::Conda => return vec![install],
+        Installer::Dpkg => Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names)),
+        Installer::Rpm => Command::new("dnf", ["remove".to_owned()].into_iter().chain(names)),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
+    };
+    vec![remove, install]
+}
+
+/// pip of the environment at this root, where it has one, else the one on `PATH`.
+fn pip(root: Option<&Path>, arguments: impl IntoIterator<Item = String>) -> Command {
+    let own = root.map(|root| root.join("bin/pip")).filter(|pip| pip.is_file());
+    let own = own.and_then(|pip| pip.to_str().map(str::to_owned));
+    Command::new(own.unwrap_or_else(|| "pip".to_owned()), arguments)
+}
+
+fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
+    let mut arguments = vec!["install".to_owned()];
+    if let Some(root) = root.and_then(Path::to_str) {
+        arguments.extend(["--prefix".to_owned(), root.to_owned()]);
+    }
+    arguments.extend(["--channel", "conda-forge"].map(str::to_owned));
+    arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    arguments.extend(specs);
+    Command::new("conda", arguments)
+}
+
+/// Is this a name or a version as package indexes have them? Names come from files, and one that begins with `-` would
+/// be an option of the installer.
+fn is_plain_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~:!".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(installer: Installer, name: &str, version: &str) -> Package {
+        Package::new(installer, name, Some(version), "/env")
+    }
+
+    fn line(command: Option<Command>) -> String {
+        command.map_or(String::new(), |command| command.to_string())
+    }
+
+    #[test]
+    fn text_is_one_word_of_the_shell_whatever_is_in_it() {
+        assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
+        assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("~/x"), "'~/x'");
+    }
+
+    #[test]
+    fn each_library_is_in_the_wheel_that_nvidia_publishes_for_its_cuda() {
+        for (soname, wheel) in [
+            ("libcublas.so.12", "nvidia-cublas-cu12"),
+            ("libcublasLt.so.13", "nvidia-cublas"),
+            ("libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11"),
+            ("libnvrtc-builtins.so.13.0", "nvidia-cuda-nvrtc"),
+            ("libcudart.so.12", "nvidia-cuda-runtime-cu12"),
+        ] {
+            assert_eq!(wheel_for(soname).as_deref(), Some(wheel), "{soname}");
+        }
+        for soname in ["libcudnn_ops.so.9", "libcublas.so", "libcublasish.so.12", "libz.so.1", ""] {
+            assert_eq!(wheel_for(soname), None, "{soname}");
+        }
+        assert_eq!(Component::from_soname("libcudnn_ops.so.9"), Some((Component::Cudnn, None)));
+        assert_eq!(Component::Cudnn.wheel(13), "nvidia-cudnn-cu13");
+        assert_eq!(Component::CudnnJit.wheel(12), "nvidia-cudnn-jit-cu12");
+    }
+
+    #[test]
+    fn a_reinstallation_replaces_files_that_the_installer_believes_to_be_there() {
+        for (installer, name, expected) in [
+            (Installer::Pip, "nvidia-cudnn-cu12", "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42"),
+            (
+                Installer::Conda,
+                "libcudnn",
+                "conda install --prefix /env --channel conda-forge --force-reinstall libcudnn=9.28.0.42",
+            ),
+            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install --reinstall libcudnn9-cuda-12"),
+            (Installer::Rpm, "libcudnn9-cuda-12", "dnf reinstall libcudnn9-cuda-12"),
+            (Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", ""),
+            (Installer::Application, "koharu", ""),
+        ] {
+            assert_eq!(line(reinstall(&package(installer, name, "9.28.0.42"))), expected);
+        }
+        assert_eq!(reinstall(&package(Installer::Pip, "torch", "2.2.0+cu121")), None);
+    }
+
+    #[test]
+    fn a_hostile_record_gives_no_command() {
+        for (name, version) in [
+            ("nvidia-cudnn-cu12;touch X;#", "9"),
+            ("--index-url=http://x", "9"),
+            ("nvidia-cudnn-cu12", "9 --index-url=x"),
+            ("", "9"),
+        ] {
+            let package = package(Installer::Pip, name, version);
+            assert_eq!(reinstall(&package), None, "{name} {version}");
+            assert!(name == "nvidia-cudnn-cu12" || replace(&[package], Component::Cudnn, 12).is_empty());
+        }
+    }
+
+    #[test]
+    fn packages_that_share_a_directory_are_all_removed_before_one_is_installed() {
+        let two =
+            [package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"), package(Installer::Pip, "nvidia-cudnn-cu13", "9.28")];
+        assert_eq!(
+            command_line(&replace(&two, Component::Cudnn, 13)),
+            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13"
+        );
+        assert!(replace(&[package(Installer::Pip, "torch", "2.2.0")], Component::Cudnn, 13).is_empty());
+        assert!(replace(&[], Component::Cudnn, 13).is_empty());
+    }
+
+    #[test]
+    fn other_libraries_are_installed_where_cudnn_is() {
+        let conda = package(Installer::Conda, "libcudnn", "9.10.1.4");
+        assert_eq!(
+            line(install_beside(&conda, Component::Cublas, 12, None)),
+            "conda install --prefix /env --channel conda-forge libcublas cuda-version=12"
+        );
+        let debian = package(Installer::Dpkg, "libcudnn9-cuda-12", "9.10.1.4-1");
+        assert_eq!(install_beside(&debian, Component::Nvrtc, 12, None), None);
+        assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install cuda-nvrtc-12-9");
+        assert_eq!(line(upgrade(&conda, "9.12")), "conda install --prefix /env --channel conda-forge 'libcudnn>=9.12'");
+    }
+}

@@ -1,0 +1,199 @@
+//! What differs between operating systems and processors: the one place that asks for the target. It knows nothing of
+//! cuDNN.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+use unix as os;
+
+#[cfg(not(unix))]
+mod other;
+#[cfg(not(unix))]
+use other as os;
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+pub(crate) use os::{FileId, bytes_of, file_id, inode, is_executable, is_setid, path_from_bytes, read_at};
+
+/// The operating system that a library is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Os {
+    /// Linux: an ELF file.
+    Linux,
+    /// Windows: a PE file.
+    Windows,
+}
+
+impl fmt::Display for Os {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Os::Linux => "Linux",
+            Os::Windows => "Windows",
+        })
+    }
+}
+
+/// A processor architecture, by its ELF machine number. Files for Windows are translated to that number too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Architecture {
+    elf_machine: u16,
+}
+
+impl Architecture {
+    /// 64-bit x86.
+    pub const X86_64: Architecture = Architecture { elf_machine: object::elf::EM_X86_64.0 };
+    /// 64-bit Arm.
+    pub const AARCH64: Architecture = Architecture { elf_machine: object::elf::EM_AARCH64.0 };
+    /// The architecture that this program is compiled for.
+    pub const HOST: Architecture =
+        if cfg!(target_arch = "aarch64") { Architecture::AARCH64 } else { Architecture::X86_64 };
+
+    /// The architecture with this name in Rust (`CARGO_CFG_TARGET_ARCH`), if cuDNN is built for it.
+    #[must_use]
+    pub fn from_rust(name: &str) -> Option<Architecture> {
+        match name {
+            "x86_64" => Some(Architecture::X86_64),
+            "aarch64" => Some(Architecture::AARCH64),
+            _ => None,
+        }
+    }
+
+    /// The architecture with this number in an ELF header (`e_machine`).
+    #[must_use]
+    pub const fn from_elf_machine(elf_machine: u16) -> Architecture {
+        Architecture { elf_machine }
+    }
+
+    /// The number in an ELF header (`e_machine`): 62 for x86-64, 183 for aarch64.
+    #[must_use]
+    pub const fn elf_machine(self) -> u16 {
+        self.elf_machine
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.elf_machine {
+            value if value == object::elf::EM_X86_64.0 => f.write_str("x86-64"),
+            value if value == object::elf::EM_AARCH64.0 => f.write_str("aarch64"),
+            value if value == object::elf::EM_386.0 => f.write_str("32-bit x86"),
+            value if value == object::elf::EM_PPC64.0 => f.write_str("ppc64le"),
+            other => write!(f, "ELF machine {other}"),
+        }
+    }
+}
+
+/// The directory below a CUDA toolkit that holds the libraries for this architecture.
+pub(crate) const CUDA_TARGET_DIR: &str =
+    if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
+
+/// Debian's name for this architecture (the multiarch triple).
+pub(crate) const TRIPLE: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
+
+/// What ld.so puts in place of `$PLATFORM`.
+pub(crate) const LD_PLATFORM: &str = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" };
+
+/// The flags of this architecture's entries in `/etc/ld.so.cache`: glibc's 64-bit libraries.
+pub(crate) const LD_CACHE_FLAGS: u32 = if cfg!(target_arch = "aarch64") { 0x0a03 } else { 0x0303 };
+
+/// The subdirectories of `glibc-hwcaps` that this processor can use, best first.
+pub(crate) fn hwcaps() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let v2 = is_x86_feature_detected!("sse4.2")
+            && is_x86_feature_detected!("ssse3")
+            && is_x86_feature_detected!("popcnt");
+        let v3 = v2
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("fma");
+        let v4 = v3
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        [(v4, "x86-64-v4"), (v3, "x86-64-v3"), (v2, "x86-64-v2")]
+            .into_iter()
+            .filter_map(|(is_supported, name)| is_supported.then_some(name))
+            .collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Vec::new()
+}
+
+/// What is at a path.
+pub(crate) enum Opened {
+    /// A regular file, and its length in bytes.
+    Regular(File, u64),
+    /// Something else, in words.
+    Other(&'static str),
+}
+
+/// Opens a regular file. It never blocks, even if the path is replaced by a pipe at the wrong moment.
+pub(crate) fn open_regular(path: &Path) -> io::Result<Opened> {
+    // To open a device can have effects of its own, so look at the path before it is opened, too.
+    if let Some(other) = other_kind(&std::fs::metadata(path)?) {
+        return Ok(Opened::Other(other));
+    }
+    let file = os::open_without_blocking(path)?;
+    let metadata = file.metadata()?;
+    Ok(match other_kind(&metadata) {
+        Some(other) => Opened::Other(other),
+        None => Opened::Regular(file, metadata.len()),
+    })
+}
+
+fn other_kind(metadata: &std::fs::Metadata) -> Option<&'static str> {
+    if metadata.is_dir() {
+        Some("a directory")
+    } else if metadata.is_file() {
+        None
+    } else {
+        Some("a pipe, a socket or a device")
+    }
+}
+
+/// The value that an environment variable had when this process was started. The outer `None` means that the system
+/// does not tell.
+pub(crate) fn initial_env(name: &str) -> Option<Option<std::ffi::OsString>> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let block = std::fs::read("/proc/self/environ").ok()?;
+    let value = env_value(&block, name)?;
+    Some(value.map(|value| path_from_bytes(value).into_os_string()))
+}
+
+/// The value of a variable in a block of `NAME=VALUE` entries that each end with a zero byte. The outer `None` means
+/// that this is no such block: a program that changes its title (`setproctitle`) overwrites it.
+fn env_value<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
+    let entries = block.strip_suffix(b"\0")?;
+    let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
+    if !entries.split(|byte| *byte == 0).all(is_entry) {
+        return None;
+    }
+    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    Some(entries.split(|byte| *byte == 0).find_map(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_initial_environment_is_parsed_strictly() {
+        let block = b"A=1\0LD_LIBRARY_PATH=/x:/y\0E=\0";
+        assert_eq!(env_value(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
+        assert_eq!(env_value(block, "E"), Some(Some(&b""[..])));
+        assert_eq!(env_value(block, "LD_LIBRARY"), Some(None));
+        // What setproctitle leaves: a title, then zeros.
+        for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
+            assert_eq!(env_value(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
+        }
+    }
+}

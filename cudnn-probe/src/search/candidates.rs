@@ -1,0 +1,308 @@
+//! The directories that the search goes through, in order.
+
+use std::path::{Path, PathBuf};
+
+use crate::host::Host;
+use crate::ld_so::SearchPath;
+use crate::library::Library;
+use crate::platform::CUDA_TARGET_DIR;
+
+use super::origin::{Candidate, Origin};
+
+/// The environment variable that selects the one directory (or one library file in it) to take cuDNN from.
+pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
+
+/// The environment variables with the root of a CUDA toolkit or a cuDNN.
+const CUDA_VARIABLES: [&str; 6] = ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
+
+/// All other environment variables that a search reads, besides [`DIR_VARIABLE`]: a build script must watch them.
+pub const VARIABLES: &[&str] = &[
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    CUDA_VARIABLES[0],
+    CUDA_VARIABLES[1],
+    CUDA_VARIABLES[2],
+    CUDA_VARIABLES[3],
+    CUDA_VARIABLES[4],
+    CUDA_VARIABLES[5],
+];
+
+/// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that were
+/// unpacked by hand (`pip install --target`).
+const SUBDIRECTORIES: [&str; 10] = [
+    "",
+    "lib",
+    "lib64",
+    CUDA_TARGET_DIR,
+    "bin",
+    "Lib/site-packages/nvidia/cudnn/bin",
+    "Library/bin",
+    "nvidia/cudnn/lib",
+    "nvidia/cudnn_jit/lib",
+    "nvidia/cudnn/bin",
+];
+
+/// Directories in which cuDNN is often installed.
+const WELL_KNOWN: [&str; 6] = [
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda/lib",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/lib",
+    "/opt/conda/lib",
+];
+
+/// Where to look for cuDNN. The order is fixed: see [`Origin`].
+///
+/// ```
+/// use cudnn_probe::{Host, Search};
+/// let search = Search::new(Host::current()).add_adjacent("/opt/app/plugins");
+/// for candidate in search.candidates() {
+///     println!("{} ({})", candidate.dir.display(), candidate.origin);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Search {
+    host: Host,
+    explicit: Option<PathBuf>,
+    loaded: Vec<PathBuf>,
+    adjacent: Vec<PathBuf>,
+    run_paths: Vec<(PathBuf, PathBuf)>,
+    variable: &'static str,
+}
+
+impl Search {
+    /// The complete search on this host.
+    pub fn new(host: Host) -> Self {
+        Search {
+            host,
+            explicit: None,
+            loaded: Vec::new(),
+            adjacent: Vec::new(),
+            run_paths: Vec::new(),
+            variable: DIR_VARIABLE,
+        }
+    }
+
+    /// Takes cuDNN from this directory, or from the directory of this file, and looks nowhere else.
+    pub fn explicit(mut self, path: impl Into<PathBuf>) -> Self {
+        self.explicit = Some(path.into());
+        self
+    }
+
+    /// Adds a directory from which this process has already loaded a library of cuDNN. It comes first, after an explicit
+    /// one.
+    pub fn add_loaded(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.loaded.push(dir.into());
+        self
+    }
+
+    /// Adds the directory of the library that runs this search, for example the drop-in library. It comes before the
+    /// executable's directory.
+    pub fn add_adjacent(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.adjacent.push(dir.into());
+        self
+    }
+
+    /// Adds a directory in the run path (DT_RPATH or DT_RUNPATH) of a file: the program, or a library that it has
+    /// loaded. It comes after the executable's directory.
+    pub fn add_run_path(mut self, dir: impl Into<PathBuf>, of: impl Into<PathBuf>) -> Self {
+        self.run_paths.push((dir.into(), of.into()));
+        self
+    }
+
+    /// Reads this environment variable instead of [`DIR_VARIABLE`].
+    pub fn variable(mut self, name: &'static str) -> Self {
+        self.variable = name;
+        self
+    }
+
+    /// The directory that the program requests in code or by the environment variable, if it does.
+    #[must_use]
+    pub fn explicit_candidate(&self) -> Option<Candidate> {
+        let variable = || Some((self.host.variable(self.variable)?.into(), Origin::Variable(self.variable)));
+        let explicit = self.explicit.clone().map(|path| (path, Origin::Explicit)).or_else(variable);
+        explicit.map(|(path, origin)| Candidate::new(dir_of(path), origin))
+    }
+
+    /// The directories, in order. A directory with two reasons comes twice.
+    ///
+    /// An explicit directory disables the rest of the search: whoever asks for one wants that one, and an error if it is
+    /// not usable.
+    pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
+        let explicit = self.explicit_candidate();
+        let stages: &[Stage] = if explicit.is_some() { &[] } else { STAGES };
+        explicit.into_iter().chain(self.stages(stages))
+    }
+
+    /// The directories, in order, without an explicit one.
+    pub fn default_candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
+        self.stages(STAGES)
+    }
+
+    /// The directories with libraries below the root of a Python or conda environment, a CUDA toolkit, an unpacked
+    /// archive or an unpacked wheel.
+    #[must_use]
+    pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let origin = Origin::UnderRoot(root.clone());
+        let mut found = wheels(&root, &origin);
+        found.extend(SUBDIRECTORIES.iter().map(|dir| Candidate::new(root.join(dir), origin.clone())));
+        found
+    }
+
+    /// Runs each stage only when no stage before it had a usable directory.
+    fn stages<'a>(&'a self, stages: &'static [Stage]) -> impl Iterator<Item = Candidate> + 'a {
+        stages.iter().flat_map(|stage| stage(self))
+    }
+
+    fn already_loaded(&self) -> Vec<Candidate> {
+        self.loaded.iter().map(|dir| Candidate::new(dir, Origin::Loaded)).collect()
+    }
+
+    fn adjacent(&self) -> Vec<Candidate> {
+        // A user may put a link to a privileged program into a directory of theirs.
+        if self.host.is_secure_execution() {
+            return Vec::new();
+        }
+        let program = self.host.program_dir().map(|dir| {
+            let above = dir.parent().unwrap_or(dir);
+            [dir.to_owned(), dir.join("lib"), above.join("lib")]
+        });
+        let library = self.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary));
+        library.chain(program.into_iter().flatten().map(|dir| Candidate::new(dir, Origin::Adjacent))).collect()
+    }
+
+    fn in_run_paths(&self) -> Vec<Candidate> {
+        self.run_paths.iter().map(|(dir, of)| Candidate::new(dir, Origin::RunPath(of.clone()))).collect()
+    }
+
+    fn python_environments(&self) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        if let Some(root) = self.absolute("VIRTUAL_ENV") {
+            found.extend(wheels(&root, &Origin::VirtualEnvironment(root.clone())));
+        }
+        if let Some(root) = self.absolute("CONDA_PREFIX") {
+            let origin = Origin::Conda(root.clone());
+            found.extend(wheels(&root, &origin));
+            found.push(Candidate::new(root.join("lib"), origin));
+        }
+        if let Some(root) = self.python_on_path() {
+            let mut roots = vec![root];
+            if self.absolute("VIRTUAL_ENV").is_none() {
+                // Where pip installs without --prefix: for the user, and, on Debian, for a Python in /usr.
+                roots.extend(self.absolute("HOME").map(|home| home.join(".local")));
+                if roots.first() == Some(&self.host.system("/usr")) {
+                    roots.push(self.host.system("/usr/local"));
+                }
+            }
+            found.extend(roots.iter().flat_map(|root| wheels(root, &Origin::Python(root.clone()))));
+        }
+        found
+    }
+
+    /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual environment,
+    /// else that of the program to which it is a link, as Python itself does. Nothing is run, so what pyenv's scripts
+    /// would choose is not known.
+    fn python_on_path(&self) -> Option<PathBuf> {
+        let path = self.host.variable("PATH")?;
+        let bin =
+            std::env::split_paths(&path).filter(|dir| dir.is_absolute()).find(|dir| dir.join("python3").exists())?;
+        let root = bin.parent()?;
+        if root.join("pyvenv.cfg").exists() {
+            return Some(root.to_owned());
+        }
+        let program = std::fs::canonicalize(bin.join("python3")).ok()?;
+        // Keep the spelling of PATH where it leads to the same directory (/bin for /usr/bin).
+        let real = program.parent()?.parent()?;
+        let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
+        Some(if is_same { root.to_owned() } else { real.to_owned() })
+    }
+
+    /// What ld.so would search for a bare name.
+    fn ld_so(&self) -> Vec<Candidate> {
+        let search_path = SearchPath::new(&self.host);
+        let library_path = search_path.library_path().iter().map(|dir| Candidate::new(dir, Origin::LibraryPath));
+        let cached = search_path
+            .cached(Library::Graph.file_name())
+            .filter_map(|file| Some(Candidate::new(file.parent()?, Origin::LdCache)));
+        let default_dirs = search_path.default_dirs();
+        let default_dirs = default_dirs.into_iter().map(|dir| Candidate::new(dir, Origin::LdDefault));
+        library_path.chain(cached).chain(default_dirs).collect()
+    }
+
+    fn cuda_variables(&self) -> Vec<Candidate> {
+        let roots = CUDA_VARIABLES.into_iter().filter_map(|name| Some((name, self.absolute(name)?)));
+        roots
+            .flat_map(|(name, root)| {
+                ["lib64", "lib", CUDA_TARGET_DIR].map(|dir| Candidate::new(root.join(dir), Origin::CudaVariable(name)))
+            })
+            .collect()
+    }
+
+    fn well_known(&self) -> Vec<Candidate> {
+        let default_dirs = SearchPath::new(&self.host).default_dirs();
+        let dirs = WELL_KNOWN.iter().map(|dir| self.host.system(dir)).filter(|dir| !default_dirs.contains(dir));
+        dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)).collect()
+    }
+
+    fn absolute(&self, variable: &str) -> Option<PathBuf> {
+        self.host.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}
+
+type Stage = fn(&Search) -> Vec<Candidate>;
+
+const STAGES: &[Stage] = &[
+    Search::already_loaded,
+    Search::adjacent,
+    Search::in_run_paths,
+    Search::python_environments,
+    Search::ld_so,
+    Search::cuda_variables,
+    Search::well_known,
+];
+
+/// The directory itself, or that of the file.
+fn dir_of(path: PathBuf) -> PathBuf {
+    match path.parent() {
+        Some(parent) if path.is_file() => parent.to_owned(),
+        _ => path,
+    }
+}
+
+/// The directories of cuDNN's wheels below the root of an environment: newest Python first, the full wheel before the
+/// JIT-only one.
+fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for lib in ["lib", "lib64"] {
+        let mut pythons: Vec<(u32, PathBuf)> = std::fs::read_dir(root.join(lib))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                // The free-threaded Python has a `t` at the end: python3.14t.
+                let name = entry.file_name();
+                let minor = name.to_str()?.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
+                Some((minor, entry.path()))
+            })
+            .collect();
+        pythons.sort_by(|a, b| b.cmp(a));
+        for (_, python) in pythons {
+            // Debian's Python has dist-packages instead.
+            for packages in ["site-packages", "dist-packages"] {
+                for product in ["cudnn", "cudnn_jit"] {
+                    let dir = python.join(packages).join("nvidia").join(product).join("lib");
+                    if dir.is_dir() {
+                        found.push(Candidate::new(dir, origin.clone()));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
