@@ -224,7 +224,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     assert!(Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
     std::fs::write(other.join("libnvidia-ml.so.1"), "\x7fELF").unwrap();
     let scenario = scenario.variable("LD_LIBRARY_PATH", &other);
-    has(&finding(&scenario, "C001"), &["libcuda.so.1", "not a file but a pipe"]);
+    has(&finding(&scenario, "C001"), &["libcuda.so.1", "is a pipe, a socket or a device"]);
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "").unwrap();
     has(&finding(&scenario, "C001"), &["is not an ELF file"]);
@@ -288,5 +288,5 @@ fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     let (findings, status) = scenario.check();
     assert_eq!(status, 2);
     let text = format!("{findings:?}");
-    assert!(text.contains("C010") && text.contains("holds cuDNN 8, and cuDNN 9 is needed"), "{text}");
+    assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
 }

@@ -24,9 +24,11 @@ pub enum ProbeError {
         /// Where it leads.
         target: PathBuf,
     },
+    /// The path exists and is not a directory.
+    NotDirectory,
     /// The directory exists and has no `libcudnn_graph.so.9`.
     GraphMissing {
-        /// A subdirectory that has one: `lib`. It is looked for only where a person named the directory.
+        /// A subdirectory that has one. It is looked for only if the directory is an explicit one.
         found_in: Option<PathBuf>,
     },
     /// The directory has the file under its full name only, as after a copy that lost the symbolic links.
@@ -148,9 +150,10 @@ impl fmt::Display for ProbeError {
         match self {
             ProbeError::NotFound => f.write_str("does not exist"),
             ProbeError::BrokenLink { target } => write!(f, "is a symbolic link to {target:?}, which does not exist"),
+            ProbeError::NotDirectory => f.write_str("is not a directory"),
             ProbeError::GraphMissing { found_in: None } => write!(f, "contains no {}", Library::Graph),
             ProbeError::GraphMissing { found_in: Some(dir) } => {
-                write!(f, "contains no {}, but its subdirectory {dir:?} does", Library::Graph)
+                write!(f, "contains no {}, but {dir:?} does", Library::Graph)
             }
             ProbeError::SonameLinkMissing { file } => {
                 write!(f, "contains {file:?}, but not the {:?} symlink that programs open", link_name(file))
@@ -225,8 +228,11 @@ impl ProbeError {
     #[must_use]
     pub fn help_for(&self, package: Option<&Package>) -> Option<String> {
         Some(match self {
-            ProbeError::NotFound | ProbeError::GraphMissing { found_in: None } | ProbeError::NotAbsolute => return None,
-            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use the directory {dir:?} instead."),
+            ProbeError::NotFound
+            | ProbeError::NotDirectory
+            | ProbeError::GraphMissing { found_in: None }
+            | ProbeError::NotAbsolute => return None,
+            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {dir:?} instead."),
             ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => install(DEFAULT_CUDA_MAJOR, ""),
             ProbeError::SonameLinkMissing { file } => {
                 let (file, link) = (packages::quoted(file), packages::quoted(link_name(file)));
@@ -269,6 +275,7 @@ impl ProbeError {
         matches!(
             self,
             ProbeError::NotFound
+                | ProbeError::NotDirectory
                 | ProbeError::GraphMissing { .. }
                 | ProbeError::SonameLinkMissing { .. }
                 | ProbeError::OtherMajor { .. }

@@ -11,7 +11,7 @@
 //!     None => println!("no usable cuDNN was found"),
 //! }
 //! for rejected in &selection.rejected {
-//!     println!("  {rejected}"); // "/opt/cudnn/lib/libcudnn_graph.so.9" (in LD_LIBRARY_PATH) is truncated: ...
+//!     println!("  {rejected}"); // "/opt/cudnn/lib/libcudnn_graph.so.9" (LD_LIBRARY_PATH) is truncated: ...
 //!     if let Some(help) = rejected.error.help() {
 //!         println!("    help: {help}");
 //!     }

@@ -2,6 +2,7 @@
 //! rejected.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::error::ProbeError;
@@ -237,8 +238,15 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
 /// What a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN, or a
 /// subdirectory with the file.
 fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeError {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return if dir.is_dir() { ProbeError::GraphMissing { found_in: None } } else { ProbeError::NotFound };
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::NotFound => ProbeError::NotFound,
+                ErrorKind::NotADirectory => ProbeError::NotDirectory,
+                _ => ProbeError::Unreadable { error },
+            };
+        }
     };
     let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     if let Some(file) = names.find(|name| name.starts_with("libcudnn_graph.so.9.")) {
@@ -249,7 +257,7 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
     }
     // The search itself looks into the subdirectories of its own directories.
     let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
-    let has_graph = |sub: &PathBuf| dir.join(sub).join(Library::Graph.file_name()).exists();
-    let subdirectories = ["lib", "lib64", "nvidia/cudnn/lib"].into_iter().map(PathBuf::from);
+    let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).exists();
+    let subdirectories = ["lib", "lib64", "nvidia/cudnn/lib"].into_iter().map(|subdirectory| dir.join(subdirectory));
     ProbeError::GraphMissing { found_in: subdirectories.filter(|_| is_named).find(has_graph) }
 }

@@ -56,12 +56,12 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Returns the first directory that has all of the libraries.
 fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, String> {
-    for variable in VARIABLES.into_iter().chain([vars::LIB_DIR]) {
+    for variable in VARIABLES.iter().copied().chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
     let mut searched = String::new();
-    for Candidate { dir, origin } in search.candidates() {
+    for Candidate { dir, origin, .. } in search.candidates() {
         match libraries.iter().try_for_each(|library| check(&dir, *library, architecture)) {
             Ok(()) => return Ok(dir),
             Err((library, error)) => searched.push_str(&format!("\n  {dir:?} ({origin}): {library} {error}")),

@@ -79,7 +79,7 @@ fn the_drop_in_finds_cudnn_through_the_run_path_that_would_find_nvidias_shim() {
         let Some(client) = client("client.c", &cudnn, &[dtags, &run_path]) else { return };
         let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &["cudnnGetVersion", "report"]);
         assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
-        assert!(text.contains(&format!("in {real:?} (a run path of ")), "{text}");
+        assert!(text.contains(&format!("in {real:?} (run path of ")), "{text}");
         assert_eq!(shims, [ours.display().to_string()]);
     }
 }
@@ -92,7 +92,7 @@ fn its_own_directory_comes_first_unless_another_is_named() {
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let paths = std::env::join_paths([beside.path(), &other]).unwrap();
     let (text, _) = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &["cudnnGetVersion", "report"]);
-    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")) && text.contains("(beside the program)"), "{text}");
+    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")) && text.contains("(next to the program)"), "{text}");
     let variables = [("LD_LIBRARY_PATH", paths.as_ref()), ("CUDNN_LOADER_DIR", other.as_path())];
     let (text, _) = run(&client, &variables, &["cudnnGetVersion"]);
     assert!(text.contains("cudnnGetVersion = 92700"), "{text}");

@@ -80,7 +80,7 @@ fn engines_plans_and_workspaces_come_without_a_gpu() {
     assert!(plans.iter().any(|plan| plan.contains("TILE_SIZE=") && plan.contains("TENSOR_CORE")), "{output:#?}");
     let Some(older) = lib_dir("cu12-9.0.0") else { return };
     let output = run("plan_without_gpu", &older);
-    assert!(output.code == Some(1) && output.stderr.contains("at least 9.8.0 is asked for"), "{output:#?}");
+    assert!(output.code == Some(1) && output.stderr.contains("but 9.8.0 or newer is required"), "{output:#?}");
 }
 
 /// The rows of the first table of mistakes in a Markdown text: the mistake, and the other cells.

@@ -33,17 +33,17 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         }
         Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include libcudnn_"),
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
-        Fault::Directory => (LOADING_FAILED, "not a file but a folder"),
+        Fault::Directory => (LOADING_FAILED, "a directory, not a regular file"),
         Fault::Text => (LOADING_FAILED, "not an ELF file: it begins with \"GROUP ( libcudnn\""),
         Fault::WrongArchitecture => (LOADING_FAILED, "built for aarch64, and this program runs on x86-64"),
         Fault::Truncated => (LOADING_FAILED, "truncated: "),
         Fault::Malformed => (LOADING_FAILED, "a damaged ELF file"),
-        Fault::WrongSoname => (LOADING_FAILED, "calls itself \"libsomething_else.so.1\""),
+        Fault::WrongSoname => (LOADING_FAILED, "has the SONAME \"libsomething_else.so.1\""),
         Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which ld.so did not find"),
         Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
-        Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, and cuDNN 9 is needed"),
-        Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1 beside a libcudnn_graph.so.9 of 9.19.0"),
-        Fault::OtherCuda => (MISMATCH, "built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"),
+        Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, but cuDNN 9 is required"),
+        Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 beside it is 9.19.0"),
+        Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12"),
         Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "does not export it"),
     }
 }

@@ -130,23 +130,23 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
         assert!(text.contains(fragment), "{text}");
         let _ = std::fs::remove_file(&file);
     };
-    rejected("is absent");
+    rejected("does not exist");
     std::os::unix::fs::symlink("gone/libcudnn_graph.so.9.1.0", &file).unwrap();
-    rejected("is a link to \"gone/libcudnn_graph.so.9.1.0\", which is not there");
+    rejected("is a symbolic link to \"gone/libcudnn_graph.so.9.1.0\", which does not exist");
     std::os::unix::fs::symlink(&file, &file).unwrap();
     rejected("cannot be read");
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-    rejected("is not a file but a pipe, a socket or a device");
+    rejected("is a pipe, a socket or a device, not a regular file");
     std::fs::write(&file, "").unwrap();
-    rejected("is not an ELF file");
+    rejected("is empty");
     std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
     rejected("is truncated");
     // A library with only its full name is reported with the missing symlink.
     good(&dir);
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
-    let candidate = Candidate { dir: dir.path().to_owned(), origin: Origin::Explicit };
+    let candidate = Candidate::new(dir.path(), Origin::Explicit);
     let refusal = check_dir(&candidate, &Requirements::default()).unwrap_err();
-    assert!(refusal.to_string().contains("holds libcudnn_graph.so.9.19.0, but no link to it"), "{refusal}");
+    assert!(refusal.to_string().contains("contains \"libcudnn_graph.so.9.19.0\", but not the \"libcudnn_graph.so.9\" symlink"), "{refusal}");
     assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
 }
 

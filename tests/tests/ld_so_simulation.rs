@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_probe::{Host, Resolution, Simulation};
+use cudnn_probe::Host;
+use cudnn_probe::ld_so::{Resolution, Simulation};
 use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
@@ -210,8 +211,8 @@ fn the_simulation_agrees_with_ld_so() {
         }
         let prediction = Simulation::new(&program, &environment).unwrap();
         let mut predicted = BTreeMap::new();
-        for step in prediction.steps().iter().filter(|step| !step.name.contains("ld-linux")) {
-            let file = match &step.outcome {
+        for step in prediction.lookups().iter().filter(|step| !step.name.contains("ld-linux")) {
+            let file = match &step.resolution {
                 Resolution::Found { path, .. } => Some(path.clone()),
                 _ => None,
             };
@@ -219,7 +220,7 @@ fn the_simulation_agrees_with_ld_so() {
             predicted.entry(step.name.clone()).or_insert(file);
         }
         let real = real(&program, &variables);
-        if let Some(file) = prediction.steps().iter().find_map(|step| match &step.outcome {
+        if let Some(file) = prediction.lookups().iter().find_map(|step| match &step.resolution {
             Resolution::Unusable { path, .. } => Some(path),
             _ => None,
         }) {
@@ -229,7 +230,7 @@ fn the_simulation_agrees_with_ld_so() {
             continue;
         }
         let reported: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
-        assert_eq!(reported, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.steps());
+        assert_eq!(reported, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.lookups());
         for (name, file) in &predicted {
             // A name that ld.so does not report was loaded under another one.
             let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
@@ -246,9 +247,9 @@ fn nvidias_shim_loads_the_predicted_graph_library() {
     for (shim, path, taken) in [(&older, &newer, &newer), (&newer, &older, &newer)] {
         let environment = Host::sandbox("/").env("LD_LIBRARY_PATH", path);
         let mut prediction = Simulation::new(&shim.join("libcudnn.so.9"), &environment).unwrap();
-        assert!(prediction.open("libcudnn_graph.so.9", 0), "{:#?}", prediction.steps());
+        assert!(prediction.dlopen("libcudnn_graph.so.9", 0), "{:#?}", prediction.lookups());
         let graph = prediction.loaded("libcudnn_graph.so.9").unwrap();
-        assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.steps());
+        assert_eq!(prediction.objects()[graph].path.parent().unwrap(), taken, "{:#?}", prediction.lookups());
         let child = Child::new(env!("CARGO_BIN_EXE_driver"), Subject::Shim, shim).env("LD_LIBRARY_PATH", path);
         let output = child.run(&["cudnnGetVersion", "maps"]);
         let mapped = format!("mapped {}", taken.join("libcudnn_graph.so.9").display());

@@ -102,7 +102,7 @@ fn each_feature_links_its_library_and_no_other() {
     std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
     let (_, output) = build("link-graph", LibDir::Variable(foreign.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("is built for aarch64") && text.contains("given by CUDNN_SYS_LIB_DIR"), "{text}");
+    assert!(text.contains("is built for aarch64") && text.contains("set by CUDNN_SYS_LIB_DIR"), "{text}");
     // Without a library the build fails and lists where it searched.
     let empty = TempDir::new();
     let (_, output) = build("link-graph", LibDir::Variable(empty.path()));

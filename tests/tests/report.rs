@@ -98,8 +98,8 @@ fn libraries_of_two_releases_or_cuda_majors_are_a_conflict() {
     assert_eq!(
         text,
         [
-            "libcudnn_ops.so.9 is cuDNN 9.10.2 beside a libcudnn_graph.so.9 of 9.19.0",
-            "libcudnn_adv.so.9 is built for CUDA 13 beside a libcudnn_graph.so.9 built for CUDA 12"
+            "libcudnn_ops.so.9 is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0",
+            "libcudnn_adv.so.9 is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12"
         ]
     );
 }
@@ -142,7 +142,7 @@ fn each_package_managers_record_is_read() {
     fake_libraries(&toolkit.join("lib64"), &libraries);
     write(&toolkit.join("version.json"), "{}");
     write(&toolkit.join("lib64/libcudart.so.12"), "");
-    assert_eq!(package(&toolkit.join("lib64")).as_deref(), Some("CUDA toolkit folder cuda-12.9"));
+    assert_eq!(package(&toolkit.join("lib64")).as_deref(), Some("CUDA toolkit directory cuda-12.9"));
 
     let bundle = root.join("opt/application/lib");
     fake_libraries(&bundle, &libraries);

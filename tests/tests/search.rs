@@ -11,7 +11,7 @@ use support::TempDir;
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
     search
         .candidates()
-        .map(|Candidate { dir, origin }| (dir.strip_prefix(root).unwrap_or(&dir).display().to_string(), origin))
+        .map(|Candidate { dir, origin, .. }| (dir.strip_prefix(root).unwrap_or(&dir).display().to_string(), origin))
         .collect()
 }
 
@@ -46,7 +46,7 @@ fn directories_are_searched_in_the_documented_order() {
     let venv = || Origin::VirtualEnvironment(root.join("venv"));
     let conda = || Origin::Conda(root.join("conda"));
     let expected = [
-        ("shim", Origin::Adjacent),
+        ("shim", Origin::AdjacentToLibrary),
         ("app/bin", Origin::Adjacent),
         ("app/bin/lib", Origin::Adjacent),
         ("app/lib", Origin::Adjacent),
@@ -140,7 +140,7 @@ fn the_working_directory_is_never_searched() {
     }
     // ld.so takes an empty entry of the path as the working directory.
     let search = Search::new(environment.env("LD_LIBRARY_PATH", ":.;relative::lib"));
-    for Candidate { dir, origin } in search.candidates() {
+    for Candidate { dir, origin, .. } in search.candidates() {
         assert!(dir.is_absolute(), "{dir:?} ({origin})");
     }
     // When it is named, the search rejects it and does not look elsewhere.

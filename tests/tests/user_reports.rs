@@ -184,7 +184,7 @@ fn wheel_on_no_search_path() -> Option<Report> {
             "this project's loader does find it",
         ],
     );
-    let list = world.doctor(&["list"]).has(0, &["9.19.0", "the active virtual environment"]);
+    let list = world.doctor(&["list"]).has(0, &["9.19.0", "active virtual environment"]);
     assert!(list.contains("->"), "{list}");
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
@@ -222,7 +222,7 @@ fn two_cudnns_in_one_process() -> Option<Report> {
     assert_eq!(adopted.returned("cudnnGetVersion"), Some("91900"));
     require(&adopted.stdout, &["already loaded in this process"]);
     let refused = world.loader(&[&open, &format!("load:path={}", second.display())]);
-    require(&refused.stdout, &[second.to_str().unwrap(), "which the process has loaded already", "9.19.0"]);
+    require(&refused.stdout, &[second.to_str().unwrap(), "the process has already loaded", "9.19.0"]);
     Some(world.report(
         "Two cuDNNs in one process: one framework has loaded 9.19, another bundles the shim of 9.27.",
         Some(&shim),
@@ -255,9 +255,9 @@ fn program_for_cudnn_8() -> Option<Report> {
     let only_8 = reverse.make_dir("here");
     std::fs::write(only_8.join("libcudnn.so.8"), "").unwrap();
     let reverse = reverse.with("LD_LIBRARY_PATH", only_8);
-    reverse.finding(&[], "C010", &["holds cuDNN 8, and cuDNN 9 is needed"]);
+    reverse.finding(&[], "C010", &["contains cuDNN 8, but cuDNN 9 is required"]);
     let loader = reverse.loader(&["cudnnDestroy"]);
-    require(&loader.stdout, &["holds cuDNN 8, and cuDNN 9 is needed", "help: "]);
+    require(&loader.stdout, &["contains cuDNN 8, but cuDNN 9 is required", "help: "]);
     let loader =
         printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
     Some(world.report(
@@ -392,7 +392,7 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
-    require(&loader.stdout, &["is built for CUDA 12, and CUDA 13 is asked for"]);
+    require(&loader.stdout, &["is built for CUDA 12, but CUDA 13 is required"]);
     Some(world.report("cuDNN for CUDA 12 on a host with CUDA 13's libraries.", None, doctor, printed(&loader)))
 }
 
@@ -420,7 +420,7 @@ fn cuda_home_beside_a_wheel() -> Option<Report> {
     // TransformerEngine opens the one in CUDA_HOME by its path.
     let shim = world.shim(&toolkit.join("libcudnn.so.9"), &["cudnnGetVersion"]);
     assert_eq!(shim.returned("cudnnGetVersion"), Some("91900"));
-    let doctor = world.doctor(&["list"]).has(0, &["found: below CUDA_HOME", "found: the active virtual environment"]);
+    let doctor = world.doctor(&["list"]).has(0, &["found: below CUDA_HOME", "found: active virtual environment"]);
     let marked = doctor.lines().find(|line| line.starts_with("->") || line.trim_start().starts_with("->")).unwrap();
     assert!(marked.contains("9.27.0"), "{doctor}");
     world.finding(&[], "C016", &["2 cuDNN installations were found", "also found: 9.19.0 in ", "below CUDA_HOME"]);
@@ -450,10 +450,10 @@ fn release_too_old() -> Option<Report> {
     let doctor = world.finding(
         &["--minimum", "9.20"],
         "C018",
-        &["is cuDNN 9.19.0, and at least 9.20.0 is asked for", "pip nvidia-cudnn-jit-cu12 9.19.0.56", "pip install"],
+        &["is cuDNN 9.19.0, but 9.20.0 or newer is required", "pip nvidia-cudnn-jit-cu12 9.19.0.56", "pip install"],
     );
     let loader = world.loader(&["load:min=9.20"]);
-    require(&loader.stdout, &["at least 9.20.0 is asked for", "help: "]);
+    require(&loader.stdout, &["but 9.20.0 or newer is required", "help: "]);
     Some(world.report("The application requires 9.20, and 9.19 is installed.", None, doctor, printed(&loader)))
 }
 
@@ -502,7 +502,7 @@ fn mixed_cuda_majors() -> Option<Report> {
     let here = world.fake_libraries("here", OLDER, 8);
     FakeLibrary::new(Library::Ops, OLDER).with_ptx(9).build(&here.join("libcudnn_ops.so.9"));
     let world = world.with("LD_LIBRARY_PATH", here);
-    let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "built for CUDA 12"]);
+    let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     require(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
     Some(world.report(

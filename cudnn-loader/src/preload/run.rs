@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use cudnn_probe::{Host, Installation, LdSearchPath, Library, Version};
+use cudnn_probe::ld_so::SearchPath;
+use cudnn_probe::{Host, Installation, Library, Version};
 
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
@@ -234,8 +235,7 @@ fn is_available(installation: &Installation, name: &str) -> bool {
 
 /// The file that ld.so would find for cuDNN's engines, whose run path is graph's.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
-    let search_path = LdSearchPath::new(&Host::current().secure_execution(is_secure_execution()));
+    let search_path = SearchPath::new(&Host::current().secure_execution(is_secure_execution()));
     let graph = installation.path(Library::Graph);
-    let in_run_path = || run_paths::dirs_of(&graph).into_iter().map(|dir| dir.join(name)).find(|file| file.exists());
-    search_path.before(name).or_else(in_run_path).or_else(|| search_path.after(name))
+    search_path.resolve(name, &run_paths::dirs_of(&graph))
 }

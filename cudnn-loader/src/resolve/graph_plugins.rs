@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Installation, LdSearchPath, Library, ProbeError, Version, identify};
+use cudnn_probe::ld_so::SearchPath;
+use cudnn_probe::{Host, Installation, Library, ProbeError, Version, identify};
 
 use super::installation::same_dir;
 use crate::dl;
@@ -16,7 +17,7 @@ use crate::error::LoadErrorKind;
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
-    let search_path = LdSearchPath::new(&Host::current().secure_execution(dl::is_secure_execution()));
+    let search_path = SearchPath::new(&Host::current().secure_execution(dl::is_secure_execution()));
     for library in Library::OPENED_BY_GRAPH {
         let choice = ld_so_choice(&search_path, installation, *library);
         let foreign = choice.filter(|file| !is_in(file, &installation.dir));
@@ -59,9 +60,8 @@ fn is_in(file: &Path, dir: &Path) -> bool {
 }
 
 /// The file that ld.so would give to graph, which opens the longest name first.
-fn ld_so_choice(search_path: &LdSearchPath, installation: &Installation, library: Library) -> Option<PathBuf> {
-    library.dlopen_names(installation.version).iter().find_map(|name| {
-        let own = || Some(installation.dir.join(name)).filter(|file| file.exists());
-        search_path.before(name).or_else(own).or_else(|| search_path.after(name))
-    })
+fn ld_so_choice(search_path: &SearchPath, installation: &Installation, library: Library) -> Option<PathBuf> {
+    // Graph's run path has its own directory.
+    let run_path = [installation.dir.clone()];
+    library.dlopen_names(installation.version).iter().find_map(|name| search_path.resolve(name, &run_path))
 }

@@ -124,8 +124,8 @@ fn search(options: &Options) -> Shared<Selected> {
 fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Selected> {
     let dir = dir_of(&graph.path);
     let reject = |dir: &Path, origin: Origin, error| {
-        let candidate = Candidate { dir: dir.to_owned(), origin };
-        Err(no_installation(Arc::new(vec![RejectedCandidate { candidate, error }])))
+        let candidate = Candidate::new(dir, origin);
+        Err(no_installation(Arc::new(vec![RejectedCandidate::new(candidate, error)])))
     };
     if let Some(requested) = search.explicit_candidate()
         && !same_dir(&requested.dir, &dir)
@@ -133,11 +133,11 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
         let version = in_memory::version(&graph.handle, Library::Graph);
         let own = identify(&requested.dir.join(Library::Graph.file_name()), Library::Graph);
         let own = own.ok().and_then(|identity| identity.version);
-        return reject(&requested.dir, requested.origin, ProbeError::OtherLoaded { loaded: dir, version, own });
+        return reject(&requested.dir, requested.origin, ProbeError::OtherLoaded { loaded: dir, loaded_version: version, version: own });
     }
     let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
         let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();
-        return reject(&dir, Origin::Loaded, ProbeError::Malformed { what });
+        return reject(&dir, Origin::Loaded, ProbeError::Malformed { reason: what });
     };
     let cuda_major = in_memory::cuda_major(&graph.handle);
     let installation = Installation::from_loaded(dir.clone(), Origin::Loaded, version, cuda_major);

@@ -193,8 +193,8 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
             path: installation.path(library.library()),
             error: ProbeError::OtherLoaded {
                 loaded,
-                version: in_memory::version(&object.handle, library.library()),
-                own: Some(installation.version),
+                loaded_version: in_memory::version(&object.handle, library.library()),
+                version: Some(installation.version),
             },
         });
     }
@@ -205,7 +205,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
         expected.cuda_major =
             cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
         expected.check(library.library()).map_err(|error| match error {
-            ProbeError::NotFound => LoadErrorKind::LibraryMissing,
+            ProbeError::NotFound | ProbeError::NotInRelease { .. } => LoadErrorKind::LibraryMissing,
             error => LoadErrorKind::Rejected { path: path.clone(), error },
         })?;
     }

@@ -18,7 +18,7 @@ fn a_loaded_cudnn_is_adopted() {
     let theirs = format!("{:?} (already loaded in this process)", std::fs::canonicalize(&real).unwrap());
     // In a process without cuDNN, the loader selects the one in the environment.
     let output = run(there(), &["load:"]);
-    assert!(output.returned("load").unwrap().contains("the active virtual environment"), "{output:#?}");
+    assert!(output.returned("load").unwrap().contains("active virtual environment"), "{output:#?}");
     for library in [Library::Graph, Library::Shim] {
         let open = format!("open:{}", real.join(library.file_name()).display());
         let output = run(there(), &[&open, "load:", "cudnnGetVersion", "maps"]);
@@ -57,7 +57,7 @@ fn a_loaded_cudnn_that_does_not_fit_is_refused_and_no_second_one_is_loaded() {
     let open = format!("open:{}", real.join("libcudnn_graph.so.9").display());
     let other = graph_with("");
     let asked = format!("load:path={}", other.path().display());
-    let loaded = format!("cannot be loaded beside cuDNN 9.19.0 of {real:?}, which the process has loaded already");
+    let loaded = format!("cannot be loaded: the process has already loaded cuDNN 9.19.0 from {real:?}");
     let by_variable = Child::bare(DRIVER).env(DIR_VARIABLE, other.path());
     for output in [run(by_variable, &[&open, "load:", "maps"]), run(Child::bare(DRIVER), &[&open, &asked, "maps"])] {
         assert_eq!(output.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{output:#?}");
@@ -66,7 +66,7 @@ fn a_loaded_cudnn_that_does_not_fit_is_refused_and_no_second_one_is_loaded() {
     }
     let too_old = Child::bare(DRIVER).env("LD_LIBRARY_PATH", other.path());
     let output = run(too_old, &[&open, "load:min=9.99.0"]);
-    assert!(output.last_error("load").contains("is cuDNN 9.19.0, and at least 9.99.0 is asked for"), "{output:#?}");
+    assert!(output.last_error("load").contains("is cuDNN 9.19.0, but 9.99.0 or newer is required"), "{output:#?}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
     let good = graph_with("");
     let open = format!("open:{}", good.file(Library::Graph).display());
     let output = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
-    assert!(output.last_error("load").contains("which the process has loaded already"), "{output:#?}");
+    assert!(output.last_error("load").contains("the process has already loaded"), "{output:#?}");
     // The same with ops alone: the loader does not load the installation's ops beside it.
     let dir = graph_and_ops();
     let foreign = graph_and_ops();

@@ -23,9 +23,9 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
         assert!(output.returned("load").unwrap().starts_with(found), "{options}: {output:#?}");
     }
     for (options, fragment) in [
-        ("load:min=9.28.0", "is cuDNN 9.27.0, and at least 9.28.0 is asked for"),
+        ("load:min=9.28.0", "is cuDNN 9.27.0, but 9.28.0 or newer is required"),
         ("load:cuda=13,min=9.27.1", "help: Install cuDNN 9.27.1 or newer."),
-        ("load:cuda=11", "is built for CUDA 12, and CUDA 11 is asked for"),
+        ("load:cuda=11", "is built for CUDA 12, but CUDA 11 is required"),
     ] {
         let output = run(there(), &[options]);
         assert_eq!(output.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{output:#?}");
@@ -45,7 +45,7 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     }
     let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let output = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
-    assert!(output.last_error("load").contains("is built for CUDA 12, and CUDA 13 is asked for"), "{output:#?}");
+    assert!(output.last_error("load").contains("is built for CUDA 12, but CUDA 13 is required"), "{output:#?}");
     // A failure is not final: the next load searches again.
     let output = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(output.stdout.contains("load = 9.27.0"), "{output:#?}");
@@ -85,9 +85,9 @@ fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
     let good = graph_with("");
     for (value, fragment) in [
         (".", "is a relative path, which is never searched"),
-        ("/nowhere/at/all", "\"/nowhere/at/all\" (given by CUDNN_LOADER_DIR) is absent"),
-        ("/with\nnewline", "\"/with\\nnewline\" (given by CUDNN_LOADER_DIR) is absent"),
-        ("/dev/null", "\"/dev/null\" (given by CUDNN_LOADER_DIR) is absent"),
+        ("/nowhere/at/all", "\"/nowhere/at/all\" (set by CUDNN_LOADER_DIR) does not exist"),
+        ("/with\nnewline", "\"/with\\nnewline\" (set by CUDNN_LOADER_DIR) does not exist"),
+        ("/dev/null", "\"/dev/null\" (set by CUDNN_LOADER_DIR) is not a directory"),
         ("%s%n%s%n$ORIGIN", "is a relative path"),
     ] {
         let hostile = Child::bare(DRIVER).env(DIR_VARIABLE, value).env("LD_LIBRARY_PATH", good.path());
