@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Library, Lookup, Resolution, Rule, Simulation, Version};
+use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::{Library, Version};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
@@ -23,7 +24,7 @@ pub(crate) struct Dependency {
 /// dlopen. Each name once.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
-    dependencies.extend(simulation.steps().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
+    dependencies.extend(simulation.lookups().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
     simulate_dlopens(&mut simulation, &mut dependencies);
     let mut seen = Vec::new();
     dependencies.retain(|dependency| {
@@ -36,17 +37,17 @@ pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
 
 fn is_relevant(step: &Lookup) -> bool {
     const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
-    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.outcome, Resolution::Found { .. })
+    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
 }
 
 fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {
-    let (file, rule, error) = match &step.outcome {
+    let (file, rule, error) = match &step.resolution {
         Resolution::Found { path, rule } => (Some(with_canonical_dir(path)), rule_text(rule), None),
         Resolution::Unusable { path, rule, error } => {
             (Some(with_canonical_dir(path)), rule_text(rule), Some(error.to_string().printable()))
         }
         _ => {
-            let by = Path::new(step.wanted_by.file_name().unwrap_or_default()).printable();
+            let by = Path::new(step.requested_by.file_name().unwrap_or_default()).printable();
             (None, "not found".into(), Some(format!("was not found; {by} needs it")))
         }
     };
@@ -96,9 +97,9 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
         for library in opened {
             let mut tried = Vec::new();
             for name in library.dlopen_names(version) {
-                let before = simulation.steps().len();
-                let is_loaded = simulation.open(&name, from);
-                tried = simulation.steps().get(before..).unwrap_or_default().iter().collect();
+                let before = simulation.lookups().len();
+                let is_loaded = simulation.dlopen(&name, from);
+                tried = simulation.lookups().get(before..).unwrap_or_default().iter().collect();
                 // A file that exists but cannot be loaded ends the attempts, as a loaded one does.
                 if is_loaded || !is_missing(&tried) {
                     break;
@@ -122,7 +123,7 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
 }
 
 fn is_missing(tried: &[&Lookup]) -> bool {
-    matches!(tried.first().map(|step| &step.outcome), Some(Resolution::Missing))
+    matches!(tried.first().map(|step| &step.resolution), Some(Resolution::Missing))
 }
 
 /// NVIDIA's shim cannot do without graph: its first call aborts the process.

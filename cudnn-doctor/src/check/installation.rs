@@ -62,7 +62,7 @@ fn known_issues(report: &InstallationReport) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
     release_facts::known_issues(version)
         .map(|issue| {
-            Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.what))
+            Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.description))
                 .note(format!("affects {} through releases before {}", issue.from, issue.fixed_in))
                 .help(fix_commands::upgrade(report, Some(issue.fixed_in), None))
         })

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{InstallationReport, Library, Resolution, Simulation};
+use cudnn_probe::ld_so::{Resolution, Simulation};
+use cudnn_probe::{InstallationReport, Library};
 
 use super::finding::{Finding, Help, LD_SO_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
 use super::fix_commands;
@@ -29,7 +30,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let dir = report.dir.printable();
     match found {
         None => {
-            report.part(Library::Shim)?;
+            report.library(Library::Shim)?;
             Some(
                 Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is on no search path"))
                     .note("programs that load cuDNN by its name, without a run path, fail")
@@ -60,7 +61,7 @@ fn search_first(dir: &Path) -> Help {
 
 /// Does the installation's shim get the libraries of its own installation, and graph its engines?
 fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
-    let shim = report.part(Library::Shim)?;
+    let shim = report.library(Library::Shim)?;
     let dependencies = dependencies(Simulation::new(&shim.path, &context.host).ok()?);
     let graph = dependencies.iter().find(|dependency| dependency.name == Library::Graph.file_name())?;
     let graph_dir = graph.file.as_deref()?.parent()?;
@@ -93,7 +94,7 @@ fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     ];
     let mut findings = Vec::new();
     for (opener, kind, stem) in companions {
-        let Some(part) = report.part(opener) else { continue };
+        let Some(part) = report.library(opener) else { continue };
         let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
         let name = format!("{stem}.so.{major}");
         if let Some((path, _)) = resolve(&mut simulation, &name) {
@@ -135,9 +136,9 @@ fn builtins(nvrtc: &Path, cuda_major: u32, report: &InstallationReport) -> Optio
 
 /// The file that ld.so finds when the simulated program or library opens this name, and the rule.
 fn resolve(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
-    let before = simulation.steps().len();
-    simulation.open(name, 0);
-    match &simulation.steps().get(before)?.outcome {
+    let before = simulation.lookups().len();
+    simulation.dlopen(name, 0);
+    match &simulation.lookups().get(before)?.resolution {
         Resolution::Found { path, rule } | Resolution::Unusable { path, rule, .. } => {
             Some((path.clone(), rule.to_string()))
         }

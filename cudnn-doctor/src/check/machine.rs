@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cudnn_probe::{Host, Resolution, Simulation};
+use cudnn_probe::Host;
+use cudnn_probe::ld_so::{Resolution, Simulation};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -171,9 +172,9 @@ pub(crate) fn run_child() -> ExitCode {
 fn driver_library(host: &Host) -> DriverLibrary {
     let program = std::env::current_exe().unwrap_or_default();
     let Ok(mut simulation) = Simulation::new(&program, host) else { return DriverLibrary::Missing };
-    let before = simulation.steps().len();
-    simulation.open(DRIVER_LIBRARY, 0);
-    match simulation.steps().get(before).map(|step| &step.outcome) {
+    let before = simulation.lookups().len();
+    simulation.dlopen(DRIVER_LIBRARY, 0);
+    match simulation.lookups().get(before).map(|step| &step.resolution) {
         Some(Resolution::Found { .. }) => DriverLibrary::Found,
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => DriverLibrary::Missing,

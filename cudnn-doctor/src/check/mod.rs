@@ -75,7 +75,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
 /// Directories that hold a cuDNN 9 which cannot be used: one finding for each, whatever its names.
 fn rejected(rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
-    for RejectedCandidate { candidate, error } in rejected {
+    for RejectedCandidate { candidate, error, .. } in rejected {
         let Some(help) = error.help().filter(|_| !matches!(error, ProbeError::OtherMajor { .. })) else { continue };
         let dir = std::fs::canonicalize(&candidate.dir).unwrap_or_else(|_| candidate.dir.clone());
         let origin = format!("found: {}", candidate.origin);
@@ -115,7 +115,7 @@ fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Find
     let graph = Library::Graph.file_name();
     let state = match rejected.first().map(|one| &one.error) {
         None | Some(ProbeError::NotFound) if !dir.exists() => "which does not exist".to_owned(),
-        None | Some(ProbeError::NotFound) => format!("which has no {graph}"),
+        None | Some(ProbeError::NotFound | ProbeError::GraphMissing { found_in: None }) => format!("which has no {graph}"),
         Some(error) => format!("which cannot be used: it {error}"),
     };
     let finding = finding

@@ -46,7 +46,7 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     let finding = if version < since {
         Finding::new(LACKS_FUNCTION, format!("{function} was added in cuDNN {since}, but found cuDNN {version}"))
             .help(fix_commands::upgrade(report, Some(since), None))
-    } else if report.part(library.library()).is_none() {
+    } else if report.library(library.library()).is_none() {
         let message = format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant);
         Finding::new(LACKS_FUNCTION, message).help(fix_commands::install(Some(report)))
     } else {

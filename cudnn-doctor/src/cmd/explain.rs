@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use cudnn_probe::{Library, Simulation};
+use cudnn_probe::Library;
+use cudnn_probe::ld_so::Simulation;
 use serde_json::{Value, json};
 
 use crate::context::Context;

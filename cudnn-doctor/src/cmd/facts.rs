@@ -15,25 +15,25 @@ pub(crate) fn run(format: Format) -> Outcome {
 }
 
 /// `9.0` for 90.
-fn capability(tenths: u32) -> String {
+fn capability(tenths: &u32) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 fn value() -> Value {
     json!({
         "schema": SCHEMA,
-        "min_driver": release_facts::MIN_DRIVER.map(|(cuda, driver)| json!({ "cuda_major": cuda, "driver": driver })),
-        "min_compute_capability": release_facts::MIN_COMPUTE_CAPABILITY.map(|(since, oldest)| json!({
+        "min_driver": release_facts::MIN_DRIVER.iter().map(|(cuda, driver)| json!({ "cuda_major": cuda, "driver": driver })).collect::<Vec<_>>(),
+        "min_compute_capability": release_facts::MIN_COMPUTE_CAPABILITY.iter().map(|(since, oldest)| json!({
             "since": since.to_string(),
             "compute_capability": capability(oldest),
-        })),
+        })).collect::<Vec<_>>(),
         "library_since": release_facts::LIBRARY_SINCE
-            .map(|(library, since)| json!({ "library": library.file_name(), "since": since.to_string() })),
-        "known_issues": release_facts::KNOWN_ISSUES.map(|issue| json!({
+            .iter().map(|(library, since)| json!({ "library": library.file_name(), "since": since.to_string() })).collect::<Vec<_>>(),
+        "known_issues": release_facts::KNOWN_ISSUES.iter().map(|issue| json!({
             "from": issue.from.to_string(),
             "fixed_in": issue.fixed_in.to_string(),
-            "message": issue.what,
-        })),
+            "message": issue.description,
+        })).collect::<Vec<_>>(),
         "findings": FINDINGS.iter().map(|kind| json!({
             "code": kind.code,
             "severity": kind.severity.as_str(),
@@ -58,7 +58,7 @@ fn text() {
     }
     outln!("\nKnown issues (NVIDIA's release notes):");
     for issue in release_facts::KNOWN_ISSUES {
-        outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.what);
+        outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.description);
     }
     outln!("\nFindings of `cudnn-doctor check`:");
     for FindingKind { code, severity, title, cause } in FINDINGS {

@@ -84,7 +84,7 @@ fn text(rows: &[Row], selected: Option<&Installation>) {
             if *is_used { "->" } else { "" }.to_owned(),
             report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
             report.cuda().unwrap_or("?".into()),
-            report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.system)),
+            report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.os)),
             if report.major == 9 { report.variant.to_string() } else { "not cuDNN 9".into() },
             package,
             report.dir.printable(),
@@ -112,7 +112,7 @@ fn text(rows: &[Row], selected: Option<&Installation>) {
 fn details(Row { installed, gpu_targets, .. }: &Row) {
     let report = &installed.report;
     outln!("\n{}", report.dir.printable());
-    for Candidate { dir, origin } in &installed.found_via {
+    for Candidate { dir, origin, .. } in &installed.found_via {
         let origin = origin.to_string();
         let origin = origin.printable();
         if *dir == report.dir {
@@ -128,12 +128,12 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
         }
     }
     if !report.missing.is_empty() {
-        let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.system)).collect();
+        let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
         outln!("  missing: {}", names.join(", "));
     }
     let targets = gpu_targets.iter().flatten();
     for (part, targets) in report.libraries.iter().zip(targets).filter(|(_, targets)| !targets.is_empty()) {
-        outln!("  kernels in {}: {}", part.library.name_on(report.system), targets.join(" "));
+        outln!("  kernels in {}: {}", part.library.name_on(report.os), targets.join(" "));
     }
 }
 
@@ -147,7 +147,7 @@ struct Problem {
 fn problems(installed: &Installed) -> Vec<Problem> {
     let report = &installed.report;
     let problem = |part: &LibraryReport, error: &ProbeError| Problem {
-        library: part.library.name_on(report.system),
+        library: part.library.name_on(report.os),
         message: error.to_string(),
         help: error.help(),
     };
@@ -161,7 +161,7 @@ fn value(row: &Row) -> Value {
     let libraries = report.libraries.iter().enumerate().map(|(index, part)| {
         let identity = part.identity.as_ref().ok();
         json!({
-            "name": part.library.name_on(report.system),
+            "name": part.library.name_on(report.os),
             "version": identity.and_then(|identity| identity.version).map(|version| version.to_string()),
             "cuda_major": identity.and_then(|identity| identity.cuda_major),
             "kernels_for": row.gpu_targets.as_ref().and_then(|all| all.get(index)),
@@ -173,7 +173,7 @@ fn value(row: &Row) -> Value {
         "major": report.major,
         "version": report.version.map(|version| version.to_string()),
         "cuda": report.cuda(),
-        "os": report.system.to_string(),
+        "os": report.os.to_string(),
         "architecture": report.architecture.map(|architecture| architecture.to_string()),
         "variant": report.variant.to_string(),
         "package": report.package.as_ref().map(|package| json!({
@@ -187,7 +187,7 @@ fn value(row: &Row) -> Value {
             "origin": candidate.origin.to_string(),
         })).collect::<Vec<_>>(),
         "libraries": libraries.collect::<Vec<_>>(),
-        "missing": report.missing.iter().map(|library| library.name_on(report.system)).collect::<Vec<_>>(),
+        "missing": report.missing.iter().map(|library| library.name_on(report.os)).collect::<Vec<_>>(),
         "problems": problems(&row.installed).iter().map(|problem| json!({
             "name": problem.library,
             "message": problem.message,
