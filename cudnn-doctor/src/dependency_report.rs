@@ -24,7 +24,8 @@ pub(crate) struct Dependency {
 /// dlopen. Each name once.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
-    dependencies.extend(simulation.lookups().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
+    dependencies
+        .extend(simulation.lookups().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
     simulate_dlopens(&mut simulation, &mut dependencies);
     let mut seen = Vec::new();
     dependencies.retain(|dependency| {

@@ -253,10 +253,12 @@ impl ProbeError {
             ProbeError::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
             ProbeError::WrongOs { wanted, .. } => format!("Install cuDNN for {wanted}."),
             ProbeError::NotInRelease { .. } => "Delete this file; nothing in the installation uses it.".into(),
-            ProbeError::TooOld { wanted, .. } => match package.and_then(|it| packages::upgrade(it, &wanted.to_string())) {
-                Some(command) => format!("Install cuDNN {wanted} or newer: `{command}`."),
-                None => format!("Install cuDNN {wanted} or newer."),
-            },
+            ProbeError::TooOld { wanted, .. } => {
+                match package.and_then(|it| packages::upgrade(it, &wanted.to_string())) {
+                    Some(command) => format!("Install cuDNN {wanted} or newer: `{command}`."),
+                    None => format!("Install cuDNN {wanted} or newer."),
+                }
+            }
             ProbeError::WrongCuda { wanted, .. } => replace(package, *wanted),
             ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } => {
                 "Remove this cuDNN and install one release: its files are of two, as after one package was installed \

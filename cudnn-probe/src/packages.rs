@@ -352,9 +352,7 @@ pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> V
     let Some(install) = install_beside(first, component, cuda_major, None) else { return Vec::new() };
     let names = packages.iter().map(|package| package.name.clone());
     let remove = match first.installer {
-        Installer::Pip => {
-            pip(Some(&first.root), ["uninstall".to_owned(), "--yes".to_owned()].into_iter().chain(names))
-        }
+        Installer::Pip => pip(Some(&first.root), ["uninstall".to_owned(), "--yes".to_owned()].into_iter().chain(names)),
         // conda solves for the environment and removes what does not fit.
         Installer::Conda => return vec![install],
         Installer::Dpkg => Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names)),
@@ -431,7 +429,11 @@ mod tests {
     #[test]
     fn a_reinstallation_replaces_files_that_the_installer_believes_to_be_there() {
         for (installer, name, expected) in [
-            (Installer::Pip, "nvidia-cudnn-cu12", "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42"),
+            (
+                Installer::Pip,
+                "nvidia-cudnn-cu12",
+                "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
+            ),
             (
                 Installer::Conda,
                 "libcudnn",
@@ -463,8 +465,10 @@ mod tests {
 
     #[test]
     fn packages_that_share_a_directory_are_all_removed_before_one_is_installed() {
-        let two =
-            [package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"), package(Installer::Pip, "nvidia-cudnn-cu13", "9.28")];
+        let two = [
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"),
+            package(Installer::Pip, "nvidia-cudnn-cu13", "9.28"),
+        ];
         assert_eq!(
             command_line(&replace(&two, Component::Cudnn, 13)),
             "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13"

@@ -229,8 +229,7 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
         reason: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
     })?;
     let dir = std::fs::canonicalize(&candidate.dir).map_err(|error| ProbeError::Unreadable { error })?;
-    let installation =
-        Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
+    let installation = Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
     requirements.check(&installation)?;
     Ok(installation)
 }

@@ -146,7 +146,12 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
     let candidate = Candidate::new(dir.path(), Origin::Explicit);
     let refusal = check_dir(&candidate, &Requirements::default()).unwrap_err();
-    assert!(refusal.to_string().contains("contains \"libcudnn_graph.so.9.19.0\", but not the \"libcudnn_graph.so.9\" symlink"), "{refusal}");
+    assert!(
+        refusal
+            .to_string()
+            .contains("contains \"libcudnn_graph.so.9.19.0\", but not the \"libcudnn_graph.so.9\" symlink"),
+        "{refusal}"
+    );
     assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");
 }
 

@@ -115,7 +115,9 @@ fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Find
     let graph = Library::Graph.file_name();
     let state = match rejected.first().map(|one| &one.error) {
         None | Some(ProbeError::NotFound) if !dir.exists() => "which does not exist".to_owned(),
-        None | Some(ProbeError::NotFound | ProbeError::GraphMissing { found_in: None }) => format!("which has no {graph}"),
+        None | Some(ProbeError::NotFound | ProbeError::GraphMissing { found_in: None }) => {
+            format!("which has no {graph}")
+        }
         Some(error) => format!("which cannot be used: it {error}"),
     };
     let finding = finding

@@ -43,7 +43,11 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
         let origin = installed.origin().map_or(String::new(), ToString::to_string);
         outln!("{mark} cuDNN {version} ({cuda}) in {}: {}", report.dir.printable(), origin.printable());
     }
-    for rejected in selection.rejected.iter().filter(|one| !matches!(one.error, ProbeError::NotFound | ProbeError::GraphMissing { .. })) {
+    for rejected in selection
+        .rejected
+        .iter()
+        .filter(|one| !matches!(one.error, ProbeError::NotFound | ProbeError::GraphMissing { .. }))
+    {
         let (dir, error) = (rejected.candidate.dir.printable(), rejected.error.to_string());
         outln!("rejected: {dir} {}", error.printable());
         if let Some(help) = rejected.error.help() {

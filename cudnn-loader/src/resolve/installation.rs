@@ -133,7 +133,11 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
         let version = in_memory::version(&graph.handle, Library::Graph);
         let own = identify(&requested.dir.join(Library::Graph.file_name()), Library::Graph);
         let own = own.ok().and_then(|identity| identity.version);
-        return reject(&requested.dir, requested.origin, ProbeError::OtherLoaded { loaded: dir, loaded_version: version, version: own });
+        return reject(
+            &requested.dir,
+            requested.origin,
+            ProbeError::OtherLoaded { loaded: dir, loaded_version: version, version: own },
+        );
     }
     let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
         let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();

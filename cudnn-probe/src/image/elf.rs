@@ -132,7 +132,8 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
         if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > MAX_TABLE_LEN {
             return Err(malformed("its program headers have an impossible size"));
         }
-        segments = data.read_slice_at(start, count.into()).map_err(|()| malformed("its program headers cannot be read"))?;
+        segments =
+            data.read_slice_at(start, count.into()).map_err(|()| malformed("its program headers cannot be read"))?;
         for segment in segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD) {
             expected_len = expected_len.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
         }

@@ -44,7 +44,8 @@ impl<'a> Pe<'a> {
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
         let exports = self.exports().ok_or_else(|| malformed("it has no export table"))?;
-        let name = self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("its export table has no name"))?;
+        let name =
+            self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("its export table has no name"))?;
         Ok(Contents { name, needed: self.imports(), run_path: None })
     }
 

@@ -103,8 +103,7 @@ impl SearchPath {
         if let Some(file) = self.in_dirs(runpath, name) {
             return Some((file, Step::Runpath));
         }
-        let is_excluded =
-            |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
+        let is_excluded = |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
         if let Some(file) = self.cached(name).find(|file| is_candidate(file) && !is_excluded(file)) {
             return Some((file, Step::Cache));
         }

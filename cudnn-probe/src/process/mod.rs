@@ -69,7 +69,12 @@ pub fn needed_by<'a>(mapped: &'a [MappedLibrary], library: &MappedLibrary) -> Ve
         |other: &MappedLibrary| other.load_index.zip(library.load_index).is_some_and(|(other, this)| other >= this);
     let needs_it =
         |other: &&MappedLibrary| !is_later(other) && links_of(other).is_some_and(|links| links.needed.contains(&name));
-    mapped.iter().filter(|other| other.path != library.path).filter(needs_it).map(|other| other.path.as_path()).collect()
+    mapped
+        .iter()
+        .filter(|other| other.path != library.path)
+        .filter(needs_it)
+        .map(|other| other.path.as_path())
+        .collect()
 }
 
 /// The path without symbolic links, if the process sees the same file system: the kernel's paths have none, ld.so's are
@@ -148,8 +153,7 @@ mod tests {
                      7f03-7f04 rw-p 00000000 00:00 0    [heap]\n\
                      7f04-7f05 rw-p 00000000 fe:00 14   /usr/bin/program\n\
                      7f05-7f06 rw-p 00000000 00:00 0\n";
-        let library =
-            |path: &str, deleted| MappedLibrary { path: path.into(), deleted, file: None, load_index: None };
+        let library = |path: &str, deleted| MappedLibrary { path: path.into(), deleted, file: None, load_index: None };
         let parsed: Vec<MappedLibrary> = parse(maps).into_iter().map(|line| line.mapped).collect();
         assert_eq!(parsed, [library("/a b/libx.so.9", false), library("/new\nline/liby.so", true)]);
     }

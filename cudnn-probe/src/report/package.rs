@@ -113,7 +113,8 @@ fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     let database = DATABASES.iter().find_map(|database| bytes(&host.system(database), MAX_RPM_DB_LEN))?;
     let found = database.windows(6).enumerate().filter(|(_, window)| *window == b"cudnn9").map(|(at, _)| at);
     let of_release = |found: &(String, String)| found.1.starts_with(&format!("{version}."));
-    let mut packages: Vec<(String, String)> = found.filter_map(|at| rpm_header(&database, at)).filter(of_release).collect();
+    let mut packages: Vec<(String, String)> =
+        found.filter_map(|at| rpm_header(&database, at)).filter(of_release).collect();
     packages.dedup();
     // One release may be installed for two CUDA major versions, and nothing says which one this is.
     let [(name, version)] = packages.try_into().ok()?;

@@ -47,7 +47,10 @@ fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
     assert_eq!(output.returned("cudnnDestroy"), mismatch, "{output:#?}");
-    assert!(output.last_error("cudnnDestroy").contains("is built for CUDA 13, but the libcudnn_graph.so.9 beside it"), "{output:#?}");
+    assert!(
+        output.last_error("cudnnDestroy").contains("is built for CUDA 13, but the libcudnn_graph.so.9 beside it"),
+        "{output:#?}"
+    );
     // cuDNN would not load a plugin of another minor release, so that one is no reason to refuse.
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
