@@ -192,13 +192,13 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
     let mut skipped = 0;
     for engine in supporting_engines(&problem.graph, target)? {
         if let Ok(default) = configuration(&engine, &[]) {
-            add("engine".into(), default)?;
+            add("default knobs".into(), default)?;
         }
         for knob in knobs(&engine)? {
             skipped += knob.values().skip(MAX_KNOB_VALUES).count();
             for value in knob.values().take(MAX_KNOB_VALUES) {
                 if let Ok(changed) = configuration(&engine, &[(knob.ty, value)]) {
-                    add("engine".into(), changed)?;
+                    add("one knob".into(), changed)?;
                 }
             }
         }
