@@ -33,7 +33,7 @@
 //! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
 //! | see what a running process has loaded | [`mapped_libraries`], [`needed_by`] |
 //!
-//! A [`Host`] stands for the machine, so that a test can search a directory of its own instead: [`Host::sandbox`].
+//! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
 //!
 //! Installations for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. Installations are
 //! searched for on Linux.

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The CUDA major version to advise where nothing tells which one a program needs.
+/// The CUDA major version to advise if it is unknown which one a program needs.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;
 
 /// The tool, or the way, by which a cuDNN was installed.
@@ -362,11 +362,11 @@ pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> V
     vec![remove, install]
 }
 
-/// pip of the environment at this root, where it has one, else the one on `PATH`.
+/// The pip of the environment at this root if it has one, else the one on `PATH`.
 fn pip(root: Option<&Path>, arguments: impl IntoIterator<Item = String>) -> Command {
-    let own = root.map(|root| root.join("bin/pip")).filter(|pip| pip.is_file());
-    let own = own.and_then(|pip| pip.to_str().map(str::to_owned));
-    Command::new(own.unwrap_or_else(|| "pip".to_owned()), arguments)
+    let pip = root.map(|root| root.join("bin/pip")).filter(|pip| pip.is_file());
+    let pip = pip.and_then(|pip| pip.to_str().map(str::to_owned));
+    Command::new(pip.unwrap_or_else(|| "pip".to_owned()), arguments)
 }
 
 fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {

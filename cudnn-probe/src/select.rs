@@ -254,7 +254,7 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
     if let Some(major) = [8, 7].into_iter().find(|major| dir.join(format!("libcudnn.so.{major}")).exists()) {
         return ProbeError::OtherMajor { major };
     }
-    // The search itself looks into the subdirectories of its own directories.
+    // The default search looks into these subdirectories anyway.
     let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
     let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).exists();
     let subdirectories = ["lib", "lib64", "nvidia/cudnn/lib"].into_iter().map(|subdirectory| dir.join(subdirectory));

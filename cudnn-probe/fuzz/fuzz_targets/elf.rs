@@ -1,11 +1,11 @@
-//! Any bytes as a Linux library, and as a program whose needs are followed.
+//! Arbitrary bytes as a Linux library, and as a program whose dependencies are followed.
 #![no_main]
 
-use cudnn_probe::{Environment, Library, Prediction, identify_any};
+use cudnn_probe::{Host, Library, identify_any, ld_so::Simulation};
 use cudnn_probe_fuzz::{put, root};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let file = put("libcudnn_graph.so.9", bytes);
     let _ = identify_any(&file, Library::Graph);
-    let _ = Prediction::of(&file, &Environment::fake(root()));
+    let _ = Simulation::new(&file, &Host::sandbox(root()));
 });

@@ -1,13 +1,14 @@
-//! Any bytes as the dynamic linker's cache.
+//! Arbitrary bytes as `/etc/ld.so.cache`.
 #![no_main]
 
-use cudnn_probe::{Environment, Search};
+use cudnn_probe::{Host, Search};
 use cudnn_probe_fuzz::{put, root};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    // Half of the time behind the words that every cache begins with.
-    let mut all = if bytes.first().is_some_and(|first| first % 2 == 0) { b"glibc-ld.so.cache1.1".to_vec() } else { Vec::new() };
+    // Half of the inputs get the magic number of a cache in front.
+    let has_magic = bytes.first().is_some_and(|first| first % 2 == 0);
+    let mut all = if has_magic { b"glibc-ld.so.cache1.1".to_vec() } else { Vec::new() };
     all.extend_from_slice(bytes);
     put("etc/ld.so.cache", &all);
-    let _ = Search::new(Environment::fake(root())).candidates().count();
+    let _ = Search::new(Host::sandbox(root())).candidates().count();
 });

@@ -1,4 +1,4 @@
-//! Any bytes as a Windows library.
+//! Arbitrary bytes as a Windows library.
 #![no_main]
 
 use cudnn_probe::{Library, identify_any};

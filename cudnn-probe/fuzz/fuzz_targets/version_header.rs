@@ -1,11 +1,11 @@
-//! Any bytes as cudnn_version.h beside an installation.
+//! Arbitrary bytes as the `cudnn_version.h` of an installation.
 #![no_main]
 
-use cudnn_probe::{Environment, Report};
+use cudnn_probe::{Host, InstallationReport};
 use cudnn_probe_fuzz::{put, root};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    put("lib/libcudnn_graph.so.9", b"no library");
+    put("lib/libcudnn_graph.so.9", b"not a library");
     put("include/cudnn_version.h", bytes);
-    let _ = Report::of(&root().join("lib"), &Environment::fake(root()));
+    let _ = InstallationReport::read(&root().join("lib"), &Host::sandbox(root()));
 });

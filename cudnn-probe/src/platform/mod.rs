@@ -130,13 +130,13 @@ pub(crate) fn hwcaps() -> Vec<&'static str> {
 pub(crate) enum Opened {
     /// A regular file, and its length in bytes.
     Regular(File, u64),
-    /// Something else, in words.
+    /// Something else: `a directory`.
     Other(&'static str),
 }
 
 /// Opens a regular file. It never blocks, even if the path is replaced by a pipe at the wrong moment.
 pub(crate) fn open_regular(path: &Path) -> io::Result<Opened> {
-    // To open a device can have effects of its own, so look at the path before it is opened, too.
+    // Opening a device can have side effects, so check the path before opening it, too.
     if let Some(other) = other_kind(&std::fs::metadata(path)?) {
         return Ok(Opened::Other(other));
     }
@@ -158,8 +158,8 @@ fn other_kind(metadata: &std::fs::Metadata) -> Option<&'static str> {
     }
 }
 
-/// The value that an environment variable had when this process was started. The outer `None` means that the system
-/// does not tell.
+/// The value that an environment variable had when this process was started. The outer `None` means that it is
+/// unknown.
 pub(crate) fn initial_env(name: &str) -> Option<Option<std::ffi::OsString>> {
     if !cfg!(target_os = "linux") {
         return None;

@@ -152,7 +152,7 @@ fn toolkit(dir: &Path) -> Option<Package> {
 }
 
 /// A directory outside of the system's, with a program in it, above it or in `bin` next to it: an application that ships
-/// its own cuDNN.
+/// a cuDNN.
 fn application(dir: &Path, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     let above = dir.parent()?;

@@ -1,8 +1,8 @@
-//! A folder in memory for the fuzz targets: the probe reads files, and nothing else.
+//! A directory in memory for the fuzz targets. The probe reads files and nothing else, so this is its complete input.
 
 use std::path::{Path, PathBuf};
 
-/// The process's own folder.
+/// The directory of this process.
 pub fn root() -> PathBuf {
     let root = PathBuf::from(format!("/dev/shm/cudnn-probe-fuzz-{}", std::process::id()));
     let _ = std::fs::create_dir_all(&root);
@@ -12,8 +12,8 @@ pub fn root() -> PathBuf {
 /// Writes a file below it.
 pub fn put(below: impl AsRef<Path>, bytes: &[u8]) -> PathBuf {
     let file = root().join(below);
-    if let Some(folder) = file.parent() {
-        let _ = std::fs::create_dir_all(folder);
+    if let Some(dir) = file.parent() {
+        let _ = std::fs::create_dir_all(dir);
     }
     let _ = std::fs::write(&file, bytes);
     file
