@@ -92,7 +92,7 @@ pub(crate) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &zeros], (1.0, 0.0));
     outln!("  on the CPU:         {:.0} ms", milliseconds(start));
     let error = reference::compare(&result, &expected, TOLERANCE)
-        .map_err(|error| format!("On this GPU, {error}. Try another cuDNN release."))?;
+        .map_err(|error| format!("{error}\nhelp: try another cuDNN release"))?;
     outln!("  relative error:     {error:.2e}");
     outln!("The result is correct.");
     Ok(())
@@ -103,29 +103,29 @@ fn milliseconds(start: Instant) -> f64 {
 }
 
 fn with_help(error: cudnn::Error) -> Failure {
-    format!("{error}\n{HELP}").into()
+    format!("{error}\nhelp: {HELP}").into()
 }
 
-/// That nothing can run the convolution, and what may help.
+/// The message where no engine can run the convolution, with what may help.
 fn no_engine(error: &NoPlan) -> String {
-    let mut text = String::from("This cuDNN has no engine for the convolution on this GPU. ");
-    match cudnn::installation() {
+    let help = match cudnn::installation() {
         Some(found) if !found.has(Library::EnginesPrecompiled) => {
             let major = found.cuda_major.or_else(|| found.cuda_major_from_gpu_code()).unwrap_or(12);
-            text.push_str(&format!(
-                "It is a JIT-only release, which compiles its kernels with libnvrtc.so.{major}: install NVRTC of CUDA \
-                 {major} where ld.so finds it, or the full cuDNN."
-            ));
+            format!(
+                "this is a JIT-only release, which compiles its kernels with libnvrtc.so.{major}: install NVRTC of CUDA \
+                 {major} where ld.so finds it, or a full cuDNN release"
+            )
         }
         _ if error.skipped_engines => {
-            text.push_str("Not every engine was tried, because cuBLASLt cannot be loaded: install cuBLAS.");
+            "install cuBLAS: not every engine was tried, because cuDNN aborts if an engine cannot load cuBLASLt".into()
         }
-        _ => text.push_str("Install a full cuDNN release that supports this GPU."),
-    }
+        _ => "install a full cuDNN release that supports this GPU".into(),
+    };
+    let mut text = format!("no engine of this cuDNN can run the convolution on this GPU\nhelp: {help}");
     let mut reasons: Vec<String> = error.errors.iter().map(ToString::to_string).collect();
     reasons.dedup();
     for reason in reasons {
-        text.push_str("\n  ");
+        text.push_str("\nnote: ");
         text.push_str(&reason);
     }
     text

@@ -17,8 +17,8 @@ pub(crate) fn first() -> Result<Result<Gpu, NoGpu>, Failure> {
 /// An error of the driver, with help.
 pub(crate) fn driver_failure(error: impl Debug) -> Failure {
     format!(
-        "The GPU cannot be used: {error:?}. Check that `nvidia-smi` works and lists the GPU as free. If it does not, reinstall \
-         the driver, or reboot if it was just updated."
+        "the GPU cannot be used: {error:?}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
+         reinstall the driver, or reboot if it was just updated"
     )
     .into()
 }
