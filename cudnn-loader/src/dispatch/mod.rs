@@ -1,6 +1,8 @@
 //! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function. Nothing
 //! here is written by hand for one function.
 
+pub(crate) mod trampoline;
+
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::builtin::{Builtin, builtin};
@@ -46,27 +48,21 @@ macro_rules! functions {
             )*)*
         }
 
-        /// What each slot starts at: resolves the function, then makes the call. An exception that a callback of the caller
-        /// throws passes through.
+        /// What each slot starts at. Each passes its function's number to the one trampoline, which resolves the function with
+        /// all arguments in place and jumps to it: so a resolver is two instructions, whatever the signature.
         mod resolvers {
-            use super::{FailureValue, Function, resolve_first_call};
+            use super::Function;
             $($(
                 #[cold]
-                pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
-                    match resolve_first_call(Function::$variant) {
-                        Ok(address) => {
-                            type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                            // SAFETY: the address is that of cuDNN's function of this name, or of the built-in one, and the
-                            // table has its signature from cuDNN's own header.
-                            let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
-                            // SAFETY: the caller's obligation, passed on unchanged.
-                            unsafe { function($($argument),*) }
-                        }
-                        Err(status) => FailureValue::failure_value(status),
-                    }
+                #[unsafe(naked)]
+                pub(super) unsafe extern "C-unwind" fn $name() {
+                    crate::dispatch::trampoline::pass_number!(Function::$variant as u32, crate::dispatch::trampoline::resolve)
                 }
             )*)*
         }
+
+        /// What each function returns if it cannot be resolved.
+        static FAILURES: [Failure; Function::ALL.len()] = [$($( <$returns as FailureValue>::FAILURE, )*)*];
 
         $(
             #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
@@ -201,60 +197,98 @@ pub fn load() -> Result<&'static Installation, LoadError> {
     Options::new().load()
 }
 
-/// The slow path of a call: resolves the function, or leaves a last error behind and gives the status to return.
+/// The slow path of a call: the address to jump to. If the function cannot be resolved, that of a function which returns the
+/// failure; the thread's last error has the report.
 #[cold]
-#[inline(never)]
-fn resolve_first_call(function: Function) -> Result<*mut (), Status> {
+extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
+    let Some(function) = Function::ALL.get(number as usize).copied() else {
+        return Failure::Status.function(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR);
+    };
     let address = match builtin(function) {
         Some(builtin) => builtin.address,
-        None => {
-            let resolved = ffi_guard(&|| libraries::address(function), &|| function.to_string());
-            resolved.map_err(|status| status.0 as Status)?
-        }
+        None => match ffi_guard(&|| libraries::address(function), &|| function.to_string()) {
+            Ok(address) => address,
+            Err(status) => {
+                return FAILURES.get(number as usize).unwrap_or(&Failure::Status).function(status);
+            }
+        },
     };
     function.slot().set(address);
-    Ok(address)
+    address
 }
 
-/// A status as wide as an address: the result of a first call then comes back in two registers, which makes each resolver a
-/// good deal smaller.
-type Status = usize;
-
-/// The address of a function that no public header declares, or the status that a call of it returns. For the drop-in, which
-/// exports a few.
+/// The address of a function that no public header declares. For the drop-in, which exports a few.
 ///
 /// # Errors
-/// The status; the thread's last error has the report.
-pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, cudnnStatus_t> {
+/// The address of a function that returns the status; the thread's last error has the report.
+pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, *const ()> {
     let resolve = || libraries::symbol(library, name).map(|address| address.cast_mut().cast());
     let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
-    resolved.map(|address| address.cast_const().cast())
+    resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
 }
 
 /// What a function returns if it cannot be resolved.
+#[derive(Clone, Copy)]
+enum Failure {
+    /// The status of the error.
+    Status,
+    /// 0: the version functions. It also serves functions that return nothing.
+    Zero,
+    /// An empty string.
+    EmptyString,
+}
+
+impl Failure {
+    /// A function that returns this, whatever its arguments.
+    fn function(self, status: cudnnStatus_t) -> *const () {
+        match self {
+            Failure::Status => failing_function(status),
+            Failure::Zero => return_zero as *const (),
+            Failure::EmptyString => return_empty_string as *const (),
+        }
+    }
+}
+
+/// A function that returns this status, whatever its arguments. The loader returns no others than these.
+fn failing_function(status: cudnnStatus_t) -> *const () {
+    match status.0 {
+        1002 => return_status::<1002> as *const (),
+        3000 => return_status::<3000> as *const (),
+        3009 => return_status::<3009> as *const (),
+        4000 => return_status::<4000> as *const (),
+        _ => return_status::<1008> as *const (),
+    }
+}
+
+extern "C" fn return_status<const STATUS: u32>() -> cudnnStatus_t {
+    cudnnStatus_t(STATUS)
+}
+
+extern "C" fn return_zero() -> usize {
+    0
+}
+
+extern "C" fn return_empty_string() -> *const c_char {
+    c"".as_ptr()
+}
+
+/// The failure that fits a return type.
 trait FailureValue {
-    fn failure_value(status: Status) -> Self;
+    const FAILURE: Failure;
 }
 
 impl FailureValue for cudnnStatus_t {
-    fn failure_value(status: Status) -> Self {
-        cudnnStatus_t(status as u32)
-    }
+    const FAILURE: Failure = Failure::Status;
 }
 
-/// The version functions.
 impl FailureValue for usize {
-    fn failure_value(_: Status) -> Self {
-        0
-    }
+    const FAILURE: Failure = Failure::Zero;
 }
 
 impl FailureValue for () {
-    fn failure_value(_: Status) {}
+    const FAILURE: Failure = Failure::Zero;
 }
 
 impl FailureValue for *const c_char {
-    fn failure_value(_: Status) -> Self {
-        c"".as_ptr()
-    }
+    const FAILURE: Failure = Failure::EmptyString;
 }

@@ -1,0 +1,98 @@
+//! The way from a resolver to the function that it resolves, in assembly: no signature is known here, so every register that can
+//! hold an argument is saved while the function is resolved, and then restored. Arguments on the stack stay where they are.
+
+/// The body of a resolver: passes a number to the trampoline. At this point nothing is on the stack, so no unwinding
+/// information is needed.
+#[cfg(target_arch = "x86_64")]
+macro_rules! pass_number {
+    ($number:expr, $trampoline:path) => {
+        core::arch::naked_asm!("mov r11d, {number}", "jmp {trampoline}", number = const $number, trampoline = sym $trampoline)
+    };
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+macro_rules! pass_number {
+    ($number:expr, $trampoline:path) => {
+        core::arch::naked_asm!("mov w16, #{number}", "b {trampoline}", number = const $number, trampoline = sym $trampoline)
+    };
+}
+pub(super) use pass_number;
+
+/// The body of a naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed, and jumps to
+/// the address that it returns, with all arguments as they were.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(target_arch = "x86_64")]
+macro_rules! __save_arguments_and_jump {
+    ($resolve:path) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "push rdi", ".cfi_adjust_cfa_offset 8", "push rsi", ".cfi_adjust_cfa_offset 8",
+            "push rdx", ".cfi_adjust_cfa_offset 8", "push rcx", ".cfi_adjust_cfa_offset 8",
+            "push r8", ".cfi_adjust_cfa_offset 8", "push r9", ".cfi_adjust_cfa_offset 8",
+            // Aligned to 16 bytes together with the return address and the six registers.
+            "sub rsp, 136",
+            ".cfi_adjust_cfa_offset 136",
+            "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
+            "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+            // The number of vector registers of a variadic call.
+            "mov [rsp + 128], rax",
+            "mov edi, r11d",
+            "call {resolve}",
+            "mov r11, rax",
+            "mov rax, [rsp + 128]",
+            "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
+            "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+            "add rsp, 136", ".cfi_adjust_cfa_offset -136",
+            "pop r9", ".cfi_adjust_cfa_offset -8",
+            "pop r8", ".cfi_adjust_cfa_offset -8",
+            "pop rcx", ".cfi_adjust_cfa_offset -8",
+            "pop rdx", ".cfi_adjust_cfa_offset -8",
+            "pop rsi", ".cfi_adjust_cfa_offset -8",
+            "pop rdi", ".cfi_adjust_cfa_offset -8",
+            "jmp r11",
+            ".cfi_endproc",
+            resolve = sym $resolve,
+        )
+    };
+}
+
+/// As above.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(target_arch = "aarch64")]
+macro_rules! __save_arguments_and_jump {
+    ($resolve:path) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "stp x29, x30, [sp, #-224]!",
+            ".cfi_adjust_cfa_offset 224",
+            ".cfi_offset 29, -224",
+            ".cfi_offset 30, -216",
+            "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+            "str x8, [sp, #80]",
+            "stp q0, q1, [sp, #96]", "stp q2, q3, [sp, #128]", "stp q4, q5, [sp, #160]", "stp q6, q7, [sp, #192]",
+            "mov w0, w16",
+            "bl {resolve}",
+            "mov x16, x0",
+            "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+            "ldr x8, [sp, #80]",
+            "ldp q0, q1, [sp, #96]", "ldp q2, q3, [sp, #128]", "ldp q4, q5, [sp, #160]", "ldp q6, q7, [sp, #192]",
+            "ldp x29, x30, [sp], #224",
+            ".cfi_adjust_cfa_offset -224",
+            ".cfi_restore 29",
+            ".cfi_restore 30",
+            "br x16",
+            ".cfi_endproc",
+            resolve = sym $resolve,
+        )
+    };
+}
+
+/// Resolves the function whose number a resolver passed, and jumps to it.
+#[cold]
+#[unsafe(naked)]
+pub(super) unsafe extern "C-unwind" fn resolve() {
+    crate::__save_arguments_and_jump!(super::resolve_first_call)
+}
