@@ -15,7 +15,7 @@ use crate::dl::objects::LoadedObjects;
 use crate::dl::{is_secure_execution, run_paths};
 use crate::guard::entry;
 use crate::resolve::{installation, libraries};
-use crate::thread::signals::with_signals_blocked;
+use crate::thread::spawn::{spawn_or_run, spawn_scoped};
 use crate::{Function, LoadErrorKind, SubLibrary, cudnnStatus_t};
 
 /// The steps of a preload that is running.
@@ -65,9 +65,17 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
     let wants_context = !matches!(&preload.devices, Devices::List(devices) if devices.is_empty());
     // Asked here, in the thread whose device is meant.
     let current = driver::current();
+    let with_context = Mutex::new(None);
     std::thread::scope(|scope| {
         let contexts = wants_context.then(|| {
-            with_signals_blocked(|| scope.spawn(move || create_contexts(recorder, &preload.devices, current)))
+            let create = || {
+                let created = create_contexts(recorder, &preload.devices, current);
+                *with_context.lock().unwrap_or_else(PoisonError::into_inner) = created;
+            };
+            // Never in the caller's thread: its current context is the caller's business.
+            spawn_scoped(scope, Box::new(create)).map_err(|_| {
+                recorder.step(Step::Driver, || StepOutcome::Skipped("the system has no thread left for it".into()));
+            })
         });
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
@@ -75,21 +83,26 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
             Ok(_) => StepOutcome::Done,
             Err(error) => StepOutcome::LoadFailed(error),
         });
-        with_signals_blocked(|| scope.spawn(|| read_ahead_others(preload, recorder, installation)));
+        spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
         if has_graph && preload.engines {
-            let description = preload.device_description.as_deref();
-            with_signals_blocked(|| {
-                scope.spawn(move || {
+            spawn_or_run(
+                scope,
+                Box::new(|| {
+                    let description = preload.device_description.as_deref();
                     recorder.step(Step::Engines, || register_engines(installation, description));
-                })
-            });
+                }),
+            );
         }
         let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
         let loaded: Vec<SubLibrary> =
             others.filter(|library| recorder.step(Step::Load(*library), || load(*library))).collect();
-        if let Some((driver, device)) = contexts.and_then(|contexts| contexts.join().ok()).flatten() {
-            // Not in the caller's thread: its context is the caller's business.
-            with_signals_blocked(|| scope.spawn(move || check_versions(recorder, &driver, device, &loaded)));
+        if let Some(Ok(contexts)) = contexts {
+            let _ = contexts.join();
+        }
+        let with_context = with_context.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((driver, device)) = with_context {
+            let check = Box::new(move || check_versions(recorder, &driver, device, &loaded));
+            let _ = spawn_scoped(scope, check).map_err(drop);
         }
     });
 }
@@ -141,16 +154,22 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
             }
         },
     };
-    let create =
-        |device: i32| recorder.step(Step::Context(device), || create_context(&driver, device)).then_some(device);
-    let created = std::thread::scope(|scope| {
+    let created = Mutex::new(None);
+    let create = |device: i32| {
+        if recorder.step(Step::Context(device), || create_context(&driver, device)) {
+            *created.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
+        }
+    };
+    std::thread::scope(|scope| {
         let create = &create;
-        let (first, others) = devices.split_first()?;
-        let threads: Vec<_> = others.iter().map(|device| scope.spawn(move || create(*device))).collect();
+        let Some((first, others)) = devices.split_first() else { return };
+        for device in others {
+            spawn_or_run(scope, Box::new(move || create(*device)));
+        }
         // The first in this thread: starting a thread takes a lock of ld.so, which is busy meanwhile.
-        let first = create(*first);
-        threads.into_iter().fold(first, |created, thread| created.or(thread.join().ok().flatten()))
+        create(*first);
     });
+    let created = created.into_inner().unwrap_or_else(PoisonError::into_inner);
     created.map(|device| (driver, device))
 }
 

@@ -1,5 +1,6 @@
-//! Guards for the state of the calling thread: cancellation, signals, re-entrancy. Knows nothing of cuDNN.
+//! Threads: guards for the state of the calling one (cancellation, signals, re-entrancy), and new ones. Knows nothing of cuDNN.
 
 pub(crate) mod cancel;
 pub(crate) mod reentrancy;
 pub(crate) mod signals;
+pub(crate) mod spawn;

@@ -1,0 +1,39 @@
+//! Starts threads for internal work. They take no signals: those are for the program's own threads.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use super::signals::with_signals_blocked;
+
+/// Work for a thread. Boxed, so that the code that starts a thread exists once.
+pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// Starts a thread in a scope.
+///
+/// # Errors
+/// The system has no thread left. Gives the work back.
+pub(crate) fn spawn_scoped<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    work: Work<'scope>,
+) -> Result<ScopedJoinHandle<'scope, ()>, Work<'scope>> {
+    // std drops the closure of a thread that it cannot start, so the work is kept aside.
+    let shared = Arc::new(Mutex::new(Some(work)));
+    let take = |shared: &Mutex<Option<Work<'scope>>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let in_thread = shared.clone();
+    let started: io::Result<_> = with_signals_blocked(|| {
+        Builder::new().name("cudnn-preload".into()).spawn_scoped(scope, move || {
+            if let Some(work) = take(&in_thread) {
+                work();
+            }
+        })
+    });
+    started.map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
+}
+
+/// Starts a thread in a scope; does the work in this thread if the system has none left.
+pub(crate) fn spawn_or_run<'scope>(scope: &'scope Scope<'scope, '_>, work: Work<'scope>) {
+    if let Err(work) = spawn_scoped(scope, work) {
+        work();
+    }
+}
