@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
 use cudnn_probe::{DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
 
 use crate::dl::dlerror::DlErrorKind;
@@ -175,14 +176,18 @@ impl LoadError {
                     )
                 }
                 _ => format!(
-                    "Install cuDNN, for example with `pip install nvidia-cudnn-cu12` in the active virtual \
-                     environment, or set {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9."
+                    "Install cuDNN, for example with `pip install {}` in the active virtual environment, or set \
+                     {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9.",
+                    Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR)
                 ),
             },
             LoadErrorKind::LibraryMissing => {
-                "Install the full cuDNN (nvidia-cudnn-cu12 or nvidia-cudnn-cu13) in place of the JIT-only or partial \
-                 one, in a release that has this library."
-                    .into()
+                let cuda = self.installation().and_then(|installation| installation.cuda_major);
+                let wheel = Component::Cudnn.wheel(cuda.unwrap_or(DEFAULT_CUDA_MAJOR));
+                format!(
+                    "Install the full cuDNN (for example the wheel {wheel}) in place of the JIT-only or partial one, in \
+                     a release that has this library."
+                )
             }
             LoadErrorKind::Rejected { error: ProbeError::MixedVersions { .. }, .. }
                 if self.installation().is_some_and(|installation| installation.origin == Origin::Loaded) =>
@@ -311,23 +316,21 @@ fn dlopen_help(cause: &DlErrorKind) -> String {
 
 /// Where to get a library that cuDNN needs and does not include.
 fn missing_library_help(name: &str) -> String {
-    let package =
-        |package: &str, major: &str| format!("Install {package}-cu{major}, or put its directory on LD_LIBRARY_PATH.");
-    let major = name.split(".so.").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or("12");
-    if name.starts_with("libcuda.so") {
-        "Install NVIDIA's driver, or start the container with the GPU (`docker run --gpus all`). Under WSL the driver's \
-         library is in /usr/lib/wsl/lib."
-            .into()
-    } else if name.starts_with("libcublas") {
-        package("nvidia-cublas", major)
-    } else if name.starts_with("libnvrtc") {
-        package("nvidia-cuda-nvrtc", major)
-    } else if name.starts_with("libcudnn") {
-        "Reinstall this cuDNN: one of its libraries is missing.".into()
-    } else if name.starts_with("libz.so") {
-        "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into()
-    } else {
-        format!("Install the package that contains {name}, or put its directory on LD_LIBRARY_PATH.")
+    match Component::from_soname(name) {
+        Some((Component::Cudnn, _)) => "Reinstall this cuDNN: one of its libraries is missing.".into(),
+        Some((component, cuda)) => {
+            let wheel = component.wheel(cuda.unwrap_or(DEFAULT_CUDA_MAJOR));
+            format!(
+                "Install {component} (the wheel {wheel}, if cuDNN is a wheel), or put its directory on LD_LIBRARY_PATH."
+            )
+        }
+        None if name.starts_with("libcuda.so") => {
+            "Install NVIDIA's driver, or start the container with the GPU (`docker run --gpus all`). Under WSL the \
+             driver's library is in /usr/lib/wsl/lib."
+                .into()
+        }
+        None if name.starts_with("libz.so") => "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into(),
+        None => format!("Install the package that contains {name}, or put its directory on LD_LIBRARY_PATH."),
     }
 }
 
@@ -366,4 +369,11 @@ impl fmt::Debug for LoadError {
     }
 }
 
-impl std::error::Error for LoadError {}
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.kind() {
+            LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -30,20 +30,20 @@ impl Options {
 
     /// Reject older versions.
     pub fn minimum_version(mut self, version: Version) -> Self {
-        self.requirements.minimum = Some(version);
+        self.requirements = self.requirements.minimum(version);
         self
     }
 
     /// Reject a cuDNN that was built for another CUDA major, as far as its files tell.
     pub fn cuda_major(mut self, major: u32) -> Self {
-        self.requirements.cuda_major = Some(major);
+        self.requirements = self.requirements.cuda_major(major);
         self
     }
 
     /// Reject a directory with a damaged library, or with libraries of different releases. Without it, a damaged library
     /// only fails the functions that it contains.
     pub fn strict(mut self, strict: bool) -> Self {
-        self.requirements.strict = strict;
+        self.requirements = self.requirements.strict(strict);
         self
     }
 

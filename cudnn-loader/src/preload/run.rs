@@ -254,7 +254,7 @@ fn is_available(installation: &Installation, name: &str) -> bool {
 
 /// The file that ld.so would find for cuDNN's engines, whose run path is graph's.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
-    let search_path = SearchPath::new(&Host::current().secure_execution(is_secure_execution()));
-    let graph = installation.path(Library::Graph);
-    search_path.resolve(name, &run_paths::dirs_of(&graph))
+    let host = Host::current().secure_execution(is_secure_execution());
+    let run_path = run_paths::dirs_of(&host, &installation.path(Library::Graph));
+    SearchPath::new(&host).resolve(name, &run_path)
 }

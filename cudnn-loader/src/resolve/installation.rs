@@ -89,7 +89,8 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options) -> Shared<Selected> {
-    let mut search = Search::new(Host::current().secure_execution(is_secure_execution()));
+    let host = Host::current().secure_execution(is_secure_execution());
+    let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
         search = search.explicit(path);
     }
@@ -107,7 +108,7 @@ fn search(options: &Options) -> Shared<Selected> {
     }
     // In secure-execution mode ld.so does not trust every `$ORIGIN` either.
     if !is_secure_execution() {
-        for (dir, object) in run_paths::dirs_with_cudnn(objects) {
+        for (dir, object) in run_paths::dirs_with_cudnn(&host, objects) {
             search = search.add_run_path(dir, object);
         }
     }
