@@ -1,54 +1,58 @@
-//! `cargo xtask bindings`: the checked-in bindings, made from the newest pinned release's headers.
+//! `cargo xtask bindings`: the checked-in bindings, generated from the headers of the newest pinned release.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::{Result, root};
+use cudnn_bindgen::File;
+use cudnn_fetch::{Network, RELEASES, Release};
 
-/// The release whose headers the checked-in bindings are made from.
-const NEWEST: &str = "cu12-9.28.0";
+use crate::error::Result;
+use crate::pins;
+use crate::workspace::root;
+
+/// Where the generated files are in the workspace.
+const BINDINGS: &str = "cudnn-sys/src/generated";
+const ANNOTATIONS: &str = "cudnn-bindgen/src/generated";
 
 pub(crate) fn write() -> Result<()> {
-    for file in generate()? {
-        std::fs::write(path(&file.name), file.text)?;
+    let root = root()?;
+    for file in generate(&root, pins::newest(RELEASES)?, None)? {
+        std::fs::write(path(&root, &file.name), file.text)?;
     }
     Ok(())
 }
 
 pub(crate) fn check() -> Result<()> {
-    let mut stale = Vec::new();
-    let files = generate()?;
-    for file in &files {
-        if std::fs::read_to_string(path(&file.name)).unwrap_or_default() != file.text {
-            stale.push(file.name.clone());
-        }
-    }
-    for entry in std::fs::read_dir(root().join(BINDINGS))? {
+    let root = root()?;
+    let files = generate(&root, pins::newest(RELEASES)?, None)?;
+    let mut stale: Vec<String> = differing(&root, &files).map(|file| file.name.clone()).collect();
+    for entry in std::fs::read_dir(root.join(BINDINGS))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if files.iter().all(|file| file.name != name) {
-            stale.push(format!("{name}, which nothing generates"));
+            stale.push(format!("{name} (nothing generates it)"));
         }
     }
     if stale.is_empty() {
-        println!("the bindings are fresh");
+        println!("the bindings are up to date");
         return Ok(());
     }
-    Err(format!("stale: {}; run `cargo xtask bindings`", stale.join(", ")).into())
+    Err(format!("not up to date: {}; run `cargo xtask bindings`", stale.join(", ")).into())
 }
 
-/// Where the generated files are, below the root.
-const BINDINGS: &str = "cudnn-sys/src/generated";
-const ANNOTATIONS: &str = "cudnn-bindgen/src/generated";
-
-fn path(name: &str) -> PathBuf {
-    root().join(if name == cudnn_bindgen::ANNOTATIONS { ANNOTATIONS } else { BINDINGS }).join(name)
+/// The generated files that differ from the checked-in ones.
+pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Item = &'a File> {
+    files.iter().filter(move |file| std::fs::read_to_string(path(root, &file.name)).unwrap_or_default() != file.text)
 }
 
-fn generate() -> Result<Vec<cudnn_bindgen::File>> {
-    let network = cudnn_fetch::Network::Allowed;
-    let release = cudnn_fetch::release(NEWEST)?;
-    let wheel = cudnn_fetch::fetch(release, network)?;
+/// Where a generated file is checked in.
+pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
+    root.join(if name == cudnn_bindgen::ANNOTATIONS { ANNOTATIONS } else { BINDINGS }).join(name)
+}
+
+/// Generates the files from the headers of a release. `unknown_since` dates names that nothing else dates.
+pub(crate) fn generate(root: &Path, release: &'static Release, unknown_since: Option<String>) -> Result<Vec<File>> {
+    let wheel = cudnn_fetch::fetch(release, Network::Allowed)?;
     if std::env::var_os("LIBCLANG_PATH").is_none() {
-        let libclang = cudnn_fetch::fetch(cudnn_fetch::release("libclang")?, network)?;
+        let libclang = cudnn_fetch::fetch(cudnn_fetch::release("libclang")?, Network::Allowed)?;
         // SAFETY: this program has one thread.
         unsafe { std::env::set_var("LIBCLANG_PATH", libclang.join("clang/native")) };
     }
@@ -56,9 +60,9 @@ fn generate() -> Result<Vec<cudnn_bindgen::File>> {
         cudnn_include: release.include_dir(&wheel),
         description: format!("the headers of {} {}", release.package, release.version),
         command: "cargo xtask bindings".into(),
-        unknown_since: None,
+        unknown_since,
     };
-    let scratch = root().join("target/bindgen");
+    let scratch = root.join("target/bindgen");
     std::fs::create_dir_all(&scratch)?;
     Ok(cudnn_bindgen::generate(&source, &scratch)?)
 }

@@ -1,11 +1,12 @@
-//! `dist`: the drop-in library with what a C or C++ program needs to be built with it, as a folder to install.
+//! `cargo xtask dist`: the drop-in library with what a C or C++ program needs to build with it, as a directory to install.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Result, root};
+use crate::error::Result;
+use crate::workspace::root;
 
-/// What is copied from the repository, and where to. `@VERSION@` becomes the version.
+/// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
 const FILES: [(&str, &str); 6] = [
     ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
     ("dist/cudnn-shim.pc", "lib/pkgconfig/cudnn-shim.pc"),
@@ -15,23 +16,23 @@ const FILES: [(&str, &str); 6] = [
     ("LICENSE-APACHE", "LICENSE-APACHE"),
 ];
 
-/// Builds it into a folder below the target folder; gives that.
-pub(crate) fn make() -> Result<PathBuf> {
-    let root = root().canonicalize()?;
+/// Builds the directory below cargo's target directory, and returns it.
+pub(crate) fn build() -> Result<PathBuf> {
+    let root = root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(&root)
-        // No path of the machine that it is built on.
+        // The library must not contain paths of this machine.
         .env("RUSTFLAGS", remapped(&root))
         .args(["build", "--quiet", "--package", "cudnn-shim", "--profile", "dist", "--target-dir"])
         .arg(&target))?;
     let version = env!("CARGO_PKG_VERSION");
     let (system, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
-    let folder = target.join(format!("dist/cudnn-shim-{version}-{system}-{architecture}"));
-    let lib = folder.join("lib");
+    let dir = target.join(format!("dist/cudnn-shim-{version}-{system}-{architecture}"));
+    let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
     let library = lib.join("libcudnn.so.9");
-    // Written anew and put in its place in one step: a program may be running with the one that is there.
+    // Replaced in one step, because a program may be using the old file.
     let unfinished = lib.join(format!(".libcudnn.so.9.{}", std::process::id()));
     run(Command::new("strip")
         .arg("--remove-section=.comment")
@@ -39,23 +40,23 @@ pub(crate) fn make() -> Result<PathBuf> {
         .arg(&unfinished)
         .arg(target.join("dist/libcudnn.so")))?;
     std::fs::rename(unfinished, library)?;
-    link("libcudnn.so.9", &lib.join("libcudnn.so"))?;
+    symlink("libcudnn.so.9", &lib.join("libcudnn.so"))?;
     for (from, to) in FILES {
-        let to = folder.join(to);
-        std::fs::create_dir_all(to.parent().unwrap_or(&folder))?;
+        let to = dir.join(to);
+        std::fs::create_dir_all(to.parent().unwrap_or(&dir))?;
         std::fs::write(&to, std::fs::read_to_string(root.join(from))?.replace("@VERSION@", version))?;
     }
-    Ok(folder)
+    Ok(dir)
 }
 
-/// Has source files in panic messages named without the folders above them.
+/// Compiler flags that shorten the paths of source files in panic messages.
 fn remapped(root: &Path) -> String {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
     format!("--remap-path-prefix={}=cargo --remap-path-prefix={}=cudnn-shim", home.display(), root.display())
 }
 
-fn link(to: &str, at: &Path) -> Result<()> {
+fn symlink(to: &str, at: &Path) -> Result<()> {
     if at.symlink_metadata().is_err() {
         std::os::unix::fs::symlink(to, at)?;
     }
@@ -63,6 +64,6 @@ fn link(to: &str, at: &Path) -> Result<()> {
 }
 
 fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }

@@ -1,28 +1,40 @@
-//! The project's own commands: `cargo xtask COMMAND`.
+//! The project's commands: `cargo xtask COMMAND`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use crate::error::Result;
 
 mod bindings;
 mod dist;
+mod error;
+mod pins;
+mod release;
+mod wheels;
+mod workspace;
 
 const USAGE: &str = "\
-cargo xtask COMMAND
+usage: cargo xtask COMMAND
 
-  bindings           generate cudnn-sys/src/generated anew, from the pinned release's headers
-  bindings --check   fail when what is checked in differs from what would be generated
-  dist               build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; prints the folder
-  fetch ID...        fetch pinned releases into the cache folder; with no ID, list them
+  bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
+  bindings --check     fail if the checked-in bindings are not up to date
+  dist                 build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; print the directory
+  fetch [ID...]        download pinned releases into the cache; without an ID, list them
+  release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
+                       print what a person must decide
+  release --dry-run VERSION
+                       print what `release` would change, and change nothing; downloads the wheels all the same
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments.as_slice() {
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
-        ["dist"] => dist::make().map(|folder| println!("{}", folder.display())),
+        ["dist"] => dist::build().map(|dir| println!("{}", dir.display())),
         ["fetch", ids @ ..] => fetch(ids),
+        ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
+        ["release", version] if !version.starts_with('-') => release::run(version, false),
         _ => Err(USAGE.into()),
     };
     match result {
@@ -34,17 +46,10 @@ fn main() -> ExitCode {
     }
 }
 
-type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
-
-/// The repository's root: the folder above this crate's.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 fn fetch(ids: &[&str]) -> Result<()> {
     if ids.is_empty() {
         for release in cudnn_fetch::RELEASES {
-            println!("{:<20} {}=={} ({} MB)", release.id, release.package, release.version, release.megabytes);
+            println!("{:<24} {}=={} ({} MB)", release.id, release.package, release.version, release.megabytes);
         }
     }
     for id in ids {

@@ -1,0 +1,278 @@
+//! `cargo xtask release`: everything that a new cuDNN release changes in the repository and that needs no decision.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_bindgen::File;
+use cudnn_fetch::{Network, RELEASES, Release};
+use cudnn_probe::{Library, Os, release_facts};
+
+use crate::bindings;
+use crate::error::Result;
+use crate::pins::{self, Line, Version};
+use crate::wheels::{self, Wheel};
+use crate::workspace::root;
+
+/// What the command found out, for the summary at its end.
+#[derive(Default)]
+struct Summary {
+    changes: Vec<String>,
+    /// What does not fit the code and must be fixed by hand.
+    problems: Vec<String>,
+}
+
+pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
+    let version = Version::parse(version)?;
+    let root = root()?;
+    let mut summary = Summary::default();
+    let previous = pins::newest(RELEASES)?;
+
+    let added = resolve(&root, &version, &mut summary)?;
+    let list: &'static [Release] =
+        added.iter().fold(RELEASES.to_vec(), |list, release| pins::with(&list, **release)).leak();
+    update(&root, dry_run, &root.join(pins::FILE), &pins::source(list), &mut summary)?;
+
+    for release in &added {
+        let unpacked = cudnn_fetch::fetch(release, Network::Allowed)?;
+        check_libraries(release, &version, &release.lib_dir(&unpacked), &mut summary)?;
+    }
+
+    let newest = pins::newest(list)?;
+    let is_newest = added.iter().any(|release| release.id == newest.id);
+    let files = bindings::generate(&root, newest, is_newest.then(|| version.release()))?;
+    if is_newest {
+        compare(&root, &files, &version, &mut summary);
+        let include = newest.include_dir(&cudnn_fetch::fetch(newest, Network::Allowed)?);
+        for header in cudnn_bindgen::headers_without_module(&include)? {
+            summary
+                .problems
+                .push(format!("{header} is a new header; add it to cudnn-bindgen/src/module.rs and headers/"));
+        }
+    }
+    for file in bindings::differing(&root, &files) {
+        update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
+    }
+    print(&root, &version, previous, newest, dry_run, &summary);
+    if summary.problems.is_empty() {
+        Ok(())
+    } else {
+        Err("the release needs changes by hand; see \"To fix\" above".into())
+    }
+}
+
+/// Finds the wheels of a release, one for each line of pins, and makes pins of them.
+fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<&'static Release>> {
+    let wheels = root.join("target/wheels");
+    let mut added = Vec::new();
+    let mut dirs = Vec::new();
+    for Line { prefix, newest } in pins::lines(RELEASES) {
+        let platforms = match newest.platform {
+            Some(platform) if platform.starts_with("win") => vec![platform],
+            Some(_) => vec!["linux_aarch64"],
+            None => ["linux_x86_64", "linux_aarch64"].into_iter().take(newest.sha256.len()).collect(),
+        };
+        let mut found: Vec<Wheel> = Vec::new();
+        for platform in &platforms {
+            eprintln!("downloading {}{} for {platform}", newest.package, version.specifier());
+            match wheels::download(&wheels, newest.package, &version.specifier(), platform)? {
+                Some(wheel) => found.push(wheel),
+                None => break,
+            }
+        }
+        if found.len() < platforms.len()
+            || found.iter().any(|wheel| found.iter().any(|other| other.version != wheel.version))
+        {
+            summary.changes.push(format!(
+                "no pin {prefix}{}: {} is not published for all of {}",
+                version.release(),
+                newest.package,
+                platforms.join(", ")
+            ));
+            continue;
+        }
+        let Some(first) = found.first() else { continue };
+        let hashes: Vec<&'static str> = found.iter().map(|wheel| leak(&wheel.sha256)).collect();
+        let release: &'static Release = Box::leak(Box::new(Release {
+            id: leak(&format!("{prefix}{}", version.release())),
+            package: newest.package,
+            version: leak(&first.version),
+            sha256: hashes.leak(),
+            platform: newest.platform,
+            megabytes: u32::try_from(first.len.div_ceil(1_000_000))?,
+        }));
+        let what = match RELEASES.iter().find(|pinned| pinned.id == release.id) {
+            Some(pinned) if format!("{pinned:?}") == format!("{release:?}") => "unchanged pin",
+            Some(_) => "changed pin",
+            None => "new pin",
+        };
+        summary
+            .changes
+            .push(format!("{what} {}: {}=={}, {} MB", release.id, release.package, release.version, release.megabytes));
+        added.push(release);
+        dirs.extend(found.into_iter().map(|wheel| wheel.dir));
+    }
+    if added.is_empty() {
+        return Err(format!("no pinned package has a version {}", version.specifier()).into());
+    }
+    // Unpacking takes the wheels that are here.
+    let links: Vec<String> =
+        dirs.iter().map(|dir| dir.display().to_string()).chain(std::env::var("PIP_FIND_LINKS")).collect();
+    // SAFETY: this program has one thread.
+    unsafe { std::env::set_var("PIP_FIND_LINKS", links.join(" ")) };
+    Ok(added)
+}
+
+fn leak(text: &str) -> &'static str {
+    text.to_owned().leak()
+}
+
+/// Writes a file of the workspace if its content changes.
+fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Summary) -> Result<()> {
+    let old = std::fs::read_to_string(path).unwrap_or_default();
+    if old == text {
+        return Ok(());
+    }
+    let name = path.strip_prefix(root).unwrap_or(path).display();
+    let (old, new): (BTreeSet<&str>, BTreeSet<&str>) = (old.lines().collect(), text.lines().collect());
+    let (plus, minus) = (new.difference(&old).count(), old.difference(&new).count());
+    summary.changes.push(format!("{name}: {plus} lines added, {minus} removed"));
+    if !dry_run {
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// Compares the libraries of a wheel with what the prober expects of this release.
+fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary: &mut Summary) -> Result<()> {
+    let os = if lib_dir.ends_with("bin") { Os::Windows } else { Os::Linux };
+    let parsed: cudnn_probe::Version = version.release().parse()?;
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(lib_dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.contains("cudnn") && (name.ends_with(".so.9") || name.ends_with(".dll")) {
+            files.insert(name);
+        }
+    }
+    for library in Library::ALL {
+        let is_there = files.remove(library.name_on(os));
+        // A JIT wheel has a part of the libraries.
+        let is_expected = release_facts::has_library(parsed, *library);
+        if is_there != is_expected && (is_there || !release.package.contains("-jit-")) {
+            let problem = if is_there { "has" } else { "lacks" };
+            summary.problems.push(format!(
+                "{} {problem} {}; correct LIBRARY_SINCE in cudnn-probe/src/release_facts.rs",
+                release.id,
+                library.name_on(os)
+            ));
+        }
+    }
+    for name in files {
+        let problem = format!("{} has the unknown library {name}; add it to cudnn-probe/src/library.rs", release.id);
+        summary.problems.push(problem);
+    }
+    Ok(())
+}
+
+/// Lists what the new headers have that the checked-in bindings lack, and the reverse.
+fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary) {
+    let table = |name: &str| {
+        let old = std::fs::read_to_string(bindings::path(root, name)).unwrap_or_default();
+        let new = files.iter().find(|file| file.name == name).map(|file| file.text.clone()).unwrap_or_default();
+        (old, new)
+    };
+    let since = format!("since({})", version.release().replace('.', ", "));
+    let (old, new) = table("functions.rs");
+    let (old, new) = (functions(&old), functions(&new));
+    for (name, row) in &new {
+        if !old.iter().any(|(other, _)| other == name) {
+            summary.changes.push(format!("new function {name}"));
+            if !row.contains(&since) {
+                let stated = row.split(" deprecated").next().unwrap_or(row);
+                summary.problems.push(format!(
+                    "the headers state {stated} for {name}, which the release before lacks; see SINCE_OVERRIDES in \
+                     cudnn-bindgen/src/annotations.rs"
+                ));
+            }
+        }
+    }
+    for (name, _) in &old {
+        if !new.iter().any(|(other, _)| other == name) {
+            summary.problems.push(format!("the headers no longer declare {name}; older releases still export it"));
+        }
+    }
+    let (old, new) = table("names.rs");
+    let names = |text: &str| -> BTreeSet<String> {
+        let declared = text.lines().filter_map(|line| Some(line.trim().split_once(") ")?.1.to_owned()));
+        declared.collect()
+    };
+    let (old, new) = (names(&old), names(&new));
+    summary.changes.extend(new.difference(&old).map(|name| format!("new {}", name.trim_end_matches(';'))));
+    summary.changes.extend(old.difference(&new).map(|name| format!("no longer {}", name.trim_end_matches(';'))));
+}
+
+/// The functions of the function table: name and row.
+fn functions(table: &str) -> Vec<(&str, &str)> {
+    let rows = table.lines().map(str::trim).filter(|line| line.starts_with("since("));
+    rows.filter_map(|row| Some((row.split(" fn ").nth(1)?.split('/').next()?, row))).collect()
+}
+
+fn print(root: &Path, version: &Version, previous: &Release, newest: &Release, dry_run: bool, summary: &Summary) {
+    println!("{}", if dry_run { "Would change:" } else { "Changed:" });
+    summary.changes.iter().for_each(|change| println!("  {change}"));
+    if !summary.problems.is_empty() {
+        println!("\nTo fix:");
+        summary.problems.iter().for_each(|problem| println!("  {problem}"));
+    }
+    let release = version.release();
+    println!(
+        "\nTo decide, from NVIDIA's release notes and support matrix of cuDNN {release}:\n  \
+         new known issues, and fixed ones          KNOWN_ISSUES in cudnn-probe/src/release_facts.rs\n  \
+         a new minimum driver                      MIN_DRIVER in cudnn-probe/src/release_facts.rs\n  \
+         a new minimum compute capability          MIN_COMPUTE_CAPABILITY in cudnn-probe/src/release_facts.rs\n  \
+         what users should know                    CHANGELOG.md\n  \
+         pins to drop                              {}",
+        pins::FILE
+    );
+    if previous.id != newest.id {
+        println!("\nTo review, since these name {}:", previous.id);
+        let grep = Command::new("git").arg("-C").arg(root).args(["grep", "-lF", previous.id]).output();
+        let files = grep.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        files.lines().filter(|file| *file != pins::FILE).for_each(|file| println!("  {file}"));
+    }
+    println!("\nThen run .ci/run, which tests the pinned releases.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "graph {\n    #[doc = \"x\"]\n    since(9, 29, 0) deprecated(false) fn cudnnNew/CudnnNew() -> usize;\n\
+                         since(9, 3, 0) deprecated(true) fn cudnnOld/CudnnOld(a: i32) -> usize;\n}\n";
+
+    #[test]
+    fn functions_are_read_from_the_table() {
+        let names: Vec<&str> = functions(TABLE).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["cudnnNew", "cudnnOld"]);
+    }
+
+    #[test]
+    fn libraries_that_do_not_fit_the_release_are_problems() {
+        let dir = std::env::temp_dir().join(format!("xtask-libraries-{}", std::process::id())).join("lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        for name in ["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_quantum.so.9"] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        let jit = cudnn_fetch::release("jit-cu12-9.19.0").unwrap();
+        let full = cudnn_fetch::release("cu12-9.28.0").unwrap();
+        let problems = |release| {
+            let mut summary = Summary::default();
+            check_libraries(release, &Version::parse("9.28.0").unwrap(), &dir, &mut summary).unwrap();
+            summary.problems.join("\n")
+        };
+        assert_eq!(problems(jit).lines().count(), 1);
+        assert!(problems(jit).contains("unknown library libcudnn_quantum.so.9"));
+        assert!(problems(full).contains("cu12-9.28.0 lacks libcudnn_ops.so.9; correct LIBRARY_SINCE"));
+        let _ = std::fs::remove_dir_all(dir.parent().unwrap());
+    }
+}
