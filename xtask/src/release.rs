@@ -1,7 +1,7 @@
 //! `cargo xtask release`: everything that a new cuDNN release changes in the repository and that needs no decision.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_bindgen::File;
@@ -30,16 +30,16 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
 
     let added = resolve(&root, &version, &mut summary)?;
     let list: &'static [Release] =
-        added.iter().fold(RELEASES.to_vec(), |list, release| pins::with(&list, **release)).leak();
+        added.iter().fold(RELEASES.to_vec(), |list, (release, _)| pins::with(&list, **release)).leak();
     update(&root, dry_run, &root.join(pins::FILE), &pins::source(list), &mut summary)?;
 
-    for release in &added {
-        let unpacked = cudnn_fetch::fetch(release, Network::Allowed)?;
+    for (release, wheels) in &added {
+        let unpacked = unpack(release, wheels)?;
         check_libraries(release, &version, &release.lib_dir(&unpacked), &mut summary)?;
     }
 
     let newest = pins::newest(list)?;
-    let is_newest = added.iter().any(|release| release.id == newest.id);
+    let is_newest = added.iter().any(|(release, _)| release.id == newest.id);
     let files = bindings::generate(&root, newest, is_newest.then(|| version.release()))?;
     if is_newest {
         compare(&root, &files, &version, &mut summary);
@@ -62,10 +62,9 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
 }
 
 /// Finds the wheels of a release, one for each line of pins, and makes pins of them.
-fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<&'static Release>> {
+fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<(&'static Release, Vec<PathBuf>)>> {
     let wheels = root.join("target/wheels");
     let mut added = Vec::new();
-    let mut dirs = Vec::new();
     for Line { prefix, newest } in pins::lines(RELEASES) {
         let platforms = match newest.platform {
             Some(platform) if platform.starts_with("win") => vec![platform],
@@ -109,18 +108,33 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
         summary
             .changes
             .push(format!("{what} {}: {}=={}, {} MB", release.id, release.package, release.version, release.megabytes));
-        added.push(release);
-        dirs.extend(found.into_iter().map(|wheel| wheel.dir));
+        added.push((release, found.into_iter().map(|wheel| wheel.dir).collect()));
     }
     if added.is_empty() {
         return Err(format!("no pinned package has a version {}", version.specifier()).into());
     }
-    // Unpacking takes the wheels that are here.
-    let links: Vec<String> =
-        dirs.iter().map(|dir| dir.display().to_string()).chain(std::env::var("PIP_FIND_LINKS")).collect();
-    // SAFETY: this program has one thread.
-    unsafe { std::env::set_var("PIP_FIND_LINKS", links.join(" ")) };
     Ok(added)
+}
+
+/// Puts a release into the cache, from the wheels that were downloaded already.
+fn unpack(release: &'static Release, wheels: &[PathBuf]) -> Result<PathBuf> {
+    let wheels: Vec<String> = wheels.iter().map(|dir| dir.display().to_string()).collect();
+    let settings = [("PIP_FIND_LINKS", wheels.join(" ")), ("PIP_NO_INDEX", "1".to_owned())];
+    let before = settings.each_ref().map(|(name, _)| (*name, std::env::var_os(name)));
+    for (name, value) in settings {
+        // SAFETY: this program has one thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let result = cudnn_fetch::fetch(release, Network::Allowed);
+    for (name, value) in before {
+        match value {
+            // SAFETY: as above.
+            Some(value) => unsafe { std::env::set_var(name, value) },
+            // SAFETY: as above.
+            None => unsafe { std::env::remove_var(name) },
+        }
+    }
+    Ok(result?)
 }
 
 fn leak(text: &str) -> &'static str {

@@ -16,7 +16,7 @@ pub(crate) struct Wheel {
 /// Downloads the newest wheel of a package that a specifier (`==9.28.0.*`) allows, into a directory of its own below `wheels`.
 /// `None` if the package has other versions only.
 pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: &str) -> Result<Option<Wheel>> {
-    let dir = wheels.join(format!("{package}{specifier}-{platform}").replace(['=', '*'], ""));
+    let dir = wheels.join(format!("{package}{specifier}-{platform}").replace("==", "-").replace(".*", ""));
     std::fs::create_dir_all(&dir)?;
     let mut pip = cudnn_fetch::pip(&dir);
     pip.args(["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"])

@@ -94,6 +94,6 @@ pub const RELEASES: &[Release] = &[
         version: "9.28.0.42",
         sha256: &["fdddb1a8be28b5c95893bb1646822c53b3cf4a762e957c74ee1dd8f411993f05"],
         platform: Some("win_amd64"),
-        megabytes: 406,
+        megabytes: 407,
     },
 ];
