@@ -1,2 +1,2 @@
-/* CUDA types that cuDNN names: the module `cuda`. */
+/* The CUDA types that cuDNN's headers use: the module `cuda`. */
 #include <cuda_runtime_api.h>

@@ -1,10 +1,9 @@
-/* Stand-in for the few types of the CUDA runtime that cuDNN's headers name.
- * They are opaque pointers: nothing of CUDA is needed to generate or to use the bindings.
- * A test compiles these beside NVIDIA's own header and compares them. */
+/* Replaces CUDA's cuda_runtime_api.h: the types that cuDNN's headers use, all of them opaque pointers. So neither generating
+ * nor using the bindings needs CUDA. A test compares these declarations with NVIDIA's header. */
 #ifndef CUDNN_SHIM_CUDA_RUNTIME_API_H
 #define CUDNN_SHIM_CUDA_RUNTIME_API_H
 
-/* cuDNN's headers rely on this one to define size_t. */
+/* cuDNN's headers need size_t from this one. */
 #include <stddef.h>
 
 #include "library_types.h"

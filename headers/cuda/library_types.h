@@ -1,4 +1,4 @@
-/* Stand-in for CUDA's library_types.h: the one enum that cuDNN's headers name. */
+/* Replaces CUDA's library_types.h: the one enum that cuDNN's headers use. */
 #ifndef CUDNN_SHIM_LIBRARY_TYPES_H
 #define CUDNN_SHIM_LIBRARY_TYPES_H
 
