@@ -36,9 +36,6 @@ const DRIVER_DIRS: [&str; 6] = [
     "/usr/lib64-nvidia",
 ];
 
-/// Files that container runtimes create.
-const CONTAINER_MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
-
 /// The driver and the GPUs.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -119,9 +116,6 @@ impl Machine {
         Some(match elsewhere.and_then(|dir| Some((dir, prepend_library_path(dir)?))) {
             Some((dir, line)) => finding
                 .help(Help::new(format!("it is in {}: have ld.so search that directory", dir.display())).command(line)),
-            None if CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists()) => {
-                finding.help("this is a container: start it with GPU access, for example `docker run --gpus all ...`")
-            }
             None => finding
                 .help("install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`"),
         })
