@@ -92,6 +92,10 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
     const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = simulation.loaded(opener.file_name()) else { continue };
+        // The drop-in opens nothing by ld.so's rules: it loads the installation that the loader selects.
+        if simulation.objects().get(from).is_some_and(|object| cudnn_file::is_drop_in(&object.path)) {
+            continue;
+        }
         // For an unknown version, the names with a full version are simply not found.
         let version = simulation.objects().get(from).and_then(|object| cudnn_file::version(&object.path));
         let version = version.unwrap_or(Version::new(9, 0, 0));
@@ -137,7 +141,10 @@ fn missing_graph(library: Library) -> Option<String> {
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
-    dependencies.iter().filter_map(sentence).chain(mix(dependencies)).collect()
+    let mix = mix(dependencies).map(|mix| {
+        format!("{mix}; remove one of them, or make one directory come first for all lookups")
+    });
+    dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
 /// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release.
@@ -156,7 +163,6 @@ pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
     let cuda_major = |file: &Path| cudnn_file::identity(file).and_then(|identity| identity.cuda_major);
     let graph_cuda = cudnn().filter(|(_, _, file)| file.parent() == Some(graph_dir));
     let graph_cuda = graph_cuda.filter_map(|(_, _, file)| cuda_major(file)).next();
-    let help = "remove one of them, or make one directory come first for all lookups";
     let here = graph_dir.printable();
     for (dependency, _, file) in cudnn() {
         let dir = file.parent()?;
@@ -168,14 +174,14 @@ pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
             }
             (Some(found), Some(expected)) if found != expected => {
                 return Some(format!(
-                    "two releases would be mixed: {expected} in {here} and {found} in {there}; {help}"
+                    "two releases would be mixed: {expected} in {here} and {found} in {there}"
                 ));
             }
             (None, Some(expected)) if dir != graph_dir => {
                 let name = dependency.name.printable();
                 return Some(format!(
                     "{name} would be loaded from {there}, which does not state its release, beside {expected} in \
-                     {here}; {help}"
+                     {here}"
                 ));
             }
             _ => {}
@@ -184,8 +190,7 @@ pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
             && found != expected
         {
             return Some(format!(
-                "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}; \
-                 {help}"
+                "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}"
             ));
         }
     }

@@ -1,7 +1,9 @@
 //! The command `cudnn-doctor`. This file parses the command line; each subcommand has a module in `cmd`.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -32,7 +34,16 @@ struct Arguments {
     /// Print one JSON document instead of text (not for `demo`).
     #[arg(long, global = true)]
     json: bool,
+    /// This is the child process of `preload` or `demo`, which may crash or hang in cuDNN.
+    #[arg(long = IN_CHILD, global = true, hide = true)]
+    in_child: bool,
 }
+
+/// The option of a supervised child process, without its dashes.
+const IN_CHILD: &str = "in-child";
+
+/// Fetching a release takes minutes; everything else takes seconds.
+const CHILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[derive(Subcommand)]
 enum Command {
@@ -135,6 +146,9 @@ fn main() -> ExitCode {
         }
     };
     let format = if arguments.json { Format::Json } else { Format::Text };
+    if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) && !arguments.in_child {
+        return supervise(format);
+    }
     let context = Context::new();
     match arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Arguments::default())) {
         Command::Check(arguments) => cmd::check::run(&arguments, &context, format),
@@ -167,4 +181,19 @@ fn main() -> ExitCode {
         Command::InternalLoad { dir, gpu } => return check::load_test::run_child(&dir, gpu),
     }
     .into()
+}
+
+/// Runs the command in a child process: a damaged cuDNN may end the process that loads it.
+fn supervise(format: Format) -> ExitCode {
+    let error = match subprocess::supervise(&format!("--{IN_CHILD}"), CHILD_TIMEOUT) {
+        Ok(Some(status)) => match (status.code().map(u8::try_from), status.signal()) {
+            (Some(Ok(code)), _) => return ExitCode::from(code),
+            (_, Some(signal)) => format!("cuDNN crashed: the process that loaded it was ended by signal {signal}"),
+            _ => format!("the process that loaded cuDNN failed: {status}"),
+        },
+        Ok(None) => format!("cuDNN hung: it did not finish within {} minutes", CHILD_TIMEOUT.as_secs() / 60),
+        Err(error) => return output::fail(format, format!("cannot start a child process: {error}")).into(),
+    };
+    let _ = output::fail(format, format!("error: {error}\nhelp: `cudnn-doctor check` shows what is wrong"));
+    Outcome::Errors.into()
 }

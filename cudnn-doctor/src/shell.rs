@@ -35,6 +35,12 @@ pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
     Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(name)))
 }
 
+/// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files.
+pub(crate) fn removal(dir: &Path) -> String {
+    let dir = quoted_path(dir);
+    format!("rm {dir}/libcudnn.so.9* {dir}/libcudnn_*.so.9*")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

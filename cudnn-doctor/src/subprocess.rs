@@ -39,6 +39,13 @@ pub(crate) fn run(arguments: &[&OsStr], timeout: Duration) -> std::io::Result<Ch
     Ok(ChildOutput { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
+/// Runs this command line again in a child process, with this argument before the others, on the same terminal.
+/// `None` if it exceeded its time and was killed.
+pub(crate) fn supervise(first: &str, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let mut child = Command::new(std::env::current_exe()?).arg(first).args(std::env::args_os().skip(1)).spawn()?;
+    wait(&mut child, timeout)
+}
+
 fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {

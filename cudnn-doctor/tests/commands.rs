@@ -32,7 +32,7 @@ fn list_marks_the_installation_that_the_loader_would_use() {
     let row = |version: &str| stdout.lines().find(|line| line.contains(version)).unwrap().to_owned();
     assert!(row("9.19.0").contains("->") && row("9.19.0").contains("pip nvidia-cudnn-jit-cu12"), "{stdout}");
     assert!(!row("9.27.0").contains("->") && row("9.27.0").contains("JIT only"), "{stdout}");
-    assert!(stdout.contains("The loader would use the marked one: LD_LIBRARY_PATH"), "{stdout}");
+    assert!(stdout.contains("The loader uses the marked one (found: LD_LIBRARY_PATH)"), "{stdout}");
     let value = json(&["list", other.to_str().unwrap()], &[("LD_LIBRARY_PATH", &used)]);
     assert_eq!(value.get("schema"), Some(&Value::from(2)));
     let installations = value.get("installations").and_then(Value::as_array).unwrap();
@@ -405,4 +405,36 @@ fn log_reads_a_file_of_any_length_as_a_stream() {
     let (code, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("20000 calls of 1 function") && stdout.contains("at the end"), "{stdout}");
+}
+
+#[test]
+fn the_drop_in_is_not_taken_for_a_second_cudnn() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let dir = TempDir::new();
+    let drop_in = dir.file(Library::Shim);
+    let code = "void cudnnShimPreloadStart(void) {}";
+    support::compile(code, &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &drop_in);
+    let running = Sleeper::new(&[&drop_in, &release.join("libcudnn_graph.so.9")]);
+    let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("drop-in"), "{stdout}");
+    let (code, stdout) = doctor(&["explain", drop_in.to_str().unwrap()], &[("CUDNN_LOADER_DIR", &release)]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("the drop-in, which loads"), "{stdout}");
+    let path = std::env::join_paths([dir.path(), &release]).unwrap();
+    let (_, stdout) = doctor(&["check", "--no-load"], &[("LD_LIBRARY_PATH", path.as_ref())]);
+    assert!(!stdout.contains("C021"), "{stdout}");
+}
+
+#[test]
+fn a_crash_of_cudnn_does_not_end_the_doctor() {
+    let dir = TempDir::new();
+    let code = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }\n";
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).build(&dir.file(Library::Graph));
+    for command in ["demo", "preload"] {
+        let (code, _) = doctor(&[command], &[("CUDNN_LOADER_DIR", dir.path())]);
+        assert_eq!(code, Some(2), "{command}");
+    }
+    let value = json(&["preload"], &[("CUDNN_LOADER_DIR", dir.path())]);
+    assert!(value.get("error").is_some_and(|error| error.to_string().contains("signal")), "{value}");
 }

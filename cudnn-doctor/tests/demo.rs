@@ -43,7 +43,7 @@ fn demo_of_a_jit_release_goes_as_far_as_it_can_without_a_gpu() {
     let variables = [("LD_LIBRARY_PATH", dir.to_str().unwrap())];
     let expected_texts = [
         "-> cuDNN 9.19.0 (CUDA 12.9) in",
-        "The demo uses the marked one: LD_LIBRARY_PATH",
+        "The demo uses the marked one (found: LD_LIBRARY_PATH)",
         "libcudnn_graph.so.9 in ",
         "version 91900",
         "the installation does not include libcudnn_ops.so.9",

@@ -8,6 +8,7 @@ use cudnn_probe::{InstallationReport, Library};
 use super::finding::{Finding, Help, LD_SO_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
 use super::fix_commands;
 use crate::context::Context;
+use crate::cudnn_file;
 use crate::dependency_report::{dependencies, mix};
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
@@ -38,6 +39,8 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     .help(search_first(&report.dir)),
             )
         }
+        // The drop-in loads this very installation.
+        Some((path, _)) if cudnn_file::is_drop_in(&path) => None,
         Some((path, rule)) if path.parent().is_some_and(|found| !is_same(found, &report.dir)) => Some(
             Finding::new(OTHER_ON_PATH, format!("ld.so finds another {shim}: {}", path.printable()))
                 .note(format!("found by: {rule}"))
@@ -69,14 +72,17 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     if problem.is_none() && is_same(graph_dir, &report.dir) {
         return None;
     }
-    let problem = problem.unwrap_or_else(|| format!("its graph library would come from {}", graph_dir.printable()));
+    let message = problem.unwrap_or_else(|| {
+        format!("NVIDIA's shim in {} would load graph from {}", report.dir.printable(), graph_dir.printable())
+    });
     let foreign = dependencies.iter().filter_map(|dependency| {
         let file = dependency.file.as_deref()?;
         let is_foreign = dependency.name.starts_with("libcudnn") && !is_same(file.parent()?, &report.dir);
         is_foreign.then(|| format!("{}: {}", file.printable(), dependency.rule))
     });
     Some(
-        Finding::new(LD_SO_MIX, format!("with NVIDIA's shim in {}: {problem}", report.dir.printable()))
+        Finding::new(LD_SO_MIX, message)
+            .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign)
             .help(
                 Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")

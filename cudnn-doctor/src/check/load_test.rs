@@ -35,6 +35,9 @@ const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
     (Function::CudnnAdvVersionCheck, cudnn::cudnnAdvVersionCheck),
 ];
 
+/// What the demo puts before its help.
+const HELP_PREFIX: &str = "help: ";
+
 /// The keys of the child's reports.
 const FAILURE: &str = "failure";
 const LOAD: &str = "load";
@@ -142,8 +145,10 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
         let text = format!("{error:#}");
         let mut lines = text.lines();
         let message = lines.next().unwrap_or_default();
-        let notes = lines.filter(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned()).collect();
-        report_failure(CONVOLUTION, message, notes, demo::HELP);
+        let (help, notes): (Vec<&str>, Vec<&str>) =
+            lines.map(str::trim).filter(|line| !line.is_empty()).partition(|line| line.starts_with(HELP_PREFIX));
+        let help = help.first().and_then(|help| help.strip_prefix(HELP_PREFIX)).unwrap_or(demo::HELP);
+        report_failure(CONVOLUTION, message, notes.into_iter().map(str::to_owned).collect(), help);
     }
     ExitCode::SUCCESS
 }

@@ -57,7 +57,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
     match selected {
         Some(selected) => {
             let origin = selected.origin.to_string();
-            outln!("The demo uses the marked one: {}", origin.printable());
+            outln!("The demo uses the marked one (found: {}).", origin.printable());
             Ok(Options::new().path(&selected.dir))
         }
         // The user named a directory: the loader reports what is wrong with it.

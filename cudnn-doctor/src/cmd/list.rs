@@ -96,14 +96,14 @@ fn text(rows: &[Row], selected: Option<&Installation>) {
     }
     match (selected, rows) {
         (Some(selected), _) => {
-            outln!("\nThe loader would use the marked one: {}", selected.origin.to_string().printable());
+            outln!("\nThe loader uses the marked one (found: {}).", selected.origin.to_string().printable());
         }
         (None, [only]) if problems(&only.installed).is_empty() && only.installed.report.major == 9 => {
-            outln!("\nThe loader would not find it: no searched directory leads there. To use it:");
+            outln!("\nThe loader does not find it: the search does not look there. To use it:");
             outln!("  eval \"$(cudnn-doctor env {})\"", quoted_path(&only.installed.report.dir));
         }
         (None, _) => {
-            outln!("\nThe loader would use none of them: `cudnn-doctor check` shows why. To use one of them:");
+            outln!("\nThe loader uses none of them: `cudnn-doctor check` shows why. To use one of them:");
             outln!("  eval \"$(cudnn-doctor env DIR)\"");
         }
     }

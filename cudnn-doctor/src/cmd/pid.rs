@@ -89,6 +89,8 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
     let (_, product) = *PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
     let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
     let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
+    let is_drop_in = mapped.file.as_deref().is_some_and(|file| cudnn_file::is_drop_in_named(&mapped.path, file));
+    let product = if is_drop_in { "drop-in" } else { product };
     let (version, cuda_major) = match product {
         "cuDNN" => {
             // By its own path if that is still the same file: the wheel's metadata is beside it.
@@ -103,6 +105,7 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
         }
         // One driver serves several CUDA majors.
         "driver" => (in_name, None),
+        "drop-in" => (None, None),
         _ => (in_name, major),
     };
     // For cuDNN alone, since it means reading every file.
