@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Can this character do more on a terminal than show itself? Controls (C0, DEL, C1), line separators, and the marks
 /// that change the direction of writing.
-fn is_unsafe(c: char) -> bool {
+pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -38,11 +38,6 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
 /// escape for them.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
     replace(document, |c| c != '\n' && is_unsafe(c), |c| format!("\\u{:04x}", u32::from(c)))
-}
-
-/// Must a shell be given this character as an escape, so that the line can be shown and pasted?
-pub(crate) fn is_unsafe_to_paste(c: char) -> bool {
-    is_unsafe(c)
 }
 
 fn replace(text: &str, is_unsafe: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> Cow<'_, str> {

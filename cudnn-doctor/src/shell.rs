@@ -1,14 +1,15 @@
-//! Commands for a shell: whatever is printed to be pasted is quoted here, and nowhere else.
+//! Lines for a shell: whatever is printed to be pasted is quoted here, by the probe's rules.
 
 use std::path::Path;
 
+use cudnn_probe::packages;
+
 use crate::escape;
 
-/// One argument of a shell command, whatever is in it. Characters that cannot be shown become `$'..'` escapes, which
-/// bash, zsh and ksh read.
+/// One argument of a shell command, whatever is in it. Characters that a terminal would interpret become `$'..'`
+/// escapes, which bash, zsh and ksh read.
 pub(crate) fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
-    if text.chars().any(escape::is_unsafe_to_paste) {
+    if text.chars().any(escape::is_unsafe) {
         let byte = |byte: u8| match byte {
             b'\'' | b'\\' => format!("\\{}", char::from(byte)),
             0x20..=0x7e => char::from(byte).to_string(),
@@ -16,11 +17,7 @@ pub(crate) fn quoted(text: &str) -> String {
         };
         return format!("$'{}'", text.bytes().map(byte).collect::<String>());
     }
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+    packages::quoted(text)
 }
 
 /// A path as one argument.

@@ -1,6 +1,6 @@
 //! Every finding of `check`, provoked: each case is an installation of fake libraries with one thing wrong, or a machine
 //! simulated by a fake NVML.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test says so by panicking")]
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test says so by panicking")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -83,6 +83,20 @@ fn nvml(dir: &TempDir, driver: &str, capability: (u32, u32)) {
     support::compile(&code, &["-shared", "-fPIC", "-w"], &dir.path().join("libnvidia-ml.so.1"));
 }
 
+/// A directory that these wheels have installed graph into, by their records.
+fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
+    let site_packages = root.path().join("lib/python3.12/site-packages");
+    let dir = site_packages.join("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&dir).unwrap();
+    for record in records {
+        let record = site_packages.join(format!("{record}.dist-info"));
+        std::fs::create_dir(&record).unwrap();
+        std::fs::write(record.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,x,1\n").unwrap();
+    }
+    FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).build(&dir.join("libcudnn_graph.so.9"));
+    dir
+}
+
 /// One case for each code.
 fn provoke(code: &str) -> Option<Scenario> {
     let scenario = Scenario::complete();
@@ -131,6 +145,10 @@ fn provoke(code: &str) -> Option<Scenario> {
             FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other)
+        }
+        "C023" => {
+            let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
+            Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
         }
         "C030" | "C031" => scenario,
         "C032" => {
@@ -227,7 +245,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     has(&finding(&scenario, "C001"), &["libcuda.so.1", "is a pipe, a socket or a device"]);
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "").unwrap();
-    has(&finding(&scenario, "C001"), &["is not an ELF file"]);
+    has(&finding(&scenario, "C001"), &["is empty"]);
     // A library of another name is not the driver.
     std::fs::remove_file(&pipe).unwrap();
     support::compile("", &["-shared", "-nostdlib"], &other.join("libcuda.so"));
@@ -289,4 +307,35 @@ fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     assert_eq!(status, 2);
     let text = format!("{findings:?}");
     assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
+}
+
+#[test]
+fn every_command_fits_the_installer_that_owns_the_files() {
+    let commands = |records: &[&str], code: &str, options: &'static [&'static str]| {
+        let scenario = Scenario::complete().options(options);
+        let dir = wheels(&scenario.other, records);
+        let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario };
+        let (findings, _) = scenario.check();
+        let found = findings.iter().find(|finding| finding.get("code").is_some_and(|found| found == code));
+        let found = found.unwrap_or_else(|| panic!("{code}: {findings:#?}"));
+        let commands = found.get("commands").and_then(Value::as_array).unwrap();
+        commands.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // pip installs nothing where its records say that the files are there.
+    let one = ["nvidia_cudnn_cu12-9.19.0.56"];
+    assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
+    assert_eq!(
+        commands(&one, "C018", &["--minimum", "9.20"]),
+        ["pip install --upgrade 'nvidia-cudnn-cu12>=9.20.0'"]
+    );
+    let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
+    let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
+    assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");
+    // Reinstalling one of two wheels would mix them.
+    let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
+    assert_eq!(commands(&two, "C023", &[]).len(), 2);
+    assert!(commands(&two, "C023", &[])[0].starts_with("pip uninstall --yes nvidia-cudnn-cu1"));
+    // A name that is none gives no command.
+    let hostile = ["nvidia_cudnn_cu12;touch X;#-9.19.0.56"];
+    assert!(commands(&hostile, "C012", &[]).iter().all(|command| !command.contains("touch")));
 }

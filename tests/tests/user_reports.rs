@@ -388,7 +388,7 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
             "built for CUDA 12",
             "found for another CUDA major: ",
             "cuda/libcublasLt.so.13",
-            "pip install nvidia-cublas-cu12",
+            "install the CUDA 12 toolkit",
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);

@@ -90,6 +90,9 @@ findings! {
         "LD_LIBRARY_PATH, /etc/ld.so.cache or a default directory leads to another installation first.";
     LD_SO_MIX = "C022" Error "ld.so would mix two installations":
         "ld.so finds NVIDIA's shim and the libraries that it opens by different rules.";
+    OVERLAPPING_PACKAGES = "C023" Warning "several packages own the same files":
+        "Wheels for two CUDA majors, or the full and the JIT-only wheel, install into the same directory; the last one \
+         overwrites the others.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found":
         "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
     NO_NVRTC = "C031" Warning "NVRTC was not found":

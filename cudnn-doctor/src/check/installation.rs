@@ -3,7 +3,7 @@
 use cudnn_probe::{InstallationReport, ProbeError, Variant, Version, release_facts};
 
 use super::finding::{
-    Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, OLD_DRIVER, OLD_GPU, UNUSABLE_LIBRARY,
+    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
 use super::fix_commands;
 use super::machine::{Gpu, Machine, is_older};
@@ -12,10 +12,14 @@ use crate::escape::Printable;
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version.
 const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
 
+/// The CUDA majors after this one do not support these GPUs.
+const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
+
 pub(super) fn findings(report: &InstallationReport, machine: &Machine) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(conflicts(report));
     findings.extend(incomplete(report));
+    findings.extend(overlapping_packages(report));
     findings.extend(known_issues(report));
     findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu)));
     findings.extend(old_driver(report, machine));
@@ -24,12 +28,8 @@ pub(super) fn findings(report: &InstallationReport, machine: &Machine) -> Vec<Fi
 
 fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(path, error): (&std::path::PathBuf, &ProbeError)| {
-        let finding = Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", path.printable()));
-        let is_package = report.package.is_some();
-        match error.help().filter(|_| !is_package) {
-            Some(help) => finding.help(help),
-            None => finding.help(fix_commands::reinstall(report)),
-        }
+        let help = fix_commands::repair(error, Some(report)).unwrap_or_else(|| fix_commands::reinstall(report));
+        Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", path.printable())).help(help)
     };
     let unusable = report.libraries.iter().filter_map(|part| Some((&part.path, part.identity.as_ref().err()?)));
     unusable.map(finding).collect()
@@ -55,6 +55,18 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
         Finding::new(INCOMPLETE, format!("{missing} of {total} libraries are missing in {}", report.dir.printable()))
             .note(format!("missing: {}", names.join(", ")))
             .help(fix_commands::reinstall(report)),
+    )
+}
+
+/// Several packages own the same files: the last one installed has overwritten those of the others.
+fn overlapping_packages(report: &InstallationReport) -> Option<Finding> {
+    let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
+    let packages = || std::iter::once(package).chain(&report.other_packages);
+    let message = format!("{} packages own the files in {}", packages().count(), report.dir.printable());
+    Some(
+        Finding::new(OVERLAPPING_PACKAGES, message)
+            .notes(packages().map(|package| format!("installed: {package}")))
+            .help(fix_commands::clean_reinstall(report)),
     )
 }
 
@@ -87,10 +99,9 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu) -> Option<Finding> {
     Some(if gpu.compute_capability < release_facts::min_compute_capability(last) {
         finding.help("no cuDNN 9 supports this GPU; use cuDNN 8 with an older CUDA, or a newer GPU")
     } else {
-        let wheel = format!("nvidia-cudnn-cu{}=={wheel_version}", report.cuda_major.unwrap_or(12).min(12));
         finding
             .note(format!("{last} is the last release for compute capability {}", gpu.capability()))
-            .help(Help::new("install that release:").command(format!("pip install {wheel}")))
+            .help(fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS))
     })
 }
 

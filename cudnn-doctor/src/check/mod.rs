@@ -52,7 +52,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
     let selection = context.select(&Requirements::default());
     let selected = selection.installation.as_ref();
     let report = selected.and_then(|one| InstallationReport::read(&one.dir, &context.host));
-    let mut findings = rejected(&selection.rejected);
+    let mut findings = rejected(context, &selection.rejected);
     let mut convolution = Vec::new();
     if let (Some(selected), Some(report)) = (selected, &report) {
         findings.extend(several(context, report));
@@ -73,27 +73,26 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
 }
 
 /// Directories that hold a cuDNN 9 which cannot be used: one finding for each, whatever its names.
-fn rejected(rejected: &[RejectedCandidate]) -> Vec<Finding> {
+fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
-    for RejectedCandidate { candidate, error, .. } in rejected {
-        let Some(help) = error.help().filter(|_| !matches!(error, ProbeError::OtherMajor { .. })) else { continue };
+    for one in rejected {
+        let RejectedCandidate { candidate, error, .. } = one;
         let dir = std::fs::canonicalize(&candidate.dir).unwrap_or_else(|_| candidate.dir.clone());
+        if matches!(error, ProbeError::OtherMajor { .. }) {
+            continue;
+        }
+        let report = InstallationReport::read(&dir, &context.host);
+        let Some(help) = fix_commands::repair(error, report.as_ref()) else { continue };
         let origin = format!("found: {}", candidate.origin);
         if let Some((_, finding)) = seen.iter_mut().find(|(other, _)| *other == dir) {
             *finding = finding.clone().note(origin);
             continue;
         }
-        let subject = subject(&candidate.dir);
-        let finding = Finding::new(REJECTED, format!("{} {error}", subject.printable())).note(origin).help(help);
+        let message = format!("{} {error}", one.path().printable());
+        let finding = Finding::new(REJECTED, message).note(origin).help(help);
         seen.push((dir, finding));
     }
     seen.into_iter().map(|(_, finding)| finding).collect()
-}
-
-/// The file that a rejection is about, or the directory that lacks it.
-fn subject(dir: &Path) -> PathBuf {
-    let graph = dir.join(Library::Graph.file_name());
-    if graph.symlink_metadata().is_ok() { graph } else { dir.to_owned() }
 }
 
 fn none(context: &Context, rejected: &[RejectedCandidate]) -> Finding {
@@ -112,26 +111,18 @@ fn none(context: &Context, rejected: &[RejectedCandidate]) -> Finding {
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
 fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Finding {
-    let graph = Library::Graph.file_name();
-    let state = match rejected.first().map(|one| &one.error) {
-        None | Some(ProbeError::NotFound) if !dir.exists() => "which does not exist".to_owned(),
-        None | Some(ProbeError::NotFound | ProbeError::GraphMissing { found_in: None }) => {
-            format!("which has no {graph}")
-        }
-        Some(error) => format!("which cannot be used: it {error}"),
-    };
+    let error = rejected.first().map_or(&ProbeError::NotFound, |one| &one.error);
     let finding = finding
-        .note(format!("{DIR_VARIABLE} is set to {}, {state}", dir.printable()))
-        .note(format!("while {DIR_VARIABLE} is set, no other directory is searched"));
-    let nested = ["lib", "lib64", "cudnn/lib"].map(|nested| dir.join(nested));
-    let unset = format!("unset {DIR_VARIABLE}");
-    match nested.iter().find(|dir| dir.join(graph).exists()) {
-        Some(nested) => finding.help(
-            Help::new(format!("{} has one: set the variable to it", nested.printable()))
-                .command(format!("export {DIR_VARIABLE}={}", quoted_path(nested))),
+        .note(format!("{DIR_VARIABLE} is set to {}, which {error}", dir.printable()))
+        .note(format!("while {DIR_VARIABLE} is set, the loader searches no other directory"));
+    match error {
+        ProbeError::GraphMissing { found_in: Some(found) } => finding.help(
+            Help::new("set it to the directory that contains the libraries:")
+                .command(format!("export {DIR_VARIABLE}={}", quoted_path(found))),
         ),
-        None => finding.help(
-            Help::new(format!("set {DIR_VARIABLE} to the directory that holds {graph}, or unset it")).command(unset),
+        _ => finding.help(
+            Help::new(format!("set it to the directory that contains {}, or unset it:", Library::Graph))
+                .command(format!("unset {DIR_VARIABLE}")),
         ),
     }
 }

@@ -149,7 +149,7 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     let problem = |part: &LibraryReport, error: &ProbeError| Problem {
         library: part.library.name_on(report.os),
         message: error.to_string(),
-        help: error.help(),
+        help: error.help_for(report.package.as_ref()),
     };
     let unusable = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
     let conflicts = report.conflicts();
