@@ -111,10 +111,11 @@ pub(super) fn upgrade(report: &InstallationReport, minimum: Option<Version>, cud
         return with_commands(format!("upgrade {} to {version} or newer:", package.name), &[command]);
     }
     let wheel = Component::Cudnn.wheel(cuda_major.or(report.cuda_major).unwrap_or(DEFAULT_CUDA_MAJOR));
-    let spec = version.map_or(wheel.clone(), |version| format!("{wheel}>={version}"));
+    let spec = version.as_ref().map_or(wheel.clone(), |version| format!("{wheel}>={version}"));
+    let wanted = version.map_or("another cuDNN".into(), |version| format!("cuDNN {version} or newer"));
     let text = match &report.package {
-        Some(package) => format!("{} decides which cuDNN it ships; to install another one beside it:", package.name),
-        None => "install it in the program's environment:".to_owned(),
+        Some(package) => format!("{} decides which cuDNN it ships; to install {wanted} beside it:", package.name),
+        None => format!("install {wanted} in the program's environment:"),
     };
     with_commands(text, &[Command::new("pip", ["install".to_owned(), spec])])
 }

@@ -25,7 +25,7 @@ pub(super) fn findings(
 }
 
 fn unmet(error: &ProbeError, context: &Context, requirements: &Requirements, report: &InstallationReport) -> Finding {
-    let mut finding = Finding::new(REQUIREMENT, format!("the cuDNN in {} {error}", report.dir.printable()));
+    let mut finding = Finding::new(REQUIREMENT, format!("the installation in {} {error}", report.dir.printable()));
     if let Some(package) = &report.package {
         finding = finding.note(format!("installed as {package}, in {}", package.root.printable()));
     }
