@@ -35,7 +35,7 @@ const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
     (Function::CudnnAdvVersionCheck, cudnn::cudnnAdvVersionCheck),
 ];
 
-/// What the demo puts before its help.
+/// What the demo prints before its help.
 const HELP_PREFIX: &str = "help: ";
 
 /// The keys of the child's reports.
@@ -148,7 +148,8 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
         let (help, notes): (Vec<&str>, Vec<&str>) =
             lines.map(str::trim).filter(|line| !line.is_empty()).partition(|line| line.starts_with(HELP_PREFIX));
         let help = help.first().and_then(|help| help.strip_prefix(HELP_PREFIX)).unwrap_or(demo::HELP);
-        report_failure(CONVOLUTION, message, notes.into_iter().map(str::to_owned).collect(), help);
+        let notes = notes.into_iter().map(|note| note.trim_start_matches("note: ").to_owned()).collect();
+        report_failure(CONVOLUTION, message, notes, help);
     }
     ExitCode::SUCCESS
 }
