@@ -141,9 +141,8 @@ fn missing_graph(library: Library) -> Option<String> {
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
-    let mix = mix(dependencies).map(|mix| {
-        format!("{mix}; remove one of them, or make one directory come first for all lookups")
-    });
+    let mix = mix(dependencies)
+        .map(|mix| format!("{mix}; remove one of them, or make one directory come first for all lookups"));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
@@ -173,9 +172,7 @@ pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
                 return Some(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"));
             }
             (Some(found), Some(expected)) if found != expected => {
-                return Some(format!(
-                    "two releases would be mixed: {expected} in {here} and {found} in {there}"
-                ));
+                return Some(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"));
             }
             (None, Some(expected)) if dir != graph_dir => {
                 let name = dependency.name.printable();

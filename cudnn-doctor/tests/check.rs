@@ -1,6 +1,12 @@
 //! Every finding of `check`, provoked: each case is an installation of fake libraries with one thing wrong, or a machine
 //! simulated by a fake NVML.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test says so by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test says so by panicking"
+)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -324,10 +330,7 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     // pip installs nothing where its records say that the files are there.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
     assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
-    assert_eq!(
-        commands(&one, "C018", &["--minimum", "9.20"]),
-        ["pip install --upgrade 'nvidia-cudnn-cu12>=9.20.0'"]
-    );
+    assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install --upgrade 'nvidia-cudnn-cu12>=9.20.0'"]);
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");

@@ -139,7 +139,9 @@ pub(super) fn cuda_library(report: &InstallationReport, name: &str, cuda_major: 
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     let command = package
         .and_then(|package| packages::install_beside(package, component, cuda_major, report.cuda_minor))
-        .map(|command| with_commands(format!("install {component} for CUDA {cuda_major} beside this cuDNN:"), &[command]));
+        .map(|command| {
+            with_commands(format!("install {component} for CUDA {cuda_major} beside this cuDNN:"), &[command])
+        });
     command.unwrap_or_else(|| {
         Help::new(format!(
             "install the CUDA {cuda_major} toolkit, which contains it, and add its library directory to LD_LIBRARY_PATH"

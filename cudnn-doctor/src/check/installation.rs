@@ -3,7 +3,8 @@
 use cudnn_probe::{InstallationReport, ProbeError, Variant, Version, release_facts};
 
 use super::finding::{
-    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
+    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES,
+    UNUSABLE_LIBRARY,
 };
 use super::fix_commands;
 use super::machine::{Gpu, Machine, is_older};

@@ -82,7 +82,8 @@ fn text(file: &Path, dependencies: &[Dependency], problems: &[String]) {
         let version = dependency.version.map_or(String::new(), |version| format!(" ({version})"));
         let (name, rule) = (dependency.name.printable(), &dependency.rule);
         let drop_in = dependency.file.as_deref().is_some_and(cudnn_file::is_drop_in);
-        let rule = if drop_in { &format!("{rule}; the drop-in, which loads what `cudnn-doctor list` marks") } else { rule };
+        let rule =
+            if drop_in { &format!("{rule}; the drop-in, which loads what `cudnn-doctor list` marks") } else { rule };
         match &dependency.file {
             Some(file) => outln!("  {name:<40} {}{version}: {rule}", file.printable()),
             None => outln!("  {name:<40} {rule}"),
