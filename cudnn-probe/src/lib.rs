@@ -18,8 +18,8 @@
 //! }
 //! ```
 //!
-//! Nothing is loaded and nothing that is found is run, and there is no `unsafe` code. One search serves `cudnn-loader` at
-//! run time, `cudnn-sys`'s build script, and the command `cudnn-doctor`.
+//! Nothing is loaded and nothing that is found is run, and there is no `unsafe` code. One search serves `cudnn-loader`
+//! at run time, `cudnn-sys`'s build script, and the command `cudnn-doctor`.
 //!
 //! | to | use |
 //! | --- | --- |

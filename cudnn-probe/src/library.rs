@@ -46,7 +46,8 @@ impl Library {
         Library::EnginesTensorIr,
     ];
 
-    /// The libraries that `libcudnn_graph.so.9` loads by bare name (`dlopen`), so that ld.so decides which file it gets.
+    /// The libraries that `libcudnn_graph.so.9` loads by bare name (`dlopen`), so that ld.so decides which file it
+    /// gets.
     pub const OPENED_BY_GRAPH: &[Library] =
         &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
 
@@ -93,8 +94,8 @@ impl Library {
         }
     }
 
-    /// The names that cuDNN passes to `dlopen` for this library, one after the other: the full name first. The version is
-    /// that of the library that calls `dlopen`.
+    /// The names that cuDNN passes to `dlopen` for this library, one after the other: the full name first. The version
+    /// is that of the library that calls `dlopen`.
     #[must_use]
     pub fn dlopen_names(self, version: Version) -> [String; 4] {
         let (name, Version { minor, patch, .. }) = (self.file_name(), version);

@@ -153,12 +153,13 @@ impl Component {
         }
     }
 
-    /// The package on conda-forge. It is for the CUDA release that the package `cuda-version` selects.
+    /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
+    /// release that it is for.
     #[must_use]
     pub const fn conda_package(self) -> &'static str {
         match self {
             Component::Cudnn => "cudnn",
-            Component::CudnnJit => "libcudnn-jit",
+            Component::CudnnJit => "nvidia::libcudnn-jit",
             Component::Cublas => "libcublas",
             Component::Nvrtc => "cuda-nvrtc",
             Component::Cudart => "cuda-cudart",
@@ -244,9 +245,19 @@ pub fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(" && ")
 }
 
-/// Text as one word of a POSIX shell.
+/// Text as one word of a POSIX shell. Characters that a terminal does not show as they are become `$'..'` escapes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
+    let is_unprintable = |c: char| c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1;
+    if text.chars().any(is_unprintable) {
+        let escaped = |byte: u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+            b' '..=b'~' => char::from(byte).to_string(),
+            // Octal, because the digits of `\x` have no limit in some shells.
+            other => format!("\\{other:03o}"),
+        };
+        return format!("$'{}'", text.bytes().map(escaped).collect::<String>());
+    }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     // A `=` in the first word of a command would be an assignment.
     let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
@@ -405,6 +416,9 @@ mod tests {
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("~/x"), "'~/x'");
+        assert_eq!(quoted("/größe"), "'/größe'");
+        assert_eq!(quoted("\u{1b}[31m it's\n1"), "$'\\033[31m it\\'s\\0121'");
+        assert_eq!(quoted("\u{202e}x"), "$'\\342\\200\\256x'");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use cudnn_probe_fuzz::{put, root};
 fn template() -> &'static (Vec<u8>, Range<usize>) {
     static TEMPLATE: OnceLock<(Vec<u8>, Range<usize>)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
-        let source = put("template.c", b"__attribute__((section(\".nv_fatbin\"), used)) const char code[4096] = \"FATBIN IS HERE\";");
+        let code = b"__attribute__((section(\".nv_fatbin\"), used)) const char code[4096] = \"FATBIN IS HERE\";";
+        let source = put("template.c", code);
         let library = root().join("template.so");
         let status = std::process::Command::new("cc")
             .args(["-shared", "-nostdlib", "-Wl,-soname,libcudnn_ops.so.9", "-o"])

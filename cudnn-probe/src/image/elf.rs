@@ -1,5 +1,5 @@
-//! What a Linux library (ELF, 64-bit) says about itself: headers, the dynamic section and a few bytes of data. Relies on
-//! what ld.so relies on, the program headers and the dynamic section; section headers may be missing.
+//! What a Linux library (ELF, 64-bit) says about itself: headers, the dynamic section and a few bytes of data. Relies
+//! on what ld.so relies on, the program headers and the dynamic section; section headers may be missing.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use super::tables::{Contents, Data, Links, malformed};
 
 /// The longest table of headers that is read, in bytes. Those of cuDNN's libraries have some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Each is
-/// many times what any real library has; Nix and Spack write run paths of some tens of kilobytes.
+/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Each
+/// is many times what any real library has; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_HASH_CHAIN: u64 = 1 << 12;
 const MAX_NAME_LEN: u64 = 4 << 10;
@@ -141,7 +141,25 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
     if expected_len > length {
         return Err(ProbeError::Truncated { expected_len, length });
     }
-    Ok(segments)
+    // ld.so writes to these without checking them, and would crash.
+    let is_used = |segment: &&Segment| [elf::PT_TLS, elf::PT_GNU_RELRO].contains(&segment.p_type(ENDIAN));
+    if segments.iter().filter(is_used).all(|segment| is_loaded(segments, segment)) {
+        Ok(segments)
+    } else {
+        Err(malformed("a program header points outside of what is loaded"))
+    }
+}
+
+/// Is this part of the memory image inside of what ld.so maps? Zero-initialised thread-local variables take no space.
+fn is_loaded(segments: &[Segment], part: &Segment) -> bool {
+    const MAX_PAGE_LEN: u64 = 64 << 10;
+    let len = if part.p_type(ENDIAN) == elf::PT_TLS { part.p_filesz(ENDIAN) } else { part.p_memsz(ENDIAN) };
+    let start = part.p_vaddr(ENDIAN);
+    segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).any(|load| {
+        let end = load.p_vaddr(ENDIAN).checked_add(load.p_memsz(ENDIAN));
+        let end = end.and_then(|end| end.checked_next_multiple_of(MAX_PAGE_LEN));
+        load.p_vaddr(ENDIAN) <= start && start.checked_add(len).zip(end).is_some_and(|(part, load)| part <= load)
+    })
 }
 
 /// The offset in the file of the byte at this address of the loaded library.

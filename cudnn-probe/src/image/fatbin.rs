@@ -1,9 +1,10 @@
-//! The GPU code in a library (`.nv_fatbin`): its compute capabilities, and the CUDA release that made it. Knows nothing of
-//! the file around it.
+//! The GPU code in a library (`.nv_fatbin`): its compute capabilities, and the CUDA release that made it. Knows nothing
+//! of the file around it.
 //!
 //! Each entry's header states the version of its code. PTX 7.x comes with CUDA 11, 8.x with 12 and 9.x with 13, and its
 //! minor version implies the CUDA release. SASS for compute capabilities up to 9.0 has one format up to CUDA 12, and
-//! another from CUDA 13 on. (Checked in every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28, cu12 and cu13.)
+//! another from CUDA 13 on. (Checked in every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28,
+//! for CUDA 12 and CUDA 13.)
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,9 +12,9 @@ use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// How many entries are read for the CUDA version: each is megabytes after the one before, on a disk that may be slow. In
-/// most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not from
-/// 11.
+/// How many entries are read for the CUDA version: each is megabytes after the one before, on a disk that may be slow.
+/// In most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not
+/// from 11.
 const MAX_CUDA_ENTRIES: usize = 16;
 /// How many entries are read for the compute capabilities. The largest library has some 6500.
 const MAX_ENTRIES: usize = 1 << 16;

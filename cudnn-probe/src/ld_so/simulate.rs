@@ -1,6 +1,7 @@
 //! What ld.so would load for a program or a library, and by which rule: glibc's rules, applied to files without loading
 //! them.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,11 @@ use crate::platform::is_setid;
 use super::paths::{SearchPath, Step};
 use super::tokens;
 
-/// The most objects that are followed, and the most names that are searched for.
+/// The most objects that are followed, names that are searched for, and directories of run paths that are searched in
+/// all. Hostile files would ask for millions.
 const MAX_OBJECTS: usize = 4096;
 const MAX_SEARCHES: usize = 4096;
+const MAX_DIRS: usize = 1 << 18;
 
 /// The rule by which ld.so chooses a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +135,10 @@ pub struct Simulation {
     search_path: SearchPath,
     objects: Vec<Object>,
     lookups: Vec<Lookup>,
-    /// How many names were searched for in directories.
+    /// How many names were searched for.
     searches: usize,
+    /// How many directories of run paths were searched.
+    dirs: Cell<usize>,
 }
 
 impl Simulation {
@@ -159,6 +164,7 @@ impl Simulation {
             objects: vec![Object { path, real, loader: None, names, links }],
             lookups: Vec::new(),
             searches: 0,
+            dirs: Cell::new(0),
         };
         let preload = simulation.host.variable("LD_PRELOAD").unwrap_or_default();
         let preload = preload.to_string_lossy().into_owned();
@@ -294,8 +300,13 @@ impl Simulation {
 
     /// The directories of an object's run path.
     fn dirs(&self, index: usize, run_path: &std::ffi::OsStr) -> Vec<PathBuf> {
+        if self.dirs.get() > MAX_DIRS {
+            return Vec::new();
+        }
         let origin = self.objects.get(index).map_or(Path::new("/"), Object::origin);
-        tokens::run_path_dirs_as_is(&self.host, run_path, origin, self.is_checked(index))
+        let dirs = tokens::run_path_dirs_as_is(&self.host, run_path, origin, self.is_checked(index));
+        self.dirs.set(self.dirs.get() + dirs.len());
+        dirs
     }
 
     /// For setuid programs ld.so restricts `$ORIGIN`, but only in the program's own run path.

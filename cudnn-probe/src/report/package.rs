@@ -34,8 +34,8 @@ pub(super) fn packages(dir: &Path, os: Os, version: Option<Version>, host: &Host
     package.into_iter().collect()
 }
 
-/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's directory there, such as `torch/lib`: the wheels
-/// whose records list the graph library.
+/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's directory there, such as `torch/lib`: the
+/// wheels whose records list the graph library.
 fn wheels(dir: &Path, os: Os) -> Vec<Package> {
     find_wheels(dir, os).unwrap_or_default()
 }
@@ -94,9 +94,9 @@ fn dpkg(dir: &Path, host: &Host) -> Option<Package> {
     Some(Package::new(Installer::Dpkg, &name, version, host.system("/")))
 }
 
-/// The RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without parsing it:
-/// in each of them a package's name, version and release follow each other, each with a zero byte at its end, because
-/// that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
+/// The RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without parsing
+/// it: in each of them a package's name, version and release follow each other, each with a zero byte at its end,
+/// because that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
 fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     const DATABASES: [&str; 6] = [
         "/usr/lib/sysimage/rpm/rpmdb.sqlite",
@@ -151,8 +151,8 @@ fn toolkit(dir: &Path) -> Option<Package> {
     is_toolkit.then(|| Package::new(Installer::Toolkit, name, None, root))
 }
 
-/// A directory outside of the system's, with a program in it, above it or in `bin` next to it: an application that ships
-/// a cuDNN.
+/// A directory outside of the system's, with a program in it, above it or in `bin` next to it: an application that
+/// ships a cuDNN.
 fn application(dir: &Path, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     let above = dir.parent()?;

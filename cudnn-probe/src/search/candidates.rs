@@ -30,8 +30,8 @@ pub const VARIABLES: &[&str] = &[
     CUDA_VARIABLES[5],
 ];
 
-/// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that were
-/// unpacked by hand (`pip install --target`).
+/// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that
+/// were unpacked by hand (`pip install --target`).
 const SUBDIRECTORIES: [&str; 10] = [
     "",
     "lib",
@@ -94,8 +94,8 @@ impl Search {
         self
     }
 
-    /// Adds a directory from which this process has already loaded a library of cuDNN. It comes first, after an explicit
-    /// one.
+    /// Adds a directory from which this process has already loaded a library of cuDNN. It comes first, after an
+    /// explicit one.
     pub fn add_loaded(mut self, dir: impl Into<PathBuf>) -> Self {
         self.loaded.push(dir.into());
         self
@@ -131,8 +131,8 @@ impl Search {
 
     /// The directories, in order. A directory with two reasons comes twice.
     ///
-    /// An explicit directory disables the rest of the search: whoever asks for one wants that one, and an error if it is
-    /// not usable.
+    /// An explicit directory disables the rest of the search: whoever asks for one wants that one, and an error if it
+    /// is not usable.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         let explicit = self.explicit_candidate();
         let stages: &[Stage] = if explicit.is_some() { &[] } else { STAGES };
@@ -205,9 +205,9 @@ impl Search {
         found
     }
 
-    /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual environment,
-    /// else that of the program to which it is a link, as Python itself does. Nothing is run, so what pyenv's scripts
-    /// would choose is not known.
+    /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual
+    /// environment, else that of the program to which it is a link, as Python itself does. Nothing is run, so what
+    /// pyenv's scripts would choose is not known.
     fn python_on_path(&self) -> Option<PathBuf> {
         let path = self.host.variable("PATH")?;
         let bin =

@@ -64,7 +64,7 @@ impl fmt::Display for Origin {
             Origin::Explicit => f.write_str("requested by the program"),
             Origin::Variable(name) => write!(f, "set by {name}"),
             Origin::Loaded => f.write_str("already loaded in this process"),
-            Origin::AdjacentToLibrary => f.write_str("next to the library that searches"),
+            Origin::AdjacentToLibrary => f.write_str("next to the library that loads cuDNN"),
             Origin::Adjacent => f.write_str("next to the program"),
             Origin::RunPath(of) => write!(f, "run path of {of:?}"),
             Origin::VirtualEnvironment(root) => write!(f, "active virtual environment {root:?}"),
