@@ -92,7 +92,11 @@ fn its_own_directory_comes_first_unless_another_is_named() {
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let paths = std::env::join_paths([beside.path(), &other]).unwrap();
     let (text, _) = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &["cudnnGetVersion", "report"]);
-    assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")) && text.contains("(next to the library that loads cuDNN)"), "{text}");
+    assert!(
+        text.contains(&format!("cudnnGetVersion = {VERSION}"))
+            && text.contains("(next to the library that loads cuDNN)"),
+        "{text}"
+    );
     let variables = [("LD_LIBRARY_PATH", paths.as_ref()), ("CUDNN_LOADER_DIR", other.as_path())];
     let (text, _) = run(&client, &variables, &["cudnnGetVersion"]);
     assert!(text.contains("cudnnGetVersion = 92700"), "{text}");
