@@ -109,3 +109,8 @@ pub mod __private {
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::thread::cancel::CancelDisabled;
 }
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
