@@ -46,16 +46,16 @@ fn run() -> Result<(), Failure> {
         planned += show(&format!("{mode:?}"), &proposals(&graph, mode, target)?, target)?;
     }
     if planned == 0 && can_try_every_engine() {
-        let (mut configurations, mut last_error) = (Vec::new(), None);
+        let (mut configurations, mut errors) = (Vec::new(), Vec::new());
         for engine in supporting_engines(&graph, target)? {
             match configuration(&engine, &[]) {
                 Ok(configuration) => configurations.push(configuration),
-                Err(error) => last_error = Some(error),
+                Err(error) => errors.push(error),
             }
         }
         planned += show("every engine", &configurations, target)?;
-        if let Some(error) = last_error {
-            println!("  other engines cannot be configured, the last one because of {}", short(&error));
+        if let Some(error) = errors.last() {
+            println!("  {} engines cannot be configured, the last one because of {}", errors.len(), short(error));
         }
     }
     if planned == 0 {

@@ -47,7 +47,7 @@ fn each_ends_with_a_plain_message_where_there_is_no_gpu() {
 fn the_loaders_entries_are_in_the_log_that_an_example_receives() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let output = run("receive_log", &real);
-    for reported in ["info cudnn_loader::pin(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
+    for reported in ["info cudnn_loader::select(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
         assert!(output.stdout.contains(reported), "{reported}: {output:#?}");
     }
 }
