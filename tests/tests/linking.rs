@@ -32,7 +32,8 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(root())
-        .args(["build", "--package", "cudnn-tests-linked", "--features", features, "--target-dir"])
+        .args(["build", "--package", "cudnn-backend-linked", "--bin", "linked_functions", "--features", features])
+        .arg("--target-dir")
         .arg(&target);
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_LOADER_DIR", "CUDNN_SYS_LIB_DIR"] {
         command.env_remove(variable);
@@ -42,7 +43,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
         LibDir::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
     };
     let output = command.output().expect("cargo starts");
-    (target.join("debug/cudnn-tests-linked"), output)
+    (target.join("debug/linked_functions"), output)
 }
 
 /// The cuDNN libraries among the program's NEEDED entries.

@@ -7,29 +7,29 @@ fn main() {
     #[cfg(any(feature = "link-graph", feature = "link-cudnn"))]
     {
         // SAFETY: the function has no arguments.
-        println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
+        println!("cudnnGetVersion {}", unsafe { cudnn::cudnnGetVersion() });
         // SAFETY: the function rejects null with a status.
-        let checked = unsafe { cudnn_sys::check!(cudnn_sys::cudnnBackendFinalize(std::ptr::null_mut())) };
+        let checked = unsafe { cudnn::check!(cudnn::cudnnBackendFinalize(std::ptr::null_mut())) };
         println!("check {:?}", checked.map_err(|error| error.to_string()));
     }
     #[cfg(feature = "link-ops")]
     {
         // SAFETY: the function rejects null with a status.
-        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-cnn")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-adv")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-ext")]
     {
         // Linked, not called: it has many arguments, and none may be null.
-        println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
+        println!("{}", cudnn::cudnnGnnAggSimpleForward as *const () as usize != 0);
     }
 }
