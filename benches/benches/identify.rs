@@ -53,5 +53,5 @@ fn main() {
         "  loaded      {loaded:8.3} ms, {:.1} times as long ({opened} of 10 libraries; the others need what this machine lacks)",
         loaded / identified
     );
-    println!("  cudnn-doctor list with ten of them, the whole process: {listed:.1} ms");
+    println!("  cudnn-doctor list with ten of them, the entire process: {listed:.1} ms");
 }

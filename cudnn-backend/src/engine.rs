@@ -2,9 +2,9 @@
 //! reports about each before it runs.
 
 use cudnn::{
-    Error, cudnnBackendAttributeName_t as Name, cudnnBackendBehaviorNote_t as BehaviorNote,
-    cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as KnobType,
-    cudnnBackendNumericalNote_t as NumericalNote,
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
+    cudnnBackendKnobType_t as KnobType, cudnnBackendNumericalNote_t as NumericalNote,
 };
 
 use crate::descriptor::Descriptor;
@@ -16,14 +16,28 @@ use crate::platform;
 /// # Errors
 /// When cuDNN rejects the graph or the target.
 pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Vec<Descriptor>, Error> {
+    heuristics(graph, mode, target)?
+        .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
+}
+
+/// How many configurations the heuristics propose. Unlike [`proposals`], it does not create them, which needs cuBLASLt
+/// in full releases.
+///
+/// # Errors
+/// As [`proposals`].
+pub fn proposal_count(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<usize, Error> {
+    heuristics(graph, mode, target)?.count(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)
+}
+
+fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Descriptor, Error> {
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph])?
         .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[mode])?;
-    let heuristics = match target {
+    match target {
         Target::Handle(_) => heuristics,
         Target::Device(device) => heuristics.set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[device])?,
-    };
-    heuristics.finalize()?.descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
+    }
+    .finalize()
 }
 
 /// The number of engines. Few of them support a given graph.

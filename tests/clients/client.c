@@ -10,7 +10,7 @@
 /* New in 9.22.0. */
 #pragma weak cudnnCausalConv1dForward
 
-static void lines(const char *text) {
+static void print_lines(const char *text) {
     while (*text) {
         size_t length = strcspn(text, "\n");
         printf("  | %.*s\n", (int)length, text);
@@ -18,46 +18,46 @@ static void lines(const char *text) {
     }
 }
 
-static void story(void) {
+static void print_last_error(void) {
     char text[16384] = "";
     cudnnGetLastErrorString(text, sizeof text);
-    lines(text);
+    print_lines(text);
 }
 
-static void returned(const char *name, cudnnStatus_t status) {
+static void print_status(const char *name, cudnnStatus_t status) {
     printf("%s = %s (%d)\n", name, cudnnGetErrorString(status), (int)status);
 }
 
 static void plain(void) {
     cudnnTensorDescriptor_t tensor;
-    returned("cudnnCreateTensorDescriptor", cudnnCreateTensorDescriptor(&tensor));
-    story();
+    print_status("cudnnCreateTensorDescriptor", cudnnCreateTensorDescriptor(&tensor));
+    print_last_error();
     cudnnBackendDescriptor_t backend = NULL;
-    returned("cudnnBackendCreateDescriptor", cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &backend));
-    story();
+    print_status("cudnnBackendCreateDescriptor", cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &backend));
+    print_last_error();
     int64_t uid = 7;
-    returned("cudnnBackendSetAttribute",
+    print_status("cudnnBackendSetAttribute",
              cudnnBackendSetAttribute(backend, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid));
     /* A tensor without dimensions: the error text comes from cuDNN. */
-    returned("cudnnBackendFinalize", cudnnBackendFinalize(backend));
-    story();
-    returned("cudnnBackendDestroyDescriptor", cudnnBackendDestroyDescriptor(backend));
+    print_status("cudnnBackendFinalize", cudnnBackendFinalize(backend));
+    print_last_error();
+    print_status("cudnnBackendDestroyDescriptor", cudnnBackendDestroyDescriptor(backend));
     cudnnHandle_t handle;
-    returned("cudnnCreate", cudnnCreate(&handle));
-    story();
+    print_status("cudnnCreate", cudnnCreate(&handle));
+    print_last_error();
 }
 
 /* Only the drop-in has these functions. */
-static void ask(const char *function) {
-    size_t (*tell)(char *, size_t) = (size_t(*)(char *, size_t))dlsym(RTLD_DEFAULT, function);
-    if (!tell) {
+static void print_text_of(const char *function) {
+    size_t (*get)(char *, size_t) = (size_t(*)(char *, size_t))dlsym(RTLD_DEFAULT, function);
+    if (!get) {
         printf("%s = none\n", function);
         return;
     }
-    size_t length = tell(NULL, 0);
+    size_t length = get(NULL, 0);
     char *text = malloc(length + 1);
-    printf("%s = %zu\n", function, tell(text, length + 1));
-    lines(text);
+    printf("%s = %zu\n", function, get(text, length + 1));
+    print_lines(text);
     free(text);
 }
 
@@ -73,43 +73,43 @@ static void maps(void) {
     }
 }
 
-static void perform(const char *word) {
-    if (!strcmp(word, "plain")) plain();
-    else if (!strcmp(word, "report")) ask("cudnnShimGetReport");
-    else if (!strcmp(word, "load-error")) ask("cudnnShimGetLastLoadError");
-    else if (!strcmp(word, "maps")) maps();
-    else if (!strncmp(word, "open:", 5)) printf("%s\n", dlopen(word + 5, RTLD_NOW | RTLD_GLOBAL) ? word : dlerror());
-    else if (!strncmp(word, "preload:", 8)) {
+static void perform(const char *arg) {
+    if (!strcmp(arg, "plain")) plain();
+    else if (!strcmp(arg, "report")) print_text_of("cudnnShimGetReport");
+    else if (!strcmp(arg, "load-error")) print_text_of("cudnnShimGetLastLoadError");
+    else if (!strcmp(arg, "maps")) maps();
+    else if (!strncmp(arg, "open:", 5)) printf("%s\n", dlopen(arg + 5, RTLD_NOW | RTLD_GLOBAL) ? arg : dlerror());
+    else if (!strncmp(arg, "preload:", 8)) {
         int (*preload)(unsigned, const int *, int) =
             (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreload");
-        printf("cudnnShimPreload = %d\n", preload ? preload((unsigned)atoi(word + 8), NULL, 0) : -1);
-    } else if (!strcmp(word, "preload-wait")) {
+        printf("cudnnShimPreload = %d\n", preload ? preload((unsigned)atoi(arg + 8), NULL, 0) : -1);
+    } else if (!strcmp(arg, "preload-wait")) {
         int (*wait)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "cudnnShimPreloadWait");
         printf("cudnnShimPreloadWait = %d\n", wait ? wait() : -1);
-    } else if (!strcmp(word, "preload-report")) ask("cudnnShimGetPreloadReport");
-    else if (!strcmp(word, "preload-start")) {
+    } else if (!strcmp(arg, "preload-report")) print_text_of("cudnnShimGetPreloadReport");
+    else if (!strcmp(arg, "preload-start")) {
         int (*start)(unsigned, const int *, int) =
             (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreloadStart");
         printf("cudnnShimPreloadStart = %d\n", start ? start(1, NULL, 0) : -1);
-    } else if (!strcmp(word, "cudnnGetVersion")) printf("cudnnGetVersion = %zu\n", cudnnGetVersion());
-    else if (!strcmp(word, "cudnnGetErrorString")) printf("%s = %s\n", word, cudnnGetErrorString(CUDNN_STATUS_SUCCESS));
-    else if (!strcmp(word, "cudnnGetLastErrorString")) story();
+    } else if (!strcmp(arg, "cudnnGetVersion")) printf("cudnnGetVersion = %zu\n", cudnnGetVersion());
+    else if (!strcmp(arg, "cudnnGetErrorString")) printf("%s = %s\n", arg, cudnnGetErrorString(CUDNN_STATUS_SUCCESS));
+    else if (!strcmp(arg, "cudnnGetLastErrorString")) print_last_error();
     else {
         cudnnStatus_t status;
-        if (!strcmp(word, "cudnnDestroy")) status = cudnnDestroy(NULL);
-        else if (!strcmp(word, "cudnnDestroyTensorDescriptor")) status = cudnnDestroyTensorDescriptor(NULL);
-        else if (!strcmp(word, "cudnnDestroyConvolutionDescriptor")) status = cudnnDestroyConvolutionDescriptor(NULL);
-        else if (!strcmp(word, "cudnnDestroyRNNDescriptor")) status = cudnnDestroyRNNDescriptor(NULL);
-        else if (!strcmp(word, "cudnnCausalConv1dForward")) {
+        if (!strcmp(arg, "cudnnDestroy")) status = cudnnDestroy(NULL);
+        else if (!strcmp(arg, "cudnnDestroyTensorDescriptor")) status = cudnnDestroyTensorDescriptor(NULL);
+        else if (!strcmp(arg, "cudnnDestroyConvolutionDescriptor")) status = cudnnDestroyConvolutionDescriptor(NULL);
+        else if (!strcmp(arg, "cudnnDestroyRNNDescriptor")) status = cudnnDestroyRNNDescriptor(NULL);
+        else if (!strcmp(arg, "cudnnCausalConv1dForward")) {
             /* The loader refuses it in a release that lacks it, before anything reads the arguments. */
             cudnnStatus_t (*volatile function)(void) = (cudnnStatus_t(*)(void))cudnnCausalConv1dForward;
             status = function ? function() : CUDNN_STATUS_NOT_SUPPORTED;
         } else {
-            fprintf(stderr, "unknown argument: %s\n", word);
+            fprintf(stderr, "unknown argument: %s\n", arg);
             exit(9);
         }
-        returned(word, status);
-        story();
+        print_status(arg, status);
+        print_last_error();
     }
     fflush(stdout);
 }

@@ -75,9 +75,9 @@ static int texts(void) {
 
 int main(int count, char **args) {
     alarm(60);
-    const char *word = count > 1 ? args[1] : "";
-    if (!strcmp(word, "fork")) return forks();
-    if (!strcmp(word, "signals")) return signals();
-    if (!strcmp(word, "texts")) return texts();
+    const char *mode = count > 1 ? args[1] : "";
+    if (!strcmp(mode, "fork")) return forks();
+    if (!strcmp(mode, "signals")) return signals();
+    if (!strcmp(mode, "texts")) return texts();
     return 0;
 }

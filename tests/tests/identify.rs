@@ -131,8 +131,8 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
         let _ = std::fs::remove_file(&file);
     };
     rejected("does not exist");
-    std::os::unix::fs::symlink("gone/libcudnn_graph.so.9.1.0", &file).unwrap();
-    rejected("is a symbolic link to \"gone/libcudnn_graph.so.9.1.0\", which does not exist");
+    std::os::unix::fs::symlink("missing/libcudnn_graph.so.9.1.0", &file).unwrap();
+    rejected("is a symbolic link to \"missing/libcudnn_graph.so.9.1.0\", which does not exist");
     std::os::unix::fs::symlink(&file, &file).unwrap();
     rejected("cannot be read");
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());

@@ -160,7 +160,7 @@ fn the_variables_mean_what_they_mean_to_cudnn_even_without_it() {
         (&[(LEVEL, "3"), (DESTINATION, " NULL ")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, "log \t")], &all),
         (&[(LEVEL, "3"), (DESTINATION, "log_%Y-%m-%d_%i_%n.txt")], &all),
-        (&[(LEVEL, "3"), (DESTINATION, "/no/such/folder/log")], &[]),
+        (&[(LEVEL, "3"), (DESTINATION, "/no/such/directory/log")], &[]),
         (&[(LEVEL, "3"), (DESTINATION, ".")], &[]),
         (&[("CUDNN_LOGINFO_DBG", "1")], &[Info]),
         (&[("CUDNN_LOGERR_DBG", "1"), (DESTINATION, "log")], &[Error]),

@@ -173,8 +173,8 @@ fn the_rpm_database_is_read_in_every_format() {
     let with_zeros = |text: &str| text.replace('|', "\0");
     write(&database, &with_zeros(others));
     assert_eq!(package(), None);
-    let whole = format!("{others}C|libcudnn9-cuda-12|9.19.0.56|1|cuDNN runtime|{}", "x".repeat(200));
-    write(&database, &with_zeros(&whole));
+    let record = format!("{others}C|libcudnn9-cuda-12|9.19.0.56|1|cuDNN runtime|{}", "x".repeat(200));
+    write(&database, &with_zeros(&record));
     assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
 }
 

@@ -98,9 +98,9 @@ fn without_a_virtual_environment_pips_other_directories_are_searched() {
     std::fs::write(make_dir(root, "usr/bin").join("python3"), "").unwrap();
     let environment = Host::sandbox(root).env("PATH", root.join("usr/bin")).env("HOME", root.join("home"));
     let found = candidates(&Search::new(environment.clone()), root);
-    let folders: Vec<&str> = found.iter().map(|(dir, _)| dir.as_str()).take(2).collect();
+    let dirs: Vec<&str> = found.iter().map(|(dir, _)| dir.as_str()).take(2).collect();
     assert_eq!(
-        folders,
+        dirs,
         [
             "home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib",
             "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib"

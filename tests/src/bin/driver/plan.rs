@@ -2,7 +2,7 @@
 //! and engines without a GPU.
 
 use cudnn_backend::device::{self, Target};
-use cudnn_backend::engine::proposals;
+use cudnn_backend::engine::proposal_count;
 use cudnn_backend::graph::{Convolution, graph};
 use cudnn_backend::tensor::Tensor;
 use cudnn_loader::{Error, cudnnBackendHeurMode_t, cudnnDataType_t};
@@ -21,5 +21,5 @@ fn count_proposals(json: &str) -> Result<usize, Error> {
     let graph = graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])?;
     let device = device::from_json(json)?;
     let mode = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A;
-    Ok(proposals(&graph, mode, Target::Device(&device))?.len())
+    proposal_count(&graph, mode, Target::Device(&device))
 }
