@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: real releases, fake libraries, temporary directories and child processes.
 
+mod binutils;
 mod child;
 mod compiler;
 mod doctor;
@@ -10,6 +11,7 @@ pub mod matrix;
 mod release;
 mod temp_dir;
 
+pub use binutils::{binutils, dynamic_entries, exported_symbols};
 pub use child::{Child, ChildOutput, Subject};
 pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};

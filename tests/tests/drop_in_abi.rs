@@ -3,24 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use support::{drop_in, lib_dir};
+use support::{binutils, drop_in, dynamic_entries, exported_symbols, lib_dir};
 
 /// The maximum size of the library: 600 KiB.
 const MAX_SIZE: u64 = 600 << 10;
 
 /// The exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
 fn exports(file: &Path) -> BTreeSet<String> {
-    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm of binutils starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let symbol = |line: &str| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, name) = (words.next()?, words.next()?);
-        (kind != "A").then(|| name.to_owned())
-    };
-    text.lines().filter_map(symbol).collect()
+    exported_symbols(file).into_iter().filter(|(kind, _)| kind != "A").map(|(_, name)| name).collect()
 }
 
 fn library() -> PathBuf {
@@ -77,18 +68,14 @@ fn it_exports_only_cudnns_functions_and_those_of_its_header() {
 
 #[test]
 fn it_depends_on_ordinary_system_libraries_only_and_is_small() {
-    let output =
-        Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("readelf of binutils starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let between = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
-    let needed: Vec<String> = text.lines().filter(|line| line.contains("(NEEDED)")).filter_map(between).collect();
+    let needed = dynamic_entries(&library(), "NEEDED");
     let ordinary = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0"];
     for name in &needed {
         assert!(ordinary.contains(&name.as_str()) || name.starts_with("ld-linux"), "{needed:?}");
     }
-    let soname: Vec<String> = text.lines().filter(|line| line.contains("(SONAME)")).filter_map(between).collect();
-    assert_eq!(soname, ["libcudnn.so.9"]);
+    assert_eq!(dynamic_entries(&library(), "SONAME"), ["libcudnn.so.9"]);
     // The library's threads and handlers may outlive a dlclose.
+    let text = binutils("readelf", &["-d", "-W"], &library());
     assert!(text.lines().any(|line| line.contains("(FLAGS_1)") && line.contains("NODELETE")), "{text}");
     let length = std::fs::metadata(library()).unwrap().len();
     assert!(length <= MAX_SIZE, "{length} bytes");
@@ -98,9 +85,9 @@ fn it_depends_on_ordinary_system_libraries_only_and_is_small() {
 #[cfg_attr(not(target_arch = "x86_64"), ignore = "the instructions are x86-64's")]
 fn every_export_is_a_load_and_a_jump() {
     // By address: the linker may merge equal functions, and the library has no symbol names but its exports.
-    let output = Command::new("objdump").args(["--disassemble", "--no-show-raw-insn"]).arg(library()).output().unwrap();
+    let text = binutils("objdump", &["--disassemble", "--no-show-raw-insn"], &library());
     let mut instructions = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in text.lines() {
         if let Some((address, text)) = line.trim().split_once(":\t") {
             let text = text.trim().to_owned();
             u64::from_str_radix(address, 16)
@@ -108,9 +95,9 @@ fn every_export_is_a_load_and_a_jump() {
                 .for_each(|address| drop(instructions.insert(address, text.clone())));
         }
     }
-    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
+    let symbols = binutils("nm", &["-D", "--defined-only"], &library());
     let mut count = 0;
-    for line in String::from_utf8_lossy(&symbols.stdout).lines().filter(|line| line.ends_with("@@libcudnn.so.9")) {
+    for line in symbols.lines().filter(|line| line.ends_with("@@libcudnn.so.9")) {
         let mut words = line.split_whitespace();
         let address = u64::from_str_radix(words.next().unwrap(), 16).unwrap();
         let two: Vec<&str> = instructions.range(address..).take(2).map(|(_, text)| text.as_str()).collect();

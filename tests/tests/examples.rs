@@ -1,18 +1,11 @@
 //! The examples of the backend API: what each prints without a GPU, planning on real cuDNN without one, and the
 //! guide's table of mistakes against what cuDNN reports today.
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Child, ChildOutput, lib_dir};
+use support::{Child, ChildOutput, dynamic_entries, lib_dir};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -161,10 +154,9 @@ fn the_same_convolution_is_linked_from_the_same_source() {
         .expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let program = target.join("debug/backend_convolution_linked");
-    let needed = Command::new("readelf").arg("-d").arg(&program).output().expect("readelf, of binutils");
-    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
-    let cudnn: Vec<&str> = needed.lines().filter(|line| line.contains("libcudnn")).collect();
-    assert!(cudnn.len() == 1 && cudnn[0].contains("libcudnn_graph.so.9"), "{needed}");
+    let mut needed = dynamic_entries(&program, "NEEDED");
+    needed.retain(|name| name.contains("libcudnn"));
+    assert_eq!(needed, ["libcudnn_graph.so.9"]);
     let output = Child::bare(&program).env("LD_LIBRARY_PATH", &real).run(&[]);
     assert_eq!(output.code, Some(0), "{output:#?}");
     assert!(output.stdout.contains("No GPU found (") || output.stdout.contains("correct"), "{output:#?}");

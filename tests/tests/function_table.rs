@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use cudnn_loader::{Function, SubLibrary, Version};
-use support::lib_dir;
+use support::{exported_symbols, lib_dir};
 
 /// Names that libraries export and no public header declares. cuDNN's libraries call each other through them; the bindings
 /// omit them. The drop-in library exports those that NVIDIA's shim exports.
@@ -27,17 +26,11 @@ const NOT_PUBLIC_OF_THE_SHIM: [&str; 4] =
 
 /// The C functions of cuDNN that a library exports, without mangled names and data.
 fn exports(file: &Path) -> BTreeSet<String> {
-    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(file).output().expect("nm of binutils starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (kind, name) = (words.next()?, words.next()?);
-            let name = name.split('@').next()?;
-            (kind == "T" && name.starts_with("cudnn")).then(|| name.to_owned())
-        })
-        .collect()
+    let name = |(kind, name): (String, String)| {
+        let name = name.split('@').next()?;
+        (kind == "T" && name.starts_with("cudnn")).then(|| name.to_owned())
+    };
+    exported_symbols(file).into_iter().filter_map(name).collect()
 }
 
 fn check(lib_dir: &Path, version: Version) {

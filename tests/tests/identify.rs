@@ -3,7 +3,7 @@
 use cudnn_probe::{
     Candidate, GpuCode, Library, Origin, Os, Requirements, Version, check_dir, gpu_code, identify, identify_any,
 };
-use support::{FakeLibrary, TempDir, lib_dir};
+use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
 /// Identifies every library of a release in a directory without the wheel's record, so that only the file is evidence.
 fn check(id: &str, version: Version, cuda: u32) {
@@ -24,9 +24,7 @@ fn check(id: &str, version: Version, cuda: u32) {
 }
 
 fn has_gpu_code(dir: &TempDir, library: Library) -> bool {
-    let output =
-        std::process::Command::new("readelf").arg("-SW").arg(dir.file(library)).output().expect("readelf starts");
-    String::from_utf8_lossy(&output.stdout).contains(" .nv_fatbin ")
+    binutils("readelf", &["-SW"], &dir.file(library)).contains(" .nv_fatbin ")
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
-use support::{FakeLibrary, TempDir, lib_dir};
+use support::{FakeLibrary, TempDir, dynamic_entries, lib_dir};
 
 const FEATURES: [(&str, Library); 6] = [
     ("link-cudnn", Library::Shim),
@@ -48,12 +48,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
 
 /// The cuDNN libraries among the program's NEEDED entries.
 fn needed(program: &Path) -> Vec<String> {
-    let output = Command::new("readelf").arg("-d").arg(program).output().expect("readelf of binutils starts");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|line| line.contains("(NEEDED)") && line.contains("libcudnn"))
-        .filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned()))
-        .collect()
+    dynamic_entries(program, "NEEDED").into_iter().filter(|name| name.contains("libcudnn")).collect()
 }
 
 #[test]

@@ -5,18 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use cudnn_loader::Function;
+use support::binutils;
 
 /// The instructions of every function in the module, keyed by the rest of the path.
 fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
-    let output = Command::new("objdump")
-        .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
-        .arg(program)
-        .output()
-        .expect("objdump of binutils starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = binutils("objdump", &["--disassemble", "--demangle", "--no-show-raw-insn"], program);
     let mut functions = BTreeMap::<String, Vec<String>>::new();
     let mut current = None;
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in text.lines() {
         if let Some(symbol) = line.strip_suffix(">:") {
             current = symbol.split_once(module).map(|(_, rest)| rest.to_owned());
         } else if let (Some(name), Some((_, instruction))) = (&current, line.split_once(":\t")) {
