@@ -250,9 +250,7 @@ impl LoadError {
     fn reason(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation => match self.first_relevant() {
-                Some(RejectedCandidate { candidate, error, .. }) => {
-                    format!("no usable cuDNN 9 found: the one in {:?} {error}", candidate.dir)
-                }
+                Some(rejected) => format!("no usable cuDNN 9 found: {:?} {}", rejected.path(), rejected.error),
                 None => "no usable cuDNN 9 found".into(),
             },
             LoadErrorKind::LibraryMissing => match self.installation() {

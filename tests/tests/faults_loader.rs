@@ -7,16 +7,27 @@ use support::matrix::{self, Fault};
 use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
-const VERSION: Version = Version::new(9, 19, 0);
 
-/// A real graph library of 9.19.0, with fake libraries for the others.
-fn good_installation() -> Option<TempDir> {
-    let real = lib_dir("jit-cu12-9.19.0")?;
-    let dir = TempDir::copy_of(&real);
-    for library in [SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext] {
-        FakeLibrary::new(library.library(), VERSION).build(&dir.file(library.library()));
+/// A real graph library, which comes alone, with fake libraries for the others.
+struct Base {
+    version: Version,
+    cuda: u16,
+    dir: TempDir,
+}
+
+impl Base {
+    /// An installation of 9.19.0 for CUDA 12; to test ext, which is new in 9.22.0, one of 9.27.0 for CUDA 13.
+    fn new(tested: SubLibrary) -> Option<Base> {
+        let (id, version, cuda) = match tested {
+            SubLibrary::Ext => ("jit-cu13-9.27.0", Version::new(9, 27, 0), 13),
+            _ => ("jit-cu12-9.19.0", Version::new(9, 19, 0), 12),
+        };
+        let base = Base { version, cuda, dir: TempDir::copy_of(&lib_dir(id)?) };
+        for library in SubLibrary::ALL.iter().copied().filter(|library| *library != SubLibrary::Graph) {
+            FakeLibrary::new(library.library(), version).build(&base.dir.file(library.library()));
+        }
+        Some(base)
     }
-    Some(dir)
 }
 
 /// The status that a call into the faulty library returns, and a part of its report.
@@ -27,22 +38,21 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
     match fault {
         Fault::None => ("", ""),
         Fault::Absent if graph => (LOADING_FAILED, "no usable cuDNN 9 found"),
-        // ext came after 9.19.0: its functions are newer than this installation.
-        Fault::Absent | Fault::LacksFunction if library == SubLibrary::Ext => {
-            ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "is older than this function (it needs 9.22.0)")
-        }
         Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include libcudnn_"),
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
         Fault::Directory => (LOADING_FAILED, "a directory, not a regular file"),
-        Fault::Text => (LOADING_FAILED, "not an ELF file: it begins with \"GROUP ( libcudnn\""),
-        Fault::WrongArchitecture => (LOADING_FAILED, "built for aarch64, and this program runs on x86-64"),
-        Fault::Truncated => (LOADING_FAILED, "truncated: "),
-        Fault::Malformed => (LOADING_FAILED, "a damaged ELF file"),
+        Fault::Text => (LOADING_FAILED, "is not an ELF file: its first bytes are \"GROUP ( libcudnn\""),
+        Fault::WrongArchitecture => (LOADING_FAILED, "is built for aarch64, but x86-64 is required"),
+        Fault::Truncated => (LOADING_FAILED, "is truncated: "),
+        Fault::Malformed => (LOADING_FAILED, "is damaged: "),
         Fault::WrongSoname => (LOADING_FAILED, "has the SONAME \"libsomething_else.so.1\""),
         Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which ld.so did not find"),
         Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
         Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, but cuDNN 9 is required"),
         Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 beside it is 9.19.0"),
+        Fault::OtherCuda if library == SubLibrary::Ext => {
+            (MISMATCH, "built for CUDA 12, but the libcudnn_graph.so.9 beside it for CUDA 13")
+        }
         Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12"),
         Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "does not export it"),
     }
@@ -65,11 +75,11 @@ fn every_fault_gives_a_c_program_the_same_through_the_drop_in_library() {
 }
 
 fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
-    let Some(good) = good_installation() else { return };
     for library in SubLibrary::ALL.iter().copied() {
+        let Some(base) = Base::new(library) else { return };
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
-            let dir = TempDir::links_to(good.path());
-            fault.inject(&dir, library, VERSION, 12);
+            let dir = TempDir::links_to(base.dir.path());
+            fault.inject(&dir, library, base.version, base.cuda);
             let output = provoke(&dir, library);
             let case = format!("{library}: {}: {output:#?}", fault.description());
             assert_eq!(output.code, Some(0), "{case}");
@@ -90,9 +100,26 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
             // Functions in other libraries work as before; the string functions always work.
             let graph_is_unusable =
                 library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
-            let version = if graph_is_unusable { "0" } else { "91900" };
-            assert_eq!(output.returned("cudnnGetVersion"), Some(version), "{case}");
+            let Version { major, minor, patch } = base.version;
+            let version = if graph_is_unusable { 0 } else { major * 10_000 + minor * 100 + patch };
+            assert_eq!(output.returned("cudnnGetVersion"), Some(version.to_string().as_str()), "{case}");
             assert_eq!(output.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
+        }
+    }
+}
+
+#[test]
+fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
+    let Some(base) = Base::new(SubLibrary::Ops) else { return };
+    for is_there in [true, false] {
+        if !is_there {
+            let _ = base.dir.cleared(SubLibrary::Ext.library());
+        }
+        let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, SubLibrary::Ext);
+        let function = matrix::a_function(SubLibrary::Ext);
+        assert_eq!(output.returned(function), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
+        for fragment in [function, "is older than this function (it needs 9.22.0)", "help: "] {
+            assert!(output.last_error(function).contains(fragment), "{fragment:?} is missing. {output:#?}");
         }
     }
 }

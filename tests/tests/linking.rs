@@ -104,7 +104,8 @@ fn each_feature_links_its_library_and_no_other() {
     let (_, output) = build("link-graph", LibDir::Variable(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    for fragment in ["no folder has libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"] {
+    for fragment in ["no directory with libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"]
+    {
         assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
 }

@@ -46,7 +46,7 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
         .status()
         .expect("cargo starts");
     assert!(status.success());
-    let functions = disassemble(&target.join("release/driver"), "cudnn_loader::functions::");
+    let functions = disassemble(&target.join("release/driver"), "cudnn_loader::dispatch::");
     for function in Function::ALL {
         // libcudnn_graph.so.9 is `graph`.
         let module = function.library().file_name().trim_start_matches("libcudnn_").trim_end_matches(".so.9");

@@ -586,11 +586,10 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
         };
         let clean = |text: &str| {
             let text = text.replace(&report.root.path().display().to_string(), "…");
-            // Without the empty directories of this machine, which the search also lists.
-            let is_empty_dir = |line: &str| {
-                line.starts_with("  \"/") && ["exist", "no libcudnn_graph.so.9"].iter().any(|end| line.ends_with(end))
-            };
-            let is_specific = |line: &&str| !line.is_empty() && !is_empty_dir(line);
+            // Without the directories of this machine, which the search lists too.
+            let ends = ["does not exist", "contains no libcudnn_graph.so.9"];
+            let is_specific =
+                |line: &&str| !line.is_empty() && (line.contains('…') || !ends.iter().any(|end| line.ends_with(end)));
             let lines = text.lines().map(str::trim_end).filter(is_specific);
             lines.map(|line| format!("    {line}\n")).collect::<String>()
         };
