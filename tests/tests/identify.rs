@@ -1,7 +1,8 @@
 //! What the probe reads from the files of real releases, and how it reports damaged ones.
 
 use cudnn_probe::{
-    Candidate, GpuCode, Library, Origin, Os, Requirements, Version, check_dir, gpu_code, identify, identify_any,
+    Candidate, GpuCode, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,
+    identify_any,
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
@@ -198,4 +199,37 @@ fn the_compute_capabilities_of_a_librarys_gpu_code_are_listed() {
     let reported: Vec<String> = code.iter().map(GpuCode::to_string).collect();
     assert_eq!(reported, ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1", "12.1+PTX"]);
     assert!(gpu_code(&dir.join(Library::Graph.file_name())).unwrap().is_empty());
+}
+
+#[test]
+fn a_library_left_over_from_a_newer_release_does_not_spoil_an_installation() {
+    let dir = TempDir::new();
+    let version = Version::new(9, 10, 2);
+    for library in [Library::Graph, Library::Ops] {
+        FakeLibrary::new(library, version).with_ptx(8).build(&dir.file(library));
+    }
+    FakeLibrary::new(Library::EnginesTensorIr, version).with_ptx(9).build(&dir.file(Library::EnginesTensorIr));
+    let candidate = Candidate::new(dir.path(), Origin::Explicit);
+    let found = check_dir(&candidate, &Requirements::new().cuda_major(12).strict(true)).unwrap();
+    let error = found.check(Library::EnginesTensorIr).unwrap_err();
+    assert!(matches!(error, ProbeError::NotInRelease { .. }), "{error}");
+    assert!(matches!(found.check(Library::Ext).unwrap_err(), ProbeError::NotFound));
+}
+
+#[test]
+fn headers_that_would_crash_ld_so_are_rejected() {
+    let dir = TempDir::new();
+    let file = dir.file(Library::Graph);
+    let bytes = good(&dir);
+    // The program header of this kind, PT_GNU_RELRO, moved outside of what is loaded.
+    let count = usize::from(bytes[56]);
+    let relro = |header: &usize| bytes[*header..*header + 4] == 0x6474_e552u32.to_le_bytes();
+    let header = (0..count).map(|index| 64 + 56 * index).find(relro).unwrap();
+    let mut moved = bytes.clone();
+    moved[header + 16..header + 24].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    std::fs::write(&file, moved).unwrap();
+    let error = identify(&file, Library::Graph).unwrap_err().to_string();
+    assert!(error.contains("is damaged"), "{error}");
+    std::fs::write(&file, bytes).unwrap();
+    identify(&file, Library::Graph).unwrap();
 }

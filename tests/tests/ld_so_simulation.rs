@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_probe::Host;
-use cudnn_probe::ld_so::{Resolution, Simulation};
+use cudnn_probe::ld_so::{Resolution, SearchPath, Simulation};
 use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
@@ -25,6 +25,14 @@ const CASES: &[(&str, &str)] = &[
     ("several directories in a RUNPATH", "prog needs liba.so runpath /nowhere:{}/x:{}/y\nx/liba.so\ny/liba.so"),
     ("$ORIGIN in a RUNPATH", "prog needs liba.so runpath $ORIGIN/x\nx/liba.so"),
     ("${ORIGIN} in an RPATH", "prog needs liba.so rpath ${ORIGIN}/x\nx/liba.so"),
+    ("$ORIGIN twice in a RUNPATH", "prog needs liba.so runpath $ORIGIN/none:${ORIGIN}/x\nx/liba.so"),
+    (
+        "$LIB in a RUNPATH",
+        "prog needs liba.so runpath {}/$LIB\nlib/x86_64-linux-gnu/liba.so\nlib64/liba.so\nlib/liba.so",
+    ),
+    ("an unknown token stays as it is", "prog needs liba.so runpath {}/$NONE\n$NONE/liba.so\nx/liba.so"),
+    ("a longer name than $ORIGIN is no token", "prog needs liba.so runpath {}/$ORIGIN_x\n$ORIGIN_x/liba.so"),
+    ("a RUNPATH longer than 4 KB", "prog needs liba.so runpath {long}{}/x\nx/liba.so"),
     (
         "$ORIGIN of a library",
         "prog needs liba.so runpath $ORIGIN/x\nx/liba.so needs libb.so runpath $ORIGIN\nx/libb.so",
@@ -113,6 +121,7 @@ const CASES: &[(&str, &str)] = &[
 /// Creates the files of a case; returns its variables.
 fn build(root: &Path, case: &str) -> Vec<(String, String)> {
     let case = case.replace("{}", &root.display().to_string());
+    let case = case.replace("{long}", &"/nowhere/a-directory-with-a-long-name:".repeat(200));
     let mut variables = Vec::new();
     for line in case.lines() {
         if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("LD_")) {
@@ -255,4 +264,24 @@ fn nvidias_shim_loads_the_predicted_graph_library() {
         let mapped = format!("mapped {}", taken.join("libcudnn_graph.so.9").display());
         assert!(output.stdout.lines().any(|line| line == mapped), "{mapped}: {output:#?}");
     }
+}
+
+/// What the loader asks for the libraries that cuDNN opens by name.
+#[test]
+fn one_name_is_resolved_in_ld_sos_order_and_never_in_the_working_directory() {
+    let world = TempDir::new();
+    let root = world.path();
+    build(root, "first/liba.so\nown/liba.so\nown/libb.so\nforeign/libb.so aarch64\nown/libc1.so\nbin/libc1.so");
+    let path = format!(":.:lib:{0}/foreign:$ORIGIN:{0}/first", root.display());
+    let host = Host::sandbox(root).env("LD_LIBRARY_PATH", path).executable(root.join("bin/program"));
+    let search_path = SearchPath::new(&host);
+    let resolve = |name: &str| search_path.resolve(name, &[root.join("own")]);
+    assert_eq!(resolve("liba.so"), Some(root.join("first/liba.so")));
+    assert_eq!(resolve("libb.so"), Some(root.join("own/libb.so")));
+    assert_eq!(resolve("libc1.so"), Some(root.join("bin/libc1.so")));
+    for name in ["libnone.so", "Cargo.toml", "first/liba.so", ""] {
+        assert_eq!(resolve(name), None, "{name}");
+    }
+    let privileged = SearchPath::new(&host.secure_execution(true));
+    assert_eq!(privileged.resolve("liba.so", &[root.join("own")]), Some(root.join("own/liba.so")));
 }

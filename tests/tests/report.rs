@@ -253,3 +253,34 @@ fn an_installation_is_listed_once_with_every_origin() {
         one.found_via.iter().map(|way| way.dir.strip_prefix(root).unwrap().display().to_string()).collect();
     assert_eq!(ways, ["real", "link", "real/../real", "tree/lib"]);
 }
+
+#[test]
+fn all_packages_that_own_a_directory_are_reported() {
+    let env = TempDir::new();
+    let packages = env.path().join("lib/python3.12/site-packages");
+    fake_libraries(&packages.join("nvidia/cudnn/lib"), &[Library::Graph]);
+    for record in ["nvidia_cudnn_cu12-9.10.2.21", "nvidia_cudnn_cu13-9.19.0.56", "torch-2.2.0"] {
+        let lists =
+            if record.starts_with("torch") { "torch/lib/libtorch.so" } else { "nvidia/cudnn/lib/libcudnn_graph.so.9" };
+        write(&packages.join(format!("{record}.dist-info/RECORD")), &format!("{lists},sha256=x,1\n"));
+    }
+    let report = report(&packages.join("nvidia/cudnn/lib"));
+    let names: Vec<String> = report.package.iter().chain(&report.other_packages).map(ToString::to_string).collect();
+    assert_eq!(names, ["pip nvidia-cudnn-cu12 9.10.2.21", "pip nvidia-cudnn-cu13 9.19.0.56"]);
+}
+
+#[test]
+fn the_library_for_another_cuda_version_is_in_conflict_whichever_it_is() {
+    for foreign in [Library::Ops, Library::Adv] {
+        let dir = TempDir::new();
+        fake_libraries(dir.path(), &all());
+        for library in [Library::Ops, Library::Cnn, Library::Adv] {
+            let ptx = if library == foreign { 9 } else { 8 };
+            FakeLibrary::new(library, VERSION).with_ptx(ptx).build(&dir.file(library));
+        }
+        let report = report(dir.path());
+        assert_eq!(report.cuda_major, Some(12));
+        let conflicts: Vec<Library> = report.conflicts().iter().map(|(report, _)| report.library).collect();
+        assert_eq!(conflicts, [foreign]);
+    }
+}

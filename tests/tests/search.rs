@@ -159,3 +159,24 @@ fn strange_names_are_used_unchanged() {
         assert_eq!(search.candidates().map(|candidate| candidate.dir).collect::<Vec<_>>(), [strange]);
     }
 }
+
+#[test]
+fn an_explicit_directory_without_graph_is_explained() {
+    let world = TempDir::new();
+    let root = world.path();
+    let error = |dir: &Path| {
+        let selection = select(&Search::new(Host::sandbox(root)).explicit(dir), &Requirements::new());
+        assert!(selection.installation.is_none());
+        selection.rejected.into_iter().next().unwrap().error
+    };
+    let above = make_dir(root, "cudnn");
+    assert!(matches!(error(&above), ProbeError::GraphMissing { found_in: None }));
+    let lib = make_dir(root, "cudnn/lib");
+    std::fs::write(lib.join("libcudnn_graph.so.9"), "").unwrap();
+    let nested = error(&above);
+    assert!(nested.to_string().contains("contains no libcudnn_graph.so.9, but"), "{nested}");
+    assert_eq!(nested.help(), Some(format!("Use {lib:?} instead.")));
+    assert!(matches!(error(&root.join("none")), ProbeError::NotFound));
+    assert!(matches!(error(Path::new("/dev/null")), ProbeError::NotDirectory));
+    assert!(matches!(error(&lib), ProbeError::NotElf { .. }));
+}

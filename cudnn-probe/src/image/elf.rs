@@ -218,21 +218,33 @@ impl Dynamic {
         Ok(dynamic)
     }
 
-    /// A name in the string table, of at most this length.
-    fn bytes<'a>(&self, data: Data<'a>, offset: u64, max_len: u64) -> Option<&'a [u8]> {
+    /// A name in the string table.
+    fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
         let start = self.strings.checked_add(offset)?;
-        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(max_len)?);
+        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(MAX_NAME_LEN)?);
         data.read_bytes_at_until(start..end, 0).ok()
     }
 
     fn text(&self, data: Data<'_>, offset: u64) -> Result<String, ProbeError> {
-        let name = self.bytes(data, offset, MAX_NAME_LEN).ok_or_else(outside_of_strings)?;
+        let name = self.name(data, offset).ok_or_else(outside_of_strings)?;
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
     fn run_path(&self, data: Data<'_>, offset: u64) -> Result<OsString, ProbeError> {
-        let path = self.bytes(data, offset, MAX_RUN_PATH_LEN).ok_or_else(outside_of_strings)?;
-        Ok(path_from_bytes(path).into_os_string())
+        // `read_bytes_at_until` reads no more than some kilobytes.
+        const PART: u64 = 1 << 10;
+        let start = self.strings.checked_add(offset).ok_or_else(outside_of_strings)?;
+        let end = self.strings.saturating_add(self.strings_length).min(start.saturating_add(MAX_RUN_PATH_LEN));
+        let mut path = Vec::new();
+        for part in (start..end).step_by(PART as usize) {
+            let bytes = data.read_bytes_at(part, PART.min(end - part)).map_err(|()| outside_of_strings())?;
+            if let Some(length) = bytes.iter().position(|byte| *byte == 0) {
+                path.extend_from_slice(bytes.get(..length).unwrap_or_default());
+                return Ok(path_from_bytes(&path).into_os_string());
+            }
+            path.extend_from_slice(bytes);
+        }
+        Err(outside_of_strings())
     }
 
     /// A symbol's address, by the hash table, as ld.so finds it.
@@ -254,7 +266,7 @@ impl Dynamic {
             if entry | 1 == hash | 1 {
                 let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
                 let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok()?;
-                if self.bytes(data, found.st_name(ENDIAN).into(), MAX_NAME_LEN) == Some(name) {
+                if self.name(data, found.st_name(ENDIAN).into()) == Some(name) {
                     return Some(found.st_value(ENDIAN));
                 }
             }

@@ -89,7 +89,7 @@ impl SearchPath {
         runpath: &[PathBuf],
         no_default_dirs: bool,
     ) -> Option<(PathBuf, Step)> {
-        if name.contains('/') {
+        if name.is_empty() || name.contains('/') {
             return None;
         }
         for (index, dirs) in rpaths {
