@@ -40,11 +40,9 @@
 //! directory, set a run path in the `build.rs` of the program, which must depend on `cudnn-sys` directly:
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     if let Ok(dir) = std::env::var("DEP_CUDNN9_LIB_DIR") {
-//!         println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{dir}");
-//!     }
+//! // In `main` of build.rs:
+//! if let Ok(dir) = std::env::var("DEP_CUDNN9_LIB_DIR") {
+//!     println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{dir}");
 //! }
 //! ```
 //!

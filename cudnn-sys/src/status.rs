@@ -12,7 +12,6 @@ impl cudnnStatus_t {
     /// The category of a status, its value rounded down to a thousand: C's `CUDNN_STATUS_CATEGORY`.
     /// `CUDNN_STATUS_BAD_PARAM_NULL_POINTER` (2002) gives `CUDNN_STATUS_BAD_PARAM` (2000). Success gives 0, and the
     /// statuses from 1001 to 1999 give 1000, which has no name.
-    #[must_use]
     pub const fn category(self) -> cudnnStatus_t {
         cudnnStatus_t(self.0 / 1000 * 1000)
     }

@@ -221,8 +221,20 @@ fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary
         declared.collect()
     };
     let (old, new) = (names(&old), names(&new));
-    summary.changes.extend(new.difference(&old).map(|name| format!("new {}", name.trim_end_matches(';'))));
-    summary.changes.extend(old.difference(&new).map(|name| format!("no longer {}", name.trim_end_matches(';'))));
+    // `struct(cudnnGnnCscGraph_t cscOffsets ...)`: a struct with other fields has the same first word.
+    let first_word = |name: &String| name.split([' ', ')']).next().map(str::to_owned);
+    let (old_words, new_words) =
+        (old.iter().map(first_word).collect::<BTreeSet<_>>(), new.iter().map(first_word).collect::<BTreeSet<_>>());
+    for name in new.difference(&old) {
+        let is_changed = name.starts_with("struct(") && old_words.contains(&first_word(name));
+        let what = if is_changed { "changed" } else { "new" };
+        summary.changes.push(format!("{what} {}", name.trim_end_matches(';')));
+    }
+    for name in
+        old.difference(&new).filter(|name| !(name.starts_with("struct(") && new_words.contains(&first_word(name))))
+    {
+        summary.problems.push(format!("the headers no longer declare {}", name.trim_end_matches(';')));
+    }
 }
 
 /// The functions of the function table: name and row.
