@@ -138,7 +138,6 @@ impl LoadError {
 
     /// The status that a function returns for this error: 3009 if the installation does not include the library, 3000 if it
     /// is too old for the function, 1002 if files are from two releases or CUDA majors, 1008 otherwise.
-    #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
             LoadErrorKind::LibraryMissing => SUBLIBRARY_UNAVAILABLE,

@@ -54,7 +54,6 @@ impl StepOutcome {
     }
 
     /// The status that stands for a failure: the load error's or cuDNN's, 1001 for the driver's; 0 if there is none.
-    #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         match self {
             StepOutcome::Done | StepOutcome::Skipped(_) => cudnnStatus_t(0),
