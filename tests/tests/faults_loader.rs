@@ -123,3 +123,12 @@ fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
         }
     }
 }
+
+#[test]
+fn a_library_that_is_left_over_from_a_newer_release_is_not_loaded() {
+    let Some(base) = Base::new(SubLibrary::Graph) else { return };
+    let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, SubLibrary::Ext);
+    let function = matrix::a_function(SubLibrary::Ext);
+    assert_eq!(output.returned(function), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
+    assert!(output.last_error(function).contains("is older than this function (it needs 9.22.0)"), "{output:#?}");
+}

@@ -90,8 +90,11 @@ pub(crate) fn clear_failure(library: SubLibrary) {
 /// The address of cuDNN's function.
 pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     let library = load(function.library()).map_err(|error| match error.kind() {
-        // A library that came with a later release: the function is too new, and its error says since when.
-        LoadErrorKind::LibraryMissing => too_new(function).unwrap_or(error),
+        // A library that came with a later release: the function is too new, and its error says since when. A file of that
+        // library may be left over from a newer installation.
+        LoadErrorKind::LibraryMissing | LoadErrorKind::Rejected { error: ProbeError::NotInRelease { .. }, .. } => {
+            too_new(function).unwrap_or(error)
+        }
         _ => error,
     });
     let library = library.map_err(|error| error.of_function(function))?;
