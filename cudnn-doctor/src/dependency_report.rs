@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
-use cudnn_probe::{Library, Version};
+use cudnn_probe::{Library, Version, identify_any};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
@@ -112,12 +112,16 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
             }
             match tried.first().filter(|_| is_missing(&tried)) {
                 // JIT-only sets lack most libraries, and older releases lack some.
-                Some(step) => dependencies.push(Dependency {
-                    name: library.file_name().into(),
-                    rule: "not installed".into(),
-                    error: missing_graph(*library),
-                    ..dependency(Some(opener), step)
-                }),
+                Some(step) => {
+                    let beside = simulation.objects().get(from).map(|opener| opener.path.clone()).unwrap_or_default();
+                    let beside = beside.with_file_name(library.file_name());
+                    dependencies.push(Dependency {
+                        name: library.file_name().into(),
+                        rule: "not installed".into(),
+                        error: passed_over(&beside, *library).or_else(|| missing_graph(*library)),
+                        ..dependency(Some(opener), step)
+                    });
+                }
                 None => {
                     let relevant = tried.into_iter().filter(|step| is_relevant(step));
                     dependencies.extend(relevant.map(|step| dependency(Some(opener), step)));
@@ -129,6 +133,13 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
 
 fn is_missing(tried: &[&Lookup]) -> bool {
     matches!(tried.first().map(|step| &step.resolution), Some(Resolution::Missing))
+}
+
+/// ld.so passes over files that it may not read and links that lead nowhere: why this one cannot be used.
+fn passed_over(file: &Path, library: Library) -> Option<String> {
+    file.symlink_metadata().ok()?;
+    let error = identify_any(file, library).err()?;
+    Some(format!("was passed over: {} {}", file.printable(), error.to_string().printable()))
 }
 
 /// NVIDIA's shim cannot do without graph: its first call aborts the process.

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test says so by panicking"
+    reason = "a test fails by panicking"
 )]
 
 use std::collections::BTreeSet;
@@ -327,13 +327,21 @@ fn every_command_fits_the_installer_that_owns_the_files() {
         let commands = found.get("commands").and_then(Value::as_array).unwrap();
         commands.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
-    // pip installs nothing where its records say that the files are there.
+    // pip installs nothing if its records list the files already.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
     assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
     assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install --upgrade 'nvidia-cudnn-cu12>=9.20.0'"]);
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");
+    // Where a damaged installation is the only one, that one is to be repaired.
+    let scenario = Scenario::complete();
+    let dir = wheels(&scenario.other, &one);
+    std::fs::write(dir.join("libcudnn_graph.so.9"), "damaged").unwrap();
+    let scenario = Scenario { variables: vec![("LD_LIBRARY_PATH", dir.display().to_string())], ..scenario };
+    let (findings, _) = scenario.check();
+    let none = findings.iter().find(|finding| finding["code"] == "C010").unwrap();
+    assert_eq!(none["commands"][0], "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56");
     // Reinstalling one of two wheels would mix them.
     let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
     assert_eq!(commands(&two, "C023", &[]).len(), 2);

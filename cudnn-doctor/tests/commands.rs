@@ -1,5 +1,5 @@
 //! The subcommands as a user runs them, `check` and `demo` apart.
-#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -87,25 +87,25 @@ fn explain_names_each_file_with_the_rule_and_a_mix_of_releases() {
 #[test]
 fn explain_finds_missing_dependencies_and_engines_of_another_installation() {
     let version = Version::new(9, 19, 0);
-    let (own, other) = (TempDir::new(), TempDir::new());
+    let (ours, other) = (TempDir::new(), TempDir::new());
     for library in [Library::Graph, Library::Ops, Library::EnginesPrecompiled] {
-        FakeLibrary::new(library, version).with_ptx(8).build(&own.file(library));
+        FakeLibrary::new(library, version).with_ptx(8).build(&ours.file(library));
     }
     // A fake shim would define every function of the others, and hide what they need.
-    let shim = own.file(Library::Shim);
+    let shim = ours.file(Library::Shim);
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
-    let path = [("LD_LIBRARY_PATH", own.path())];
+    let path = [("LD_LIBRARY_PATH", ours.path())];
     let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &path);
     assert_eq!(code, Some(0), "{stdout}");
 
-    FakeLibrary::new(Library::Ops, version).with_ptx(8).needing("libnowhere.so.1").build(&own.cleared(Library::Ops));
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).needing("libnowhere.so.1").build(&ours.cleared(Library::Ops));
     let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &path);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("libnowhere.so.1 was not found; libcudnn_ops.so.9 needs it"), "{stdout}");
 
-    FakeLibrary::new(Library::Ops, version).with_ptx(8).build(&own.cleared(Library::Ops));
+    FakeLibrary::new(Library::Ops, version).with_ptx(8).build(&ours.cleared(Library::Ops));
     FakeLibrary::new(Library::EnginesPrecompiled, version).with_ptx(9).build(&other.file(Library::EnginesPrecompiled));
-    let both = std::env::join_paths([other.path(), own.path()]).unwrap();
+    let both = std::env::join_paths([other.path(), ours.path()]).unwrap();
     let (code, stdout) = doctor(&["explain", shim.to_str().unwrap()], &[("LD_LIBRARY_PATH", both.as_ref())]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(
@@ -437,4 +437,34 @@ fn a_crash_of_cudnn_does_not_end_the_doctor() {
     }
     let value = json(&["preload"], &[("CUDNN_LOADER_DIR", dir.path())]);
     assert!(value.get("error").is_some_and(|error| error.to_string().contains("signal")), "{value}");
+}
+
+#[test]
+fn explain_finds_mixes_in_one_directory_missing_graphs_and_links_that_lead_nowhere() {
+    let dir = TempDir::new();
+    let shim = dir.file(Library::Shim);
+    support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
+    let explain = || doctor(&["explain", shim.to_str().unwrap()], &[]);
+    let (code, stdout) = explain();
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("libcudnn_graph.so.9 was not found: NVIDIA's shim aborts"), "{stdout}");
+
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
+    std::os::unix::fs::symlink("nowhere", dir.file(Library::Cnn)).unwrap();
+    let (code, stdout) = explain();
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("libcudnn_cnn.so.9 was passed over") && stdout.contains("nowhere"), "{stdout}");
+
+    std::fs::remove_file(dir.file(Library::Cnn)).unwrap();
+    FakeLibrary::new(Library::Ops, Version::new(9, 18, 0)).build(&dir.file(Library::Ops));
+    let (code, stdout) = explain();
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("two releases are mixed in") && stdout.contains("is 9.18.0"), "{stdout}");
+}
+
+#[test]
+fn list_says_how_to_use_an_installation_that_the_search_does_not_find() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (_, stdout) = doctor(&["list", release.to_str().unwrap()], &[]);
+    assert!(stdout.contains("its search does not look there") && stdout.contains("cudnn-doctor env /"), "{stdout}");
 }

@@ -1,5 +1,5 @@
 //! `cudnn-doctor demo` as a user runs it, with the GPU hidden where there is one.
-#![allow(clippy::unwrap_used, reason = "a test says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
 //! What `--json` prints, compared with docs/json.md.
-#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says so by panicking")]
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -63,7 +63,7 @@ findings! {
     OLD_DRIVER = "C002" Error "the driver is too old for this cuDNN's CUDA release":
         "Each CUDA major requires a minimum driver version.";
     NO_CUDNN = "C010" Error "no usable cuDNN 9 was found":
-        "No searched directory holds a usable libcudnn_graph.so.9. An older cuDNN does not count: majors are not \
+        "No searched directory contains a usable libcudnn_graph.so.9. An older cuDNN does not count: majors are not \
          interchangeable.";
     REJECTED = "C011" Warning "an installation was rejected":
         "Its libcudnn_graph.so.9 is truncated, unreadable, built for another architecture, or not a library.";

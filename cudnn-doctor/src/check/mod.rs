@@ -65,7 +65,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
             convolution = loaded.convolution;
         }
     } else {
-        findings.push(none(context, &selection.rejected));
+        let none = none(context, &selection.rejected, &findings);
+        findings.push(none);
     }
     findings.extend(machine.findings());
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
@@ -95,7 +96,8 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn none(context: &Context, rejected: &[RejectedCandidate]) -> Finding {
+/// Where an installation was rejected, repairing that one comes first.
+fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {
         return none_in(finding, &explicit.dir, rejected);
@@ -103,10 +105,12 @@ fn none(context: &Context, rejected: &[RejectedCandidate]) -> Finding {
     let older = rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
     let older = older.map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
     let searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
+    let repair = rejections.first().and_then(|rejection| rejection.help.clone());
     finding
+        .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
         .notes(older)
         .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
-        .help(fix_commands::install(None))
+        .help(repair.unwrap_or_else(|| fix_commands::install(None)))
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             "schema": SCHEMA,
             "installations": rows.iter().map(value).collect::<Vec<Value>>(),
         })),
-        Format::Text => text(&rows, selected.as_ref()),
+        Format::Text => text(&rows, selected.as_ref(), &arguments.roots),
     }
     let missing: Vec<String> =
         arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable()).collect();
@@ -69,9 +69,12 @@ fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
     installed.report.libraries.iter().map(targets).collect()
 }
 
-fn text(rows: &[Row], selected: Option<&Installation>) {
+fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     if rows.is_empty() {
         outln!("No cuDNN was found. `cudnn-doctor check` shows where the search looked and what to install.");
+        if !roots.is_empty() {
+            outln!("Name the root of an environment, of a CUDA toolkit or of an unpacked archive, or a library directory.");
+        }
         return;
     }
     let mut table = Table::new();
@@ -94,18 +97,16 @@ fn text(rows: &[Row], selected: Option<&Installation>) {
     for row in rows {
         details(row);
     }
-    match (selected, rows) {
+    let usable = |row: &&Row| row.installed.report.major == 9 && problems(&row.installed).is_empty();
+    match (selected, rows.iter().find(usable)) {
         (Some(selected), _) => {
             outln!("\nThe loader uses the marked one (found: {}).", selected.origin.to_string().printable());
         }
-        (None, [only]) if problems(&only.installed).is_empty() && only.installed.report.major == 9 => {
-            outln!("\nThe loader does not find it: the search does not look there. To use it:");
-            outln!("  eval \"$(cudnn-doctor env {})\"", quoted_path(&only.installed.report.dir));
+        (None, Some(usable)) => {
+            outln!("\nThe loader uses none of them: its search does not look there. To use one:");
+            outln!("  eval \"$(cudnn-doctor env {})\"", quoted_path(&usable.installed.report.dir));
         }
-        (None, _) => {
-            outln!("\nThe loader uses none of them: `cudnn-doctor check` shows why. To use one of them:");
-            outln!("  eval \"$(cudnn-doctor env DIR)\"");
-        }
+        (None, None) => outln!("\nThe loader can use none of them: `cudnn-doctor check` shows how to fix that."),
     }
 }
 

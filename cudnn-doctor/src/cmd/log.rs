@@ -22,7 +22,7 @@ const MAX_ENTRY_LEN: usize = 1 << 20;
 /// How many errors are kept in full.
 const MAX_ERRORS: usize = 1000;
 
-/// How many functions, processes, releases and threads are told apart.
+/// How many functions, processes, releases and threads are distinguished.
 const MAX_DISTINCT: usize = 10_000;
 
 /// How many functions the text lists.
