@@ -73,7 +73,9 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     if rows.is_empty() {
         outln!("No cuDNN was found. `cudnn-doctor check` shows where the search looked and what to install.");
         if !roots.is_empty() {
-            outln!("Name the root of an environment, of a CUDA toolkit or of an unpacked archive, or a library directory.");
+            outln!(
+                "Name the root of an environment, of a CUDA toolkit or of an unpacked archive, or a library directory."
+            );
         }
         return;
     }
