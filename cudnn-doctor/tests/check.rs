@@ -275,6 +275,13 @@ fn messages_fit_hostile_and_misleading_situations() {
     // The commands remove cuDNN 9 alone: no cuDNN 8, no static libraries, no directory.
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
+    // In a nested directory: a program beside the libraries would count as the application that ships them.
+    let dir = scenario.other.path().join("cudnn/lib");
+    std::fs::create_dir(dir.parent().unwrap()).unwrap();
+    std::fs::rename(scenario.used.path(), &dir).unwrap();
+    std::fs::create_dir(scenario.used.path()).unwrap();
+    let variables = vec![("CUDNN_LOADER_DIR", dir.display().to_string())];
+    let scenario = Scenario { variables, ..scenario };
     let text = finding(&scenario, "C014");
     has(&text, &["rm ", "/libcudnn.so.9*", "/libcudnn_*.so.9*"]);
     assert!(!text.contains("libcudnn*") && !text.contains("rm -r"), "{text}");
