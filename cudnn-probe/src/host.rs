@@ -1,8 +1,7 @@
 //! What the search asks of the machine: environment variables, the executable, the root of the file system. It is a
 //! value, so that a test can replace it. It must not know where cuDNN is installed.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::platform::initial_env;
@@ -10,7 +9,7 @@ use crate::platform::initial_env;
 /// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    variables: Option<BTreeMap<OsString, OsString>>,
+    variables: Option<Vec<(OsString, OsString)>>,
     executable: Option<PathBuf>,
     root: Option<PathBuf>,
     secure_execution: bool,
@@ -27,13 +26,15 @@ impl Host {
     /// below `root`.
     #[must_use]
     pub fn sandbox(root: impl Into<PathBuf>) -> Self {
-        Host { variables: Some(BTreeMap::new()), root: Some(root.into()), ..Host::default() }
+        Host { variables: Some(Vec::new()), root: Some(root.into()), ..Host::default() }
     }
 
     /// Sets an environment variable. After this the search sees only variables that were set this way.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.variables.get_or_insert_default().insert(name.into(), value.into());
+        let variables = self.variables.get_or_insert_default();
+        variables.retain(|(known, _)| known != name);
+        variables.push((name.into(), value.into()));
         self
     }
 
@@ -65,7 +66,7 @@ impl Host {
             return None;
         }
         let value = match &self.variables {
-            Some(variables) => variables.get(OsStr::new(name)).cloned(),
+            Some(variables) => variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()),
             // ld.so uses the value that the process was started with.
             None if name == "LD_LIBRARY_PATH" => initial_env(name).unwrap_or_else(|| std::env::var_os(name)),
             None => std::env::var_os(name),

@@ -280,18 +280,20 @@ fn dir_of(path: PathBuf) -> PathBuf {
 fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
-        let mut pythons: Vec<(u32, PathBuf)> = std::fs::read_dir(root.join(lib))
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                // The free-threaded Python has a `t` at the end: python3.14t.
-                let name = entry.file_name();
-                let minor = name.to_str()?.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
-                Some((minor, entry.path()))
-            })
-            .collect();
-        pythons.sort_by(|a, b| b.cmp(a));
+        let entries = std::fs::read_dir(root.join(lib)).into_iter().flatten();
+        let python = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.ok()?;
+            // The free-threaded Python has a `t` at the end: python3.14t.
+            let name = entry.file_name();
+            let minor = name.to_str()?.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
+            Some((minor, entry.path()))
+        };
+        // There are a few at most: std's sort would be a good part of the drop-in library.
+        let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
+        for python in entries.filter_map(python) {
+            let index = pythons.partition_point(|other| *other > python);
+            pythons.insert(index, python);
+        }
         for (_, python) in pythons {
             // Debian's Python has dist-packages instead.
             for packages in ["site-packages", "dist-packages"] {
