@@ -1,26 +1,23 @@
 //! What one library file says about itself, for any operating system and processor. Reads headers, tables and a few
 //! bytes of data: some tens of kilobytes even of a library with half a gigabyte, and little more if the file lies.
 
-mod block_reader;
 mod elf;
 mod fatbin;
+mod file_data;
 mod pe;
 mod tables;
 mod wheel_metadata;
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-use object::read::ReadCache;
 
 use crate::error::ProbeError;
 use crate::library::Library;
 use crate::platform::{Architecture, Opened, Os, open_regular};
 use crate::version::Version;
 
-use block_reader::BlockReader;
+use file_data::FileData;
 use tables::{Contents, Data};
 
 pub use fatbin::GpuCode;
@@ -73,12 +70,12 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
 /// # Errors
 /// The reason why it cannot be that library.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
-    let (file, length, os) = open(path)?;
+    let (data, length, os) = open(path)?;
     if os != Os::Linux {
         return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
     }
     // A constant, so that a program which reads only Linux libraries contains no code for Windows libraries.
-    read(path, library, &ReadCache::new(file), length, Os::Linux, Some(architecture))
+    read(path, library, &data, length, Os::Linux, Some(architecture))
 }
 
 /// As [`identify`], for any operating system and processor.
@@ -86,8 +83,8 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
 /// # Errors
 /// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
-    let (file, length, os) = open(path)?;
-    read(path, library, &ReadCache::new(file), length, os, None)
+    let (data, length, os) = open(path)?;
+    read(path, library, &data, length, os, None)
 }
 
 /// The compute capabilities for which a library has GPU code. Reads thousands of small pieces all over the file: some
@@ -96,10 +93,9 @@ pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeErro
 /// # Errors
 /// The reason why it cannot be read.
 pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
-    let (file, length, os) = open(path)?;
-    let data = &ReadCache::new(file);
-    let format = Format::read(data, length, os, None)?;
-    Ok(format.gpu_code().map(|range| fatbin::targets(range, data)).unwrap_or_default())
+    let (data, length, os) = open(path)?;
+    let format = Format::read(&data, length, os, None)?;
+    Ok(format.gpu_code().map(|range| fatbin::targets(range, &data)).unwrap_or_default())
 }
 
 /// The byte ranges of a Linux library that are not GPU code, which is most of a large one: what to read ahead.
@@ -107,12 +103,11 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
 /// # Errors
 /// The reason why it cannot be read.
 pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
-    let (file, length, os) = open(path)?;
+    let (data, length, os) = open(path)?;
     if os != Os::Linux {
         return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
     }
-    let data = &ReadCache::new(file);
-    let code = Format::read(data, length, Os::Linux, None)?.gpu_code();
+    let code = Format::read(&data, length, Os::Linux, None)?.gpu_code();
     // A library without GPU code is treated as if the code were at its end, and empty.
     let code = code.unwrap_or(length..length);
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
@@ -120,9 +115,9 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
 
 /// Reads any Linux library or program for this processor.
 pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
-    let (file, length, os) = open(path)?;
+    let (data, length, os) = open(path)?;
     match os {
-        Os::Linux => elf::Elf::read_any(&ReadCache::new(file), length)?.links(),
+        Os::Linux => elf::Elf::read_any(&data, length)?.links(),
         found => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
     }
 }
@@ -205,7 +200,7 @@ impl<'a> Format<'a> {
 }
 
 /// Opens a library, and reads from its first bytes which operating system it is for.
-fn open(path: &Path) -> Result<(BlockReader, u64, Os), ProbeError> {
+fn open(path: &Path) -> Result<(FileData, u64, Os), ProbeError> {
     let explain = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
             Ok(target) => ProbeError::BrokenLink { target },
@@ -217,12 +212,11 @@ fn open(path: &Path) -> Result<(BlockReader, u64, Os), ProbeError> {
         Opened::Regular(file, length) => (file, length),
         Opened::Other(kind) => return Err(ProbeError::NotRegularFile { kind }),
     };
-    let mut file = BlockReader::new(file, length);
-    let mut start = Vec::new();
-    Read::by_ref(&mut file).take(16).read_to_end(&mut start).map_err(explain)?;
+    let data = FileData::new(file, length);
+    let start = data.start(16).map_err(explain)?;
     match start.as_slice() {
-        [0x7f, b'E', b'L', b'F', ..] => Ok((file, length, Os::Linux)),
-        [b'M', b'Z', ..] => Ok((file, length, Os::Windows)),
+        [0x7f, b'E', b'L', b'F', ..] => Ok((data, length, Os::Linux)),
+        [b'M', b'Z', ..] => Ok((data, length, Os::Windows)),
         _ => Err(ProbeError::NotElf { starts_with: start }),
     }
 }

@@ -2,14 +2,12 @@
 
 use std::ffi::OsString;
 
-use object::read::ReadCache;
-
 use crate::error::ProbeError;
 
-use super::block_reader::BlockReader;
+use super::file_data::FileData;
 
-/// A file, read in blocks.
-pub(super) type Data<'a> = &'a ReadCache<BlockReader>;
+/// The file that is read.
+pub(super) type Data<'a> = &'a FileData;
 
 /// What a library's tables of names say, in either format.
 pub(super) struct Contents {

@@ -1,0 +1,162 @@
+//! The contents of a file, as the crate `object` reads them: in many small pieces at a few places. Each piece is read once
+//! and kept as long as the value. It must not know what the pieces mean.
+//!
+//! `object::ReadCache` does the same with a hash map, which would be a good part of the drop-in library.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use object::ReadRef;
+
+/// The length of a block, in bytes.
+const BLOCK_LEN: usize = 8 << 10;
+/// Blocks start at multiples of half a block, so that the end of a block rarely cuts a piece.
+const ALIGNMENT: u64 = 4 << 10;
+
+/// A file, read on demand.
+#[derive(Debug)]
+pub(crate) struct FileData {
+    file: File,
+    length: u64,
+    block: RefCell<Block>,
+    pieces: Pieces,
+}
+
+/// The block that was read last.
+#[derive(Debug, Default)]
+struct Block {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl FileData {
+    /// The contents of this file, which has this length.
+    pub(crate) fn new(file: File, length: u64) -> Self {
+        FileData { file, length, block: RefCell::default(), pieces: Pieces::default() }
+    }
+
+    /// The first bytes, at most this many.
+    pub(crate) fn start(&self, size: usize) -> io::Result<Vec<u8>> {
+        let size = usize::try_from(self.length).unwrap_or(size).min(size);
+        self.read(0, size)
+    }
+
+    fn read(&self, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+        let mut piece = Vec::with_capacity(size);
+        let mut block = self.block.borrow_mut();
+        while piece.len() < size {
+            let position = offset + piece.len() as u64;
+            let rest = size - piece.len();
+            let inside = position.checked_sub(block.start).and_then(|inside| usize::try_from(inside).ok());
+            match inside.and_then(|inside| block.bytes.get(inside..)).filter(|bytes| !bytes.is_empty()) {
+                Some(bytes) => piece.extend_from_slice(bytes.get(..rest).unwrap_or(bytes)),
+                None => {
+                    let start = position - position % ALIGNMENT;
+                    (&self.file).seek(SeekFrom::Start(start))?;
+                    block.bytes.clear();
+                    block.start = start;
+                    (&self.file).take(BLOCK_LEN as u64).read_to_end(&mut block.bytes)?;
+                    if start + (block.bytes.len() as u64) <= position {
+                        // Somebody has cut the file meanwhile.
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+            }
+        }
+        Ok(piece)
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a FileData {
+    fn len(self) -> Result<u64, ()> {
+        Ok(self.length)
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        if size == 0 {
+            return Ok(&[]);
+        }
+        // A file that lies about a size must not make this allocate.
+        if offset.checked_add(size).ok_or(())? > self.length {
+            return Err(());
+        }
+        let piece = self.read(offset, usize::try_from(size).map_err(drop)?).map_err(drop)?;
+        self.pieces.keep(piece.into()).ok_or(())
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        let end = range.end.min(self.length);
+        let mut piece: Vec<u8> = Vec::new();
+        loop {
+            let position = range.start.checked_add(piece.len() as u64).ok_or(())?;
+            let size = usize::try_from(end.checked_sub(position).filter(|size| *size > 0).ok_or(())?).map_err(drop)?;
+            let more = self.read(position, size.min(256)).map_err(drop)?;
+            let found = more.iter().position(|byte| *byte == delimiter);
+            piece.extend_from_slice(more.get(..found.unwrap_or(more.len())).unwrap_or_default());
+            if found.is_some() {
+                return self.pieces.keep(piece.into()).ok_or(());
+            }
+        }
+    }
+}
+
+/// Pieces that stay where they are, in buckets of 1, 2, 4, ... cells: a bucket never moves, and each cell is set once.
+#[derive(Debug, Default)]
+struct Pieces {
+    count: Cell<usize>,
+    buckets: [OnceCell<Box<[OnceCell<Box<[u8]>>]>>; 32],
+}
+
+impl Pieces {
+    fn keep(&self, piece: Box<[u8]>) -> Option<&[u8]> {
+        let number = self.count.get() + 1;
+        self.count.set(number);
+        let bucket = number.ilog2();
+        let first = 1 << bucket;
+        let cells = self.buckets.get(bucket as usize)?.get_or_init(|| (0..first).map(|_| OnceCell::new()).collect());
+        Some(cells.get(number - first)?.get_or_init(|| piece))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_read_correctly_wherever_it_is() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|number| (number % 251) as u8).collect();
+        let path = std::env::temp_dir().join(format!("cudnn-probe-file-data-{}", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let data = FileData::new(File::open(&path).unwrap(), bytes.len() as u64);
+        std::fs::remove_file(&path).unwrap();
+        let mut kept = Vec::new();
+        for start in [0, 1, 4095, 4096, 8190, 12_288, 19_990, 5, 20_000, 30_000] {
+            for length in [1, 16, 5000, 20_000] {
+                let read = (&data).read_bytes_at(start, length);
+                let expected = bytes.get(start as usize..(start + length) as usize);
+                assert_eq!(read.ok(), expected, "{start} {length}");
+                kept.extend(read.ok().zip(expected));
+            }
+        }
+        // All of them stay valid.
+        assert!(kept.len() > 10 && kept.iter().all(|(read, expected)| read == expected));
+        assert_eq!(data.start(30_000).unwrap(), bytes);
+        assert!((&data).read_bytes_at(u64::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn a_piece_can_end_at_a_delimiter() {
+        let path = std::env::temp_dir().join(format!("cudnn-probe-delimiter-{}", std::process::id()));
+        let mut bytes = vec![b'x'; 10_000];
+        bytes.push(0);
+        std::fs::write(&path, &bytes).unwrap();
+        let data = FileData::new(File::open(&path).unwrap(), bytes.len() as u64);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((&data).read_bytes_at_until(4..20_000, 0), Ok(&bytes[4..10_000]));
+        assert_eq!((&data).read_bytes_at_until(4..100, 0), Err(()));
+        assert_eq!((&data).read_bytes_at_until(10_001..20_000, 0), Err(()));
+    }
+}
