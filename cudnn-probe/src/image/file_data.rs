@@ -106,8 +106,10 @@ impl<'a> ReadRef<'a> for &'a FileData {
 #[derive(Debug, Default)]
 struct Pieces {
     count: Cell<usize>,
-    buckets: [OnceCell<Box<[OnceCell<Box<[u8]>>]>>; 32],
+    buckets: [OnceCell<Bucket>; 32],
 }
+
+type Bucket = Box<[OnceCell<Box<[u8]>>]>;
 
 impl Pieces {
     fn keep(&self, piece: Box<[u8]>) -> Option<&[u8]> {
