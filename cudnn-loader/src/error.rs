@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
 use cudnn_probe::{DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
+use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
-use crate::{Function, SubLibrary, cudnnStatus_t};
+use crate::function::Function;
+use crate::sub_library::SubLibrary;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
 const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);

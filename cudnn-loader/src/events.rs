@@ -6,8 +6,11 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
+use cudnn_probe::{Installation, RejectedCandidate};
+use cudnn_sys::types::cudnnStatus_t;
+
 use crate::error::LoadError;
-use crate::{Installation, RejectedCandidate, SubLibrary, cudnnStatus_t};
+use crate::sub_library::SubLibrary;
 
 /// One step of resolving a function.
 pub(crate) enum Event<'a> {

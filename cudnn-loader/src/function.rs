@@ -4,7 +4,9 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use crate::{SubLibrary, Version};
+use cudnn_probe::Version;
+
+use crate::sub_library::SubLibrary;
 
 macro_rules! functions {
     ($($library:ident { $(

@@ -4,12 +4,15 @@
 
 use std::panic::AssertUnwindSafe;
 
+use cudnn_sys::types::cudnnStatus_t;
+
 use crate::builtin::error_strings::clear_cudnn_error;
+use crate::error::LoadError;
 use crate::events::{self, Event, emit};
+use crate::last_error;
 use crate::logging::{callback, loader_events};
 use crate::resolve::in_memory::query_loaded_cuda_major;
 use crate::thread::cancel::CancelDisabled;
-use crate::{LoadError, cudnnStatus_t, last_error};
 
 /// Runs what a Rust caller asks of the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {

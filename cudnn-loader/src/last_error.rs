@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Mutex;
 
-use crate::cudnnStatus_t;
+use cudnn_sys::types::cudnnStatus_t;
+
 use crate::sync::primitives::lock;
 
 thread_local! {

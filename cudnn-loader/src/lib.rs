@@ -77,20 +77,20 @@ mod thread;
 
 /// cuDNN's functions, types and constants, and nothing else: `use cudnn_loader::api::*`.
 pub mod api {
+    pub use cudnn_sys::types::*;
+
     #[allow(
         unused_imports,
         unreachable_pub,
         reason = "bindings of an older release have nothing for a newer library"
     )]
     pub use crate::dispatch::{adv::*, cnn::*, ext::*, graph::*, ops::*};
-    pub use cudnn_sys::types::*;
 }
 
 pub use api::*;
+pub use builtin::error_strings::VERBOSE_VARIABLE;
 pub use cudnn_probe::{Installation, Origin, ProbeError, RejectedCandidate, Version};
 pub use cudnn_sys::{Error, check};
-
-pub use builtin::error_strings::VERBOSE_VARIABLE;
 pub use dispatch::{adv, cnn, ext, graph, load, ops};
 pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};

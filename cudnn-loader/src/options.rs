@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use cudnn_probe::{Installation, ProbeError, Requirements, Version};
-
 pub use cudnn_probe::DIR_VARIABLE;
+use cudnn_probe::{Installation, ProbeError, Requirements, Version};
 
 /// Requirements for the cuDNN to load. By default: any cuDNN 9, the first that the search finds.
 ///

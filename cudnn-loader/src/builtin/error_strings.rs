@@ -3,9 +3,9 @@
 
 use std::ffi::{CStr, c_char};
 
+use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
-use crate::cudnnStatus_t;
 use crate::dl::is_secure_execution;
 use crate::error::status_name;
 use crate::last_error::{take_newer_flag, take_unreported, verbose_string};

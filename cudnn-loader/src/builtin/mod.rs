@@ -3,7 +3,7 @@
 pub(crate) mod error_strings;
 mod set_callback;
 
-use crate::Function;
+use crate::function::Function;
 
 /// The address of this crate's own implementation of a function, if it has one.
 pub(crate) fn builtin(function: Function) -> Option<Builtin> {

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_uint, c_void};
 
+use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
+
+use crate::function::Function;
 use crate::guard::ffi_guard;
 use crate::logging::callback::{self, Callback};
 use crate::resolve::libraries;
-use crate::{Function, cudnnCallback_t, cudnnStatus_t};
 
 /// # Safety
 /// As cuDNN's own: the function accepts what cuDNN passes, with this data, in any thread.

@@ -5,11 +5,17 @@ pub(crate) mod trampoline;
 
 use std::ffi::{CStr, c_char, c_void};
 
+use cudnn_probe::Installation;
+use cudnn_sys::types::cudnnStatus_t;
+
 use crate::builtin::{Builtin, builtin};
+use crate::error::LoadError;
+use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
+use crate::options::Options;
 use crate::resolve::libraries::{self, LoadedLibrary};
+use crate::sub_library::SubLibrary;
 use crate::sync::slot::Slot;
-use crate::{Function, Installation, LoadError, Options, SubLibrary, cudnnStatus_t};
 
 /// A function's slot. For a function that is a compile-time constant: an address and nothing more.
 macro_rules! slot {
@@ -56,7 +62,7 @@ macro_rules! functions {
                 #[cold]
                 #[unsafe(naked)]
                 pub(super) unsafe extern "C-unwind" fn $name() {
-                    crate::dispatch::trampoline::pass_number!(Function::$variant as u32, crate::dispatch::trampoline::resolve)
+                    crate::dispatch::trampoline::pass_number!(Function::$variant as u32, crate::dispatch::resolve_and_jump)
                 }
             )*)*
         }
@@ -195,6 +201,13 @@ impl Options {
 /// Why there is none.
 pub fn load() -> Result<&'static Installation, LoadError> {
     Options::new().load()
+}
+
+/// The trampoline: resolves the function whose number a resolver passed, and jumps to it.
+#[cold]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn resolve_and_jump() {
+    crate::__save_arguments_and_jump!(resolve_first_call)
 }
 
 /// The slow path of a call: the address to jump to. If the function cannot be resolved, that of a function which returns the

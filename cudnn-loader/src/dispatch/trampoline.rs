@@ -89,10 +89,3 @@ macro_rules! __save_arguments_and_jump {
         )
     };
 }
-
-/// Resolves the function whose number a resolver passed, and jumps to it.
-#[cold]
-#[unsafe(naked)]
-pub(super) unsafe extern "C-unwind" fn resolve() {
-    crate::__save_arguments_and_jump!(super::resolve_first_call)
-}

@@ -8,9 +8,8 @@ pub(crate) mod run_paths;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-
 use dlerror::{CLocale, dlerror_text};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A library that this process has loaded. It is never closed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
+
 use super::entry::ERROR_BIT;
 use crate::resolve::libraries::graph_functions;
 use crate::thread::cancel::CancelDisabled;
 use crate::thread::reentrancy::ReentrancyGuard;
-use crate::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
 type Receive = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);

@@ -4,7 +4,8 @@
 use std::ffi::c_uint;
 use std::fmt;
 
-use crate::{Version, cudnnSeverity_t};
+use cudnn_probe::Version;
+use cudnn_sys::types::cudnnSeverity_t;
 
 // The bits of `cudnnSetCallback`'s mask: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. Fatal entries cannot be masked.
 pub(super) const ERROR_BIT: c_uint = 1 << 1;

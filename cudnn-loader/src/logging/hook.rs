@@ -4,11 +4,13 @@ use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
+use cudnn_sys::Error;
+use cudnn_sys::types::{cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
+
 use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
 use super::sink::{Destination, Sink};
 use crate::thread::cancel::CancelDisabled;
-use crate::{Error, cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 
 /// A log entry as it arrives, with what cuDNN adds to it as numbers.
 #[derive(Clone, Debug)]
@@ -63,7 +65,7 @@ fn install(
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
     callback::set(Callback::new(mask, data, Some(function)));
     // SAFETY: both functions are of the same cuDNN.
-    unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::graph::cudnnGetLastErrorString) }
+    unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::dispatch::graph::cudnnGetLastErrorString) }
 }
 
 /// cuDNN calls this in any function, for a [`Hook`].

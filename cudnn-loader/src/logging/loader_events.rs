@@ -4,12 +4,14 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use cudnn_probe::{Installation, RejectedCandidate, Version};
+use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
+
 use super::callback::{self, Message};
 use super::entry::{Severity, format};
 use super::sink::{env_config, local_time};
-use crate::error::{status_for, status_name};
+use crate::error::{LoadError, status_for, status_name};
 use crate::events::Event;
-use crate::{Installation, LoadError, RejectedCandidate, Version, cudnnDebug_t, cudnnStatus_t};
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";

@@ -4,10 +4,12 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use crate::{
+use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
-    cudnnBackendDescriptorType_t as Kind, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t, graph as cudnn,
+    cudnnBackendDescriptorType_t as Kind, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t,
 };
+
+use crate::dispatch::graph as cudnn;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack these names.
 const DEVICEPROP: Kind = Kind(38);
@@ -55,7 +57,7 @@ pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let device = Descriptor::new(DEVICEPROP)?
         .set(DEVICEPROP_JSON, Type::CUDNN_TYPE_CHAR, device.unwrap_or(DEVICE).as_bytes())?
         .finalize()?;
-    let mode = crate::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A;
+    let mode = cudnn_sys::types::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A;
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .part(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &graph)?
         .part(HEURISTICS_DEVICEPROP, &device)?

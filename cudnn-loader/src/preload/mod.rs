@@ -18,12 +18,13 @@ mod run;
 
 use std::thread::JoinHandle;
 
-use crate::options::Options;
-use crate::thread::signals::with_signals_blocked;
-use crate::{Function, SubLibrary};
-
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
+
+use crate::function::Function;
+use crate::options::Options;
+use crate::sub_library::SubLibrary;
+use crate::thread::signals::with_signals_blocked;
 
 /// The sub-libraries that have a version check of their own, with that function. Each needs a context; graph's makes one.
 pub const VERSION_CHECKS: [(SubLibrary, Function); 4] = [

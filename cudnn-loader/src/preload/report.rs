@@ -4,9 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use cudnn_probe::Library;
+use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::DriverError;
-use crate::{LoadError, SubLibrary, cudnnStatus_t};
+use crate::error::LoadError;
+use crate::sub_library::SubLibrary;
 
 /// A part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::{Host, Installation, Library, Version};
+use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
@@ -13,10 +14,12 @@ use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{is_secure_execution, run_paths};
+use crate::error::LoadErrorKind;
+use crate::function::Function;
 use crate::guard::entry;
 use crate::resolve::{installation, libraries};
+use crate::sub_library::SubLibrary;
 use crate::thread::spawn::{spawn_or_run, spawn_scoped};
-use crate::{Function, LoadErrorKind, SubLibrary, cudnnStatus_t};
 
 /// The steps of a preload that is running.
 pub(super) struct Recorder<'a> {

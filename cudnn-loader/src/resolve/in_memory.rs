@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudnn_probe::{Library, Version};
 
-use crate::Function;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
+use crate::function::Function;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// The version that a loaded library states; `None` for the libraries that state none.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use cudnn_probe::{Candidate, Host, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify};
 
 use super::in_memory;
-use crate::SubLibrary;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
 use crate::dl::{is_secure_execution, run_paths};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::options::Options;
+use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
 
 /// The selected installation, and the directories that were rejected before it.

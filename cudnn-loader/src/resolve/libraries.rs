@@ -16,9 +16,10 @@ use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::error::{LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
+use crate::function::Function;
 use crate::options::Options;
+use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
-use crate::{Function, SubLibrary};
 
 /// A sub-library that is loaded.
 #[derive(Debug)]

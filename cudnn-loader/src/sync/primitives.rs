@@ -1,10 +1,9 @@
 //! What the lock-free types stand on: atomics, a thread's identity, and bounded waiting.
 //! The model in `model/` replaces this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
 
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
-
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// This thread of this process as one nonzero number, with the process in the upper half.
 pub(crate) fn thread_token() -> u64 {
