@@ -45,7 +45,7 @@ impl fmt::Display for Installer {
             Installer::Dpkg => "dpkg",
             Installer::Rpm => "rpm",
             Installer::Archive => "archive",
-            Installer::Application => "part of",
+            Installer::Application => "application",
             Installer::Toolkit => "CUDA toolkit directory",
         })
     }

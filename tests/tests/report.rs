@@ -149,7 +149,7 @@ fn each_package_managers_record_is_read() {
     assert_eq!(package(&bundle), None);
     write(&root.join("opt/application/README"), "");
     support::compile("int main(void) { return 0; }", &[], &root.join("opt/application/koharu"));
-    assert_eq!(package(&bundle).as_deref(), Some("part of koharu"));
+    assert_eq!(package(&bundle).as_deref(), Some("application koharu"));
 
     let framework = root.join("venv/lib/python3.12/site-packages/torch/lib");
     fake_libraries(&framework, &libraries);

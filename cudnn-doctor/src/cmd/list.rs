@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
-use cudnn_probe::{Candidate, Installation, Installed, LibraryReport, ProbeError, gpu_code};
+use cudnn_probe::{Architecture, Candidate, Installation, Installed, LibraryReport, Os, ProbeError, gpu_code};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -99,7 +99,11 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     for row in rows {
         details(row);
     }
-    let usable = |row: &&Row| row.installed.report.major == 9 && problems(&row.installed).is_empty();
+    let usable = |row: &&Row| {
+        let report = &row.installed.report;
+        let is_for_this_machine = report.os == Os::Linux && report.architecture == Some(Architecture::HOST);
+        report.major == 9 && is_for_this_machine && problems(&row.installed).is_empty()
+    };
     match (selected, rows.iter().find(usable)) {
         (Some(selected), _) => {
             outln!("\nThe loader uses the marked one (found: {}).", selected.origin.to_string().printable());

@@ -91,7 +91,9 @@ pub struct Report {
 }
 
 /// A preload in which a step failed. What was loaded stays loaded, and a call or another preload tries again what failed.
-#[derive(Clone, Debug)]
+///
+/// `{}` prints one line, `{:#}` and `{:?}` also all steps.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct PreloadError {
     /// The first step that failed.
@@ -150,7 +152,15 @@ impl fmt::Display for Milliseconds {
 
 impl fmt::Display for PreloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.failed.step, self.failed.outcome)
+        write!(f, "{}: {}", self.failed.step, self.failed.outcome)?;
+        if f.alternate() { write!(f, "\n{}", self.report) } else { Ok(()) }
+    }
+}
+
+/// What `main` prints when it returns the error.
+impl fmt::Debug for PreloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 

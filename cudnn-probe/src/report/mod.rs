@@ -10,7 +10,7 @@ use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Identity, identify_any};
 use crate::library::Library;
-use crate::packages::Package;
+use crate::packages::{Installer, Package};
 use crate::platform::{Architecture, Os};
 use crate::release_facts::has_library;
 use crate::version::Version;
@@ -238,7 +238,13 @@ fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) 
         add(format!("cuDNN {version}"), header.display().to_string());
     }
     if let Some(package) = package {
-        add(package.to_string(), format!("the record of {}", package.installer));
+        let source = match package.installer {
+            Installer::Pip | Installer::Conda | Installer::Dpkg | Installer::Rpm => {
+                format!("the records of {}", package.installer)
+            }
+            Installer::Archive | Installer::Application | Installer::Toolkit => "the files around it".into(),
+        };
+        add(package.to_string(), source);
     }
     found
 }
