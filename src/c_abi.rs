@@ -1,4 +1,4 @@
-//! What every function of `cudnn_shim.h` does at the boundary to C: stop a panic, fill the caller's buffer.
+//! The boundary to C of every function of `cudnn_shim.h`: stops panics, fills the caller's buffers.
 
 use std::ffi::c_char;
 

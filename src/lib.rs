@@ -4,8 +4,8 @@
 //! link-time optimisation, which `cargo xtask dist` turns on; other builds have one more jump. Each export has the symbol
 //! version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the other.
 //!
-//! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md tells how to put the drop-in in front of a
-//! program.
+//! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
+//! of a program.
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
 mod c_abi;

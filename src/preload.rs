@@ -41,7 +41,7 @@ versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 /// Starts a preload in a background thread.
 ///
 /// # Safety
-/// As [`cudnnShimPreload`].
+/// See [`cudnnShimPreload`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn cudnnShimGetPreloadReport(buffer: *mut c_char, size: us
 versioned!(cudnnShimGetPreloadReport @@ "libcudnn_shim_1");
 
 /// # Safety
-/// As [`cudnnShimPreload`].
+/// See [`cudnnShimPreload`].
 unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
     let numbers = match usize::try_from(device_count) {
         // SAFETY: the caller promises this many numbers.

@@ -65,7 +65,7 @@ for cache in ("warm", "cold"):
 print("\n## The steps of one preload\n\n```")
 print(subprocess.run([doctor, "preload", "--query"], env=environment, capture_output=True, text=True).stdout + "```")
 
-print("\n## What the description of the device must say\n")
+print("\n## Contents of the device's description\n")
 print("The first workspace query after a preload that registered the engines for a device with another description, 5 processes each:\n")
 print("| description | query, ms | status |\n| --- | --- | --- |")
 true = json.load(open(here + "/../../cudnn-backend/devices/h200.json"))

@@ -19,7 +19,7 @@ use cudnn_backend::tensor::Tensor;
 use cudnn_backend::{Failure, first_reason, program};
 
 const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
-/// How many configurations of a source are planned and shown.
+/// The number of configurations of a source that are planned and shown.
 const MAX_SHOWN: usize = 10;
 
 fn main() -> ExitCode {

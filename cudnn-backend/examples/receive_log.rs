@@ -13,7 +13,7 @@ use cudnn_backend::program;
 #[path = "backend_convolution/convolution.rs"]
 mod convolution;
 
-/// How often the log named each function.
+/// The number of entries for each function.
 static CALLS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn on_event(event: &Event) {
         *calls.entry(function.to_owned()).or_default() += 1;
     }
     let severity = event.entry.severity;
-    // What the loader does and what went wrong, in full; of what runs on the GPU, the function's name.
+    // The loader's entries and all problems are shown in full; of a call on the GPU, only the function's name.
     let is_shown_in_full = function.starts_with("cudnn_loader::") || severity >= Severity::Warning;
     let text = if is_shown_in_full { event.entry.to_string() } else { function.to_owned() };
     match event.device {

@@ -104,7 +104,7 @@ impl Descriptor {
         Ok(self)
     }
 
-    /// How many elements an attribute has.
+    /// The number of elements that an attribute has.
     ///
     /// # Errors
     /// When the descriptor is not finalized, or has no such attribute.

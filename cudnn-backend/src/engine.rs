@@ -22,11 +22,11 @@ pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<V
         .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
 }
 
-/// How many configurations the heuristics propose. Unlike [`proposals`], it does not create them, which needs cuBLASLt
-/// in full releases.
+/// The number of configurations that the heuristics propose. Unlike [`proposals`], it does not create them, which needs
+/// cuBLASLt in full releases.
 ///
 /// # Errors
-/// As [`proposals`].
+/// See [`proposals`].
 pub fn proposal_count(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<usize, Error> {
     heuristics(graph, mode, target)?.count(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)
 }
@@ -93,7 +93,7 @@ pub fn can_load_cublas_lt() -> bool {
 /// A knob of an engine, and its range.
 #[derive(Clone, Copy)]
 pub struct Knob {
-    /// Which knob.
+    /// The type of the knob.
     pub ty: KnobType,
     /// The smallest value.
     pub min: i64,
@@ -152,7 +152,7 @@ pub fn configuration(engine: &Descriptor, choices: &[(KnobType, i64)]) -> Result
 /// More than there are types of knobs.
 const MAX_KNOBS: usize = 64;
 
-/// What cuDNN reports about a configuration.
+/// cuDNN's report about a configuration.
 pub struct ConfigurationInfo {
     /// The engine's index, or -1 if the configuration has no engine.
     pub engine: i64,

@@ -35,7 +35,7 @@ impl Convolution {
         let spatial = self.padding.len() as i64;
         Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
             .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, &[DataType::CUDNN_DATA_FLOAT])?
-            // What neural networks call convolution does not flip the filter.
+            // Neural networks call it convolution, but do not flip the filter.
             .set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[ConvolutionMode::CUDNN_CROSS_CORRELATION])?
             .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[spatial])?
             .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &self.padding)?

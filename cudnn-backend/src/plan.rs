@@ -47,7 +47,7 @@ pub struct FirstPlan {
     pub source: Source,
     /// The configuration's index among those of its source.
     pub index: usize,
-    /// How many configurations the source has.
+    /// The number of configurations that the source has.
     pub count: usize,
 }
 

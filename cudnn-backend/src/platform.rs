@@ -1,4 +1,4 @@
-//! What differs between operating systems: the names of libraries, and whether one is loaded.
+//! The differences between operating systems: the names of libraries, and whether one is loaded.
 
 use libloading::Library;
 

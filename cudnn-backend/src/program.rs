@@ -1,4 +1,4 @@
-//! How an example starts and ends: on the first GPU, or with a plain message.
+//! Runs an example on the first GPU, or ends it with a plain message.
 
 use std::process::ExitCode;
 

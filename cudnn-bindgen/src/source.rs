@@ -1,4 +1,4 @@
-//! What the caller hands to the generator: the headers, and what to write about them.
+//! The generator's input: the headers, and what to write about them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What every command starts from: the host, and the search for cuDNN on it. Made once, in `main`.
+//! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Which library and release a file of cuDNN is, by its name and its contents, for commands that look at files rather
-//! than at installations.
+//! Identifies a file of cuDNN (library and release) by its name and its contents, for commands that look at files
+//! rather than at installations.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) fn is_drop_in(file: &Path) -> bool {
     is_drop_in_named(file, file)
 }
 
-/// As [`is_drop_in`], for a file that can be read at another path than its own.
+/// Like [`is_drop_in`], for a file that can be read at another path than its own.
 pub(crate) fn is_drop_in_named(name: &Path, file: &Path) -> bool {
     let is_shim = name.file_name().and_then(|name| library(name.to_str()?)) == Some(Library::Shim);
     if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_DROP_IN_LEN)
@@ -37,7 +37,7 @@ pub(crate) fn version(file: &Path) -> Option<Version> {
     }
 }
 
-/// What the file states about itself.
+/// The identity that the file states.
 pub(crate) fn identity(file: &Path) -> Option<Identity> {
     identify_any(file, library(file.file_name()?.to_str()?)?).ok()
 }

@@ -1,5 +1,5 @@
-//! Which files ld.so would load for a program or library, including those that NVIDIA's shim and graph open with dlopen,
-//! and whether these files belong together.
+//! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
+//! dlopen, and whether these files belong together.
 
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,7 @@ fn rule_text(rule: &Rule) -> String {
     }
 }
 
-/// What NVIDIA's shim opens on the first calls of its functions, then what graph opens when it first plans something.
+/// Simulates what NVIDIA's shim opens on first calls, then what graph opens when it first plans something.
 fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
     const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
@@ -148,7 +148,7 @@ fn missing_graph(library: Library) -> Option<String> {
     (library == Library::Graph).then(|| error.to_owned())
 }
 
-/// What is wrong, in sentences.
+/// The problems, in sentences.
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));

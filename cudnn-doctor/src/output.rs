@@ -1,5 +1,5 @@
-//! What a command prints, for people and for programs. A closed pipe or a full disk ends the command without a panic.
-//! Colours are left out where the output is no terminal, and where NO_COLOR is set.
+//! The output of a command, for people and for programs. A closed pipe or a full disk ends the command without a panic.
+//! The output has no colours if it does not go to a terminal, or if NO_COLOR is set.
 
 use std::fmt::{Arguments, Display};
 use std::io::Write;
@@ -22,7 +22,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How a command ended: its exit status.
+/// The result of a command, which becomes its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 0: nothing is wrong.
@@ -97,7 +97,7 @@ pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
 
 fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
-        // Whoever closed the pipe knows.
+        // The reader closed the pipe, and needs no message.
         if error.kind() != std::io::ErrorKind::BrokenPipe {
             remark(format_args!("cannot write the output: {error}"));
         }

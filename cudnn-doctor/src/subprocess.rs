@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of a child's output is kept, in bytes.
+/// The part of a child's output that is kept, in bytes.
 const MAX_OUTPUT_LEN: usize = 1 << 20;
 
-/// How long the output may stay open after the child has ended: a process that the child started may still hold it.
+/// The time for which the output may stay open after the child has ended: the child's children may still have it open.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a child ended.
+/// The way in which a child ended.
 pub(crate) struct ChildOutput {
     /// `None` where the child exceeded its time and was killed.
     pub(crate) status: Option<ExitStatus>,

@@ -18,7 +18,7 @@ use support::{FakeLibrary, TempDir, Version};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// What the doctor checks: directories, and the variables that lead to them.
+/// A machine for the doctor to check: directories, and the variables that lead to them.
 struct Scenario {
     used: TempDir,
     other: TempDir,
@@ -265,7 +265,7 @@ fn messages_fit_hostile_and_misleading_situations() {
         Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
     has(&finding(&scenario, "C050"), &["was ended by signal"]);
 
-    // Where a variable leads nowhere, installing cuDNN would not help.
+    // If the variable leads nowhere, installing cuDNN would not help.
     let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
     has(
         &finding(&scenario, "C010"),
@@ -341,7 +341,7 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");
-    // Where a damaged installation is the only one, that one is to be repaired.
+    // If the only installation is damaged, the help repairs it.
     let scenario = Scenario::complete();
     let dir = wheels(&scenario.other, &one);
     std::fs::write(dir.join("libcudnn_graph.so.9"), "damaged").unwrap();

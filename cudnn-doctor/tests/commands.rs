@@ -338,7 +338,7 @@ fn examples(help: &str) -> Vec<String> {
 fn every_example_of_the_help_texts_runs() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let Some(cache) = release.ancestors().nth(4) else { return };
-    // What the examples name: an environment, a program, a framework's library, a training script.
+    // The examples name an environment, a program, a framework's library and a training script.
     let home = TempDir::new();
     let path = |below: &str| {
         let path = home.path().join(below);

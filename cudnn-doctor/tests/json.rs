@@ -1,4 +1,4 @@
-//! What `--json` prints, compared with docs/json.md.
+//! Compares the output of `--json` with docs/json.md.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -29,7 +29,7 @@ pub enum FetchError {
     Damaged {
         /// The release.
         release: &'static Release,
-        /// What is wrong with it.
+        /// The damage.
         damage: Damage,
     },
     /// The cache does not have an intact copy, and the caller forbids the network.
@@ -38,14 +38,14 @@ pub enum FetchError {
         release: &'static Release,
         /// Its directory in the cache.
         dir: PathBuf,
-        /// What is wrong with the copy in the cache; `None` if there is no copy.
+        /// The damage to the copy in the cache; `None` if there is no copy.
         damage: Option<Damage>,
     },
     /// pip could not be started, or failed.
     Pip {
         /// The release.
         release: &'static Release,
-        /// What happened.
+        /// A description of the failure.
         message: String,
     },
     /// The cache directory could not be written.

@@ -65,7 +65,7 @@ pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, Fet
 /// Does what [`fetch`] does with another cache directory, which it creates.
 ///
 /// # Errors
-/// As [`fetch`], without the errors of [`cache_dir`].
+/// Like [`fetch`], without the errors of [`cache_dir`].
 pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> Result<PathBuf, FetchError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let dir = cache.join(release.dir_name());
@@ -78,7 +78,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
     let result = download(release, &staging, &dir);
-    // What stays behind costs disk space only.
+    // A directory that cannot be removed costs only disk space.
     let _ = std::fs::remove_dir_all(&staging);
     result.map(|()| dir)
 }

@@ -1,4 +1,4 @@
-//! What a pinned wheel is, and where it keeps what.
+//! A pinned wheel, and the paths of its libraries and headers.
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ use crate::release::Release;
 /// The name of the stamp in the directory of a release.
 const STAMP: &str = ".cudnn-fetch-verified";
 
-/// What is wrong with an unpacked release.
+/// The damage to an unpacked release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {

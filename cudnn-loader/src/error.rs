@@ -30,7 +30,7 @@ pub struct LoadError {
     failure: Arc<Failure>,
 }
 
-/// What happened, no matter to which function.
+/// The failure, without the function that it happened to.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: LoadErrorKind,
@@ -38,7 +38,7 @@ pub(crate) struct Failure {
     pub(crate) rejected: Arc<Vec<RejectedCandidate>>,
 }
 
-/// What went wrong.
+/// The kind of failure.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
@@ -57,7 +57,7 @@ pub enum LoadErrorKind {
     Dlopen {
         /// The file.
         path: PathBuf,
-        /// What ld.so's message means.
+        /// The meaning of ld.so's message.
         cause: DlErrorKind,
         /// ld.so's message.
         message: String,
@@ -88,7 +88,7 @@ pub enum LoadErrorKind {
     },
     /// This process already uses an installation that does not meet the options.
     AlreadySelected {
-        /// Which option it does not meet.
+        /// The option that it does not meet.
         error: ProbeError,
     },
 }
@@ -120,7 +120,7 @@ impl LoadError {
         self.library
     }
 
-    /// What went wrong.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> &LoadErrorKind {
         &self.failure.kind
@@ -157,7 +157,7 @@ impl LoadError {
         }
     }
 
-    /// What a person can do about it, in one or two sentences.
+    /// Advice for a person, in one or two sentences.
     #[must_use]
     pub fn help(&self) -> String {
         match self.kind() {
@@ -220,7 +220,7 @@ impl LoadError {
     /// The full report: several lines, the first of which stands on its own.
     #[must_use]
     pub fn report(&self) -> String {
-        // What to do comes early: callers of cudnnGetLastErrorString pass short buffers.
+        // The help comes early: callers of cudnnGetLastErrorString pass short buffers.
         let mut text = format!("{self}\nhelp: {}", self.help());
         if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
             let _ = write!(text, "\nnote: ld.so reports: {message}");
@@ -247,7 +247,7 @@ impl LoadError {
         relevant().find(is_readable).or_else(|| relevant().next())
     }
 
-    /// What went wrong, in one sentence that does not name the function.
+    /// One sentence about the failure that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation => match self.first_relevant() {
@@ -313,7 +313,7 @@ fn dlopen_help(cause: &DlErrorKind) -> String {
     }
 }
 
-/// Where to get a library that cuDNN needs and does not include.
+/// Advice where to get a library that cuDNN needs and does not include.
 fn missing_library_help(name: &str) -> String {
     match Component::from_soname(name) {
         Some((Component::Cudnn, _)) => "Reinstall this cuDNN: one of its libraries is missing.".into(),

@@ -1,5 +1,5 @@
-//! What the resolver reports while it searches, loads and fails. The resolver emits events and does not know who listens;
-//! the log listens (see `logging::loader_events`), and whoever comes later.
+//! Events, which the resolver emits while it searches, loads and fails. The resolver does not know who listens:
+//! today only the log (see `logging::loader_events`).
 
 use std::path::Path;
 use std::ptr::null_mut;

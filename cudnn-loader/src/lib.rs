@@ -101,7 +101,7 @@ pub use resolve::installation::{installation, nvidia_shim};
 pub use resolve::libraries::LoadedLibrary;
 pub use sub_library::SubLibrary;
 
-/// What the drop-in library needs beside the public API. Not covered by semantic versioning.
+/// The drop-in library's API, besides the public one. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::dispatch::{c_unwind, resolve_private_symbol};

@@ -1,4 +1,4 @@
-//! What an application requires of the cuDNN that the loader selects. Knows nothing of how one is found or loaded.
+//! An application's requirements for the cuDNN that the loader selects. Knows nothing of finding or loading one.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl Options {
         self
     }
 
-    /// Reject a cuDNN that was built for another CUDA major, as far as its files tell.
+    /// Reject a cuDNN that was built for another CUDA major, as far as its files show it.
     pub fn cuda_major(mut self, major: u32) -> Self {
         self.requirements = self.requirements.cuda_major(major);
         self

@@ -13,7 +13,7 @@ use crate::version::Version;
 /// Why a file or a directory cannot be used.
 ///
 /// `Display` is one line that continues a path: `"{path} {error}"` reads "/opt/cudnn/lib/libcudnn_graph.so.9 is empty".
-/// [`ProbeError::help`] says what to do.
+/// [`ProbeError::help`] gives the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProbeError {
@@ -21,7 +21,7 @@ pub enum ProbeError {
     NotFound,
     /// A symbolic link to a file that does not exist.
     BrokenLink {
-        /// Where it leads.
+        /// The link's target.
         target: PathBuf,
     },
     /// The path exists and is not a directory.
@@ -50,7 +50,7 @@ pub enum ProbeError {
     },
     /// A directory, a pipe, a device: it cannot be a library.
     NotRegularFile {
-        /// What it is: `a directory`.
+        /// The kind of file: `a directory`.
         kind: &'static str,
     },
     /// The file is not an ELF file.
@@ -58,7 +58,7 @@ pub enum ProbeError {
         /// Its first bytes, at most 16. None: the file is empty.
         starts_with: Vec<u8>,
     },
-    /// The file is shorter than its headers say.
+    /// The file is shorter than its headers state.
     Truncated {
         /// The length that the headers imply, in bytes, at least.
         expected_len: u64,
@@ -67,7 +67,7 @@ pub enum ProbeError {
     },
     /// The file's headers contradict each other.
     Malformed {
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
     /// The file is built for another processor architecture.
@@ -84,7 +84,7 @@ pub enum ProbeError {
         /// The required one.
         wanted: Os,
     },
-    /// The file is another shared library than its file name says.
+    /// The file is not the shared library that its file name promises.
     WrongSoname {
         /// The name that the library gives itself (`DT_SONAME`).
         found: String,
@@ -218,13 +218,13 @@ impl Error for ProbeError {
 }
 
 impl ProbeError {
-    /// What to do about it: one sentence. `None` where there is nothing to do, as for a directory without cuDNN.
+    /// Advice in one sentence. `None` if there is nothing to do, as for a directory without cuDNN.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         self.help_for(None)
     }
 
-    /// As [`ProbeError::help`], with the commands of the installer that owns the files.
+    /// Like [`ProbeError::help`], but with the commands of the installer that owns the files.
     #[must_use]
     pub fn help_for(&self, package: Option<&Package>) -> Option<String> {
         Some(match self {

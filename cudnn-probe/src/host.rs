@@ -1,4 +1,4 @@
-//! What the search asks of the machine: environment variables, the executable, the root of the file system. It is a
+//! The machine as the search sees it: environment variables, the executable, the root of the file system. It is a
 //! value, so that a test can replace it. It must not know where cuDNN is installed.
 
 use std::ffi::OsString;
@@ -52,8 +52,8 @@ impl Host {
         self
     }
 
-    /// Says that the process runs in secure-execution mode (setuid, file capabilities; `AT_SECURE`). The search then
-    /// ignores all environment variables and does not look next to the executable.
+    /// Declares that the process runs in secure-execution mode (setuid, file capabilities; `AT_SECURE`). The search
+    /// then ignores all environment variables and does not look next to the executable.
     #[must_use]
     pub fn secure_execution(mut self, is_secure: bool) -> Self {
         self.secure_execution = is_secure;

@@ -11,7 +11,7 @@ use crate::search::{Candidate, Origin, Search};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Installed {
-    /// What its files say.
+    /// The report on its files.
     pub report: InstallationReport,
     /// Every way in which it was found, each with the path that led to it.
     pub found_via: Vec<Candidate>,

@@ -1,4 +1,4 @@
-//! The one source of advice: which package holds which library, and the command that installs or reinstalls it. It
+//! The one source of advice: which package contains which library, and the command that installs or reinstalls it. It
 //! imports nothing and runs nothing.
 //!
 //! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
@@ -55,7 +55,7 @@ impl fmt::Display for Installer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Package {
-    /// Who installed it.
+    /// The tool that installed it.
     pub installer: Installer,
     /// The package's name: `nvidia-cudnn-cu12`.
     pub name: String,
@@ -72,7 +72,7 @@ impl Package {
         Package { installer, name: name.to_owned(), version: version.map(str::to_owned), root: root.into() }
     }
 
-    /// Is this a package of NVIDIA's that holds cuDNN, and not a framework or an application that ships it?
+    /// Is this NVIDIA's package of cuDNN, and not a framework or an application that ships it?
     #[must_use]
     pub fn is_cudnn(&self) -> bool {
         match self.installer {
@@ -82,7 +82,7 @@ impl Package {
         }
     }
 
-    /// The part of cuDNN that this package holds, if it is cuDNN's.
+    /// The part of cuDNN that this package contains, if it is NVIDIA's package of cuDNN.
     #[must_use]
     pub fn component(&self) -> Option<Component> {
         let component = if self.name.contains("-jit") { Component::CudnnJit } else { Component::Cudnn };
@@ -193,7 +193,7 @@ impl fmt::Display for Component {
     }
 }
 
-/// The wheel that holds this library: `nvidia-cublas-cu12` for `libcublasLt.so.12`. `None` for a library of neither
+/// The wheel that contains this library: `nvidia-cublas-cu12` for `libcublasLt.so.12`. `None` for a library of neither
 /// cuDNN nor CUDA, and for one of CUDA without a version in its name. For cuDNN's own libraries the CUDA version is
 /// unknown: see [`Component::wheel`].
 #[must_use]
@@ -303,7 +303,7 @@ fn install_into(
 }
 
 /// The command that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
-/// `install` would not touch them, since the installer's records say that they are there.
+/// `install` would not touch them, since the installer's records list them as present.
 ///
 /// `None` where no command can do it: for an archive or an application, a package from a private index (a local version
 /// such as `2.2.0+cu121`), or a record whose name or version is not one that the installer would write.

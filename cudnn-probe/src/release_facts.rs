@@ -22,7 +22,7 @@ pub struct KnownIssue {
     pub from: Version,
     /// The first release that no longer has it.
     pub fixed_in: Version,
-    /// What goes wrong.
+    /// The effect on a program.
     pub description: &'static str,
 }
 

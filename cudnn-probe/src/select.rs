@@ -29,7 +29,7 @@ impl RejectedCandidate {
         RejectedCandidate { candidate, error }
     }
 
-    /// What the error is about: the directory, or `libcudnn_graph.so.9` in it.
+    /// The subject of the error: the directory, or `libcudnn_graph.so.9` in it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         if self.error.is_about_dir() {
@@ -56,7 +56,7 @@ pub struct Installation {
     pub origin: Origin,
     /// Its version: that of `libcudnn_graph.so.9`, which `cudnnGetVersion` returns too.
     pub version: Version,
-    /// The CUDA major version that it is built for, if the files say so.
+    /// The CUDA major version that it is built for, if the files state it.
     pub cuda_major: Option<u32>,
 }
 
@@ -112,7 +112,7 @@ impl Installation {
     }
 }
 
-/// What a program requires of an installation.
+/// A program's requirements for an installation.
 ///
 /// ```
 /// use cudnn_probe::{Requirements, Version};
@@ -234,8 +234,8 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
     Ok(installation)
 }
 
-/// What a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN, or a
-/// subdirectory with the file.
+/// Finds what a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN,
+/// or a subdirectory with the file.
 fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeError {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<(), String> {
     if let Some(version) = version(&dir, architecture) {
         println!("cargo::metadata=lib_version={version}");
     }
-    // With buildtime-bindgen, bindings.rs tells which headers it used.
+    // With buildtime-bindgen, bindings.rs reports the headers that it used.
     #[cfg(not(feature = "buildtime-bindgen"))]
     for include in [dir.join("../include"), "/usr/include".into()] {
         if include.join("cudnn_graph.h").is_file() {

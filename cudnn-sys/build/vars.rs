@@ -12,7 +12,7 @@ pub(crate) const LIB_DIR: &str = "CUDNN_SYS_LIB_DIR";
 #[allow(dead_code, reason = "only bindings.rs reads it")]
 pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
 
-/// What bindgen reads: where libclang is, and more arguments for it.
+/// The variables that bindgen reads: libclang's directory, and more arguments for it.
 #[allow(dead_code, reason = "only bindings.rs reads it")]
 pub(crate) const LIBCLANG: [&str; 2] = ["LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"];
 

@@ -36,7 +36,7 @@
 //! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` beside `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
 //! | `LIBCLANG_PATH` | the directory of `libclang.so` for `buildtime-bindgen` |
 //!
-//! Linking does not tell the dynamic loader where the library is when your program starts. If it is not in a default
+//! Linking does not show ld.so where the library is when your program starts. If it is not in a default
 //! directory, set a run path in the `build.rs` of the program, which must depend on `cudnn-sys` directly:
 //!
 //! ```no_run

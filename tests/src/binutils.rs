@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a tool (`nm`, `readelf`, `objdump`) prints about a file.
+/// The output of a tool (`nm`, `readelf`, `objdump`) for a file.
 ///
 /// # Panics
 /// When the tool is missing or fails.

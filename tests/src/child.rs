@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Command;
 
-/// What the child calls.
+/// The library that the child calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// This project's loader.
@@ -21,16 +21,16 @@ pub struct Child {
     arguments: Vec<OsString>,
 }
 
-/// How a child process ended, and what it printed.
+/// The result of a child process: how it ended, and what it printed.
 #[derive(Debug)]
 pub struct ChildOutput {
     /// The signal that ended the child; an abort is 6 (SIGABRT).
     pub signal: Option<i32>,
     /// The exit code, unless a signal ended the child.
     pub code: Option<i32>,
-    /// What it wrote to stdout.
+    /// Its output to stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Its output to stderr.
     pub stderr: String,
 }
 
@@ -101,7 +101,7 @@ impl Child {
 }
 
 impl ChildOutput {
-    /// What a function returned, as the child printed it.
+    /// The value that a function returned, as the child printed it.
     #[must_use]
     pub fn returned(&self, function: &str) -> Option<&str> {
         self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: real releases, fake libraries, temporary directories and child processes.
+//! Shared by the end-to-end tests: real releases, fake libraries, temporary directories and child processes.
 
 mod binutils;
 mod child;

@@ -160,7 +160,7 @@ pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: SubLibra
     provoke_with(Child::new(program, subject, dir.path()), library)
 }
 
-/// As [`provoke`], in a child that already knows where cuDNN is.
+/// Like [`provoke`], in a child that already knows where cuDNN is.
 pub fn provoke_with(child: Child, library: SubLibrary) -> ChildOutput {
     child.without_privileges().run(&[
         a_function(library),

@@ -10,7 +10,7 @@ use cudnn_fetch::{FetchError, Network};
 /// them prints NOT RUN and its name.
 pub const OFFLINE_VARIABLE: &str = "CUDNN_TESTS_OFFLINE";
 
-/// How long a failed download is remembered, so that not every test of a run waits for pip to fail again.
+/// The time for which a failed download is remembered, so that not every test of a run waits for pip to fail again.
 const REMEMBER_FAILURE: Duration = Duration::from_secs(10 * 60);
 
 /// The unpacked wheel of a pinned release; `None` where it cannot be fetched and [`OFFLINE_VARIABLE`] is `skip`.
@@ -54,7 +54,7 @@ fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
 /// The directory with the libraries of a pinned release; `None` as for [`release`].
 ///
 /// # Panics
-/// As [`release`].
+/// See [`release`].
 #[must_use]
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
     let dir = release(id)?;

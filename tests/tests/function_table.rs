@@ -56,7 +56,7 @@ fn check(lib_dir: &Path, version: Version) {
         exported.retain(|name| !NOT_PUBLIC.contains(&name.as_str()));
         assert_eq!(exported, declared, "{library} of {version}");
     }
-    assert!(libraries > 0, "{lib_dir:?} holds no sub-library");
+    assert!(libraries > 0, "{lib_dir:?} contains no sub-library");
     // NVIDIA's shim exports all of them and nothing else.
     let mut shim = exports(&lib_dir.join("libcudnn.so.9"));
     let not_public: BTreeSet<&str> = NOT_PUBLIC.into_iter().filter(|name| shim.contains(*name)).collect();

@@ -1,4 +1,4 @@
-//! What the probe reads from the files of real releases, and how it reports damaged ones.
+//! The probe reads the files of real releases, and reports damaged ones.
 
 use cudnn_probe::{
     Candidate, GpuCode, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,

@@ -248,8 +248,8 @@ fn the_simulation_agrees_with_ld_so() {
     }
 }
 
-/// Which graph library NVIDIA's shim loads: up to 9.21.0 its directory is in a RUNPATH, which LD_LIBRARY_PATH beats, and
-/// from 9.21.1 on in an RPATH, which beats LD_LIBRARY_PATH.
+/// The graph library that NVIDIA's shim loads: up to 9.21.0 its directory is in a RUNPATH, which LD_LIBRARY_PATH beats,
+/// and from 9.21.1 on in an RPATH, which beats LD_LIBRARY_PATH.
 #[test]
 fn nvidias_shim_loads_the_predicted_graph_library() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
@@ -266,7 +266,7 @@ fn nvidias_shim_loads_the_predicted_graph_library() {
     }
 }
 
-/// What the loader asks for the libraries that cuDNN opens by name.
+/// The loader asks this for the libraries that cuDNN opens by name.
 #[test]
 fn one_name_is_resolved_in_ld_sos_order_and_never_in_the_working_directory() {
     let world = TempDir::new();

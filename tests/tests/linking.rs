@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// How the build script finds the library.
+/// The way in which the build script finds the library.
 enum LibDir<'a> {
     Variable(&'a Path),
     VirtualEnvironment(&'a Path),

@@ -118,7 +118,7 @@ fn threads_that_race_write_complete_entries() {
     assert!(counts.len() > 10 && counts.iter().all(|(_, count)| **count == 64), "{counts:?}");
 }
 
-/// What a child without any cuDNN has written: by severity.
+/// The entries that a child without any cuDNN has written, by severity.
 fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
     let (nothing, logs) = (TempDir::new(), TempDir::new());
     let mut child = Child::bare(DRIVER).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
@@ -322,7 +322,7 @@ fn the_programs_files_keep_their_flags_and_locks() {
         let logs = TempDir::new();
         let other = logs.path().join("cudnn_profile.log");
         let lock = format!("lock:{}", other.display());
-        // Whoever loads cuDNN.
+        // Another part of the program loads cuDNN.
         let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
         for args in [&[&*lock][..], &[&*open, &*lock]] {
             let args = [args, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor", "locked"]].concat();

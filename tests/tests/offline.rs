@@ -1,4 +1,4 @@
-//! Tests on a machine without a network: each says that it did not run, and only the first one waits for pip.
+//! Tests on a machine without a network: each reports that it did not run, and only the first one waits for pip.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -63,6 +63,6 @@ fn without_the_variable_a_release_that_cannot_be_fetched_fails_the_test() {
         .run(&["release:jit-cu12-9.19.0"]);
     assert_eq!(strict.code, Some(101), "{strict:#?}");
     assert!(strict.stderr.contains("main needs a release of cuDNN: "), "{strict:#?}");
-    // It does not believe the earlier failure.
+    // It ignores the remembered failure.
     assert_eq!(offline.pip_starts(), 2);
 }

@@ -1,4 +1,4 @@
-//! What the probe reports about an installation: version, CUDA, variant and package, and what is missing or in conflict.
+//! The probe's report on an installation: version, CUDA, variant, package, missing and conflicting files.
 
 use std::path::Path;
 

@@ -21,7 +21,7 @@ struct World {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// What each program prints in a situation, and the situation's root directory.
+/// The output of each program in a situation, and the situation's root directory.
 struct Report {
     root: TempDir,
     situation: &'static str,
@@ -135,7 +135,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// What it printed, which must contain each fragment.
+    /// Its output, which must contain each fragment.
     fn has(self, code: i32, fragments: &[&str]) -> String {
         assert_eq!(self.code, Some(code), "{}", self.stdout);
         require(&self.stdout, fragments);
@@ -143,7 +143,7 @@ impl Doctor {
     }
 }
 
-/// What a child printed, and the signal that ended it.
+/// The output of a child, and the signal that ended it.
 fn printed(output: &ChildOutput) -> String {
     let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_start_matches("  | ").to_owned()).collect();
     lines.extend(output.stderr.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::pins;
 use crate::workspace::root;
 
-/// Where the generated files are in the workspace.
+/// The directory of the generated files in the workspace.
 const BINDINGS: &str = "cudnn-sys/src/generated";
 const ANNOTATIONS: &str = "cudnn-bindgen/src/generated";
 
@@ -43,7 +43,7 @@ pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Ite
     files.iter().filter(move |file| std::fs::read_to_string(path(root, &file.name)).unwrap_or_default() != file.text)
 }
 
-/// Where a generated file is checked in.
+/// The path at which a generated file is checked in.
 pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     root.join(if name == cudnn_bindgen::ANNOTATIONS { ANNOTATIONS } else { BINDINGS }).join(name)
 }

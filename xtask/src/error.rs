@@ -1,4 +1,4 @@
 //! The error type of all commands.
 
-/// What a command returns. The error is a message for a person.
+/// The result of a command. The error is a message for a person.
 pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;

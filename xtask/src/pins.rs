@@ -36,7 +36,7 @@ impl Version {
 /// The pins of one package for one platform, which differ in the release only: `cu12-9.0.0`, `cu12-9.28.0`.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// What the identifiers begin with: `cu12-`.
+    /// The prefix of the identifiers: `cu12-`.
     pub(crate) prefix: String,
     /// The newest pin.
     pub(crate) newest: &'static Release,

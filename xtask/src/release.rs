@@ -14,11 +14,11 @@ use crate::pins::{self, Line, Version};
 use crate::wheels::{self, Wheel};
 use crate::workspace::root;
 
-/// What the command found out, for the summary at its end.
+/// The results of the command, for the summary at its end.
 #[derive(Default)]
 struct Summary {
     changes: Vec<String>,
-    /// What does not fit the code and must be fixed by hand.
+    /// The problems that a person must fix by hand.
     problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the workspace is.
+//! The path of the workspace.
 
 use std::path::PathBuf;
 

@@ -16,7 +16,7 @@ mod attributes;
 mod graphs;
 mod run;
 
-/// How cuDNN rejects a mistake; or, where it accepts it, how far the example got.
+/// The status with which cuDNN rejects a mistake; if cuDNN accepts it, the step that the example reached.
 type Verdict = Result<&'static str, Error>;
 /// The description of a mistake, and a function that makes it.
 type Mistake = (&'static str, fn() -> Verdict);

@@ -55,7 +55,7 @@ struct Setup {
     packs_w: bool,
     packs_virtual: bool,
     is_alpha_double: bool,
-    /// Of x in its memory, in bytes.
+    /// The offset of x in its memory, in bytes.
     offset: usize,
     has_workspace: bool,
 }

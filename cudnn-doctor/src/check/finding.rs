@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::escape::Printable;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Worth knowing.
@@ -41,7 +41,7 @@ pub(crate) struct FindingKind {
     /// Never given to another kind.
     pub(crate) code: &'static str,
     pub(crate) severity: Severity,
-    /// In a few words.
+    /// A few words for tables.
     pub(crate) title: &'static str,
     /// The usual cause.
     pub(crate) cause: &'static str,
@@ -112,7 +112,7 @@ findings! {
         "With `--gpu`: cuDNN was loaded, but the convolution failed or its result was wrong.";
 }
 
-/// How to fix it: a sentence, and the commands for it, each of which works when pasted.
+/// The fix: a sentence, and its commands, each of which works when pasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Help {
     pub(crate) text: String,
@@ -147,7 +147,7 @@ impl From<&str> for Help {
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
-    /// What happened and where, in one line.
+    /// One line: what happened, and where.
     pub(crate) message: String,
     /// The evidence: paths, versions, rules.
     pub(crate) notes: Vec<String>,

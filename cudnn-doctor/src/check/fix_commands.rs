@@ -1,5 +1,5 @@
-//! How to repair or replace an installation. The commands come from the probe's `packages`, which knows the installer
-//! that owns the files; this module chooses among them.
+//! The commands that repair or replace an installation. The commands come from the probe's `packages`, which knows the
+//! installer that owns the files; this module chooses among them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::finding::Help;
 use crate::escape::Printable;
 use crate::shell::{prepend_library_path, removal};
 
-/// Where CUDA toolkits are installed.
+/// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
 
-/// What to do about a file that cannot be used, if anything.
+/// The help for a file that cannot be used, if there is any.
 pub(super) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Help> {
     let is_damage = matches!(
         error,
@@ -45,7 +45,7 @@ pub(super) fn reinstall(report: &InstallationReport) -> Help {
 /// Replaces files of two releases or two CUDA majors by those of one release.
 pub(super) fn clean_reinstall(report: &InstallationReport) -> Help {
     match &report.package {
-        // Of one package: its own files, in place of whatever was copied over them.
+        // One package: its files replace those that were copied over them.
         Some(_) if report.other_packages.is_empty() => reinstall(report),
         Some(_) => replace(report),
         None => by_hand(report),

@@ -1,4 +1,5 @@
-//! What ld.so finds: for programs that load cuDNN by its name, as frameworks do, and for what cuDNN itself opens.
+//! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
+//! calls.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
     findings
 }
 
-/// What a program gets that loads the shim by its name and has no run path: the doctor itself, for example.
+/// Which cuDNN does a program get if it loads the shim by its name and has no run path? The doctor is one.
 fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = Library::Shim.file_name();
     let program = std::env::current_exe().unwrap_or_default();
@@ -62,7 +63,7 @@ fn search_first(dir: &Path) -> Help {
     }
 }
 
-/// Does the installation's shim get the libraries of its own installation, and graph its engines?
+/// Does NVIDIA's shim open the libraries of its installation, and graph the engines of the same one?
 fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = report.library(Library::Shim)?;
     let dependencies = dependencies(Simulation::new(&shim.path, &context.host).ok()?);

@@ -22,7 +22,7 @@ pub(crate) const COMMAND: &str = "internal-load";
 /// A first start with a cold disk takes seconds.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many of the last lines of a crashed child become notes.
+/// The number of last lines of a crashed child that become notes.
 const MAX_STDERR_LINES: usize = 3;
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
@@ -35,7 +35,7 @@ const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
     (Function::CudnnAdvVersionCheck, cudnn::cudnnAdvVersionCheck),
 ];
 
-/// What the demo prints before its help.
+/// The prefix of the help that the demo prints.
 const HELP_PREFIX: &str = "help: ";
 
 /// The keys of the child's reports.
@@ -98,7 +98,7 @@ fn crash(child: &ChildOutput, dir: &Path) -> Option<Finding> {
     )
 }
 
-/// One report of the child.
+/// A report from the child.
 fn parse_failure(report: &Value, dir: &Path) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
     let kind = match text(FAILURE)? {

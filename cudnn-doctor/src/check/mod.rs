@@ -22,7 +22,7 @@ use machine::Machine;
 
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Severity};
 
-/// What to check, beside the machine itself.
+/// The checks that were requested, besides those of the machine itself.
 pub(crate) struct Requested {
     /// The oldest cuDNN that the program can use.
     pub(crate) minimum: Option<Version>,
@@ -36,7 +36,7 @@ pub(crate) struct Requested {
     pub(crate) convolution: bool,
 }
 
-/// What the check found.
+/// The result of the check.
 pub(crate) struct Diagnosis {
     pub(crate) machine: Machine,
     /// The installation that the loader would use.
@@ -73,7 +73,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
     Diagnosis { machine, report, convolution, findings }
 }
 
-/// Directories that hold a cuDNN 9 which cannot be used: one finding for each, whatever its names.
+/// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.
 fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
     for one in rejected {
@@ -96,7 +96,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// Where an installation was rejected, repairing that one comes first.
+/// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
 fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {

@@ -144,7 +144,7 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
     }
 }
 
-/// What is wrong with one library of an installation.
+/// A problem with one library of an installation.
 struct Problem {
     library: &'static str,
     message: String,

@@ -16,16 +16,16 @@ use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 /// Longer lines are split, in bytes.
 const MAX_LINE_LEN: u64 = 64 << 10;
 
-/// How much of one entry is read, in bytes.
+/// The part of an entry that is read, in bytes.
 const MAX_ENTRY_LEN: usize = 1 << 20;
 
-/// How many errors are kept in full.
+/// The number of errors that are kept in full.
 const MAX_ERRORS: usize = 1000;
 
-/// How many functions, processes, releases and threads are distinguished.
+/// The number of functions, processes, releases and threads that are distinguished.
 const MAX_DISTINCT: usize = 10_000;
 
-/// How many functions the text lists.
+/// The number of functions that the text lists.
 const MAX_LISTED: usize = 10;
 
 /// `O_NONBLOCK`: opening a pipe, or reading the kernel's own log, must not wait.
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
 struct Summary {
     versions: BTreeSet<String>,
     processes: BTreeSet<u64>,
-    /// How often each function was called.
+    /// The number of calls of each function.
     calls: BTreeMap<String, usize>,
     warnings: usize,
     error_count: usize,
@@ -228,7 +228,7 @@ fn is_call(entry: &Entry) -> bool {
     entry.severity == Severity::Info && is_cudnn && !is_result
 }
 
-/// What a status means, by its category.
+/// The meaning of a status, by its category.
 fn meaning(status: &str) -> Option<&'static str> {
     const MEANINGS: [(&str, &str); 7] = [
         (

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     query: bool,
 }
 
-/// How wide the timeline is, in characters.
+/// The width of the timeline, in characters.
 const TIMELINE_WIDTH: f64 = 40.0;
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
@@ -76,11 +76,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     if is_failure { Outcome::Errors } else { Outcome::Fine }
 }
 
-/// What the first use costs after the preload.
+/// The cost of the first use after the preload.
 struct FirstUse {
     handle_ms: f64,
     query_ms: f64,
-    /// Of the first call that failed, or success.
+    /// The status of the first call that failed, or success.
     status: cudnnStatus_t,
 }
 

@@ -97,7 +97,7 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
     Ok(installation)
 }
 
-/// What has been printed so far.
+/// The output so far.
 #[derive(Default)]
 pub(crate) struct Progress {
     libraries: Vec<PathBuf>,
@@ -178,7 +178,7 @@ impl Progress {
     }
 }
 
-/// What to do about a failure inside cuDNN.
+/// The help for a failure inside cuDNN.
 pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try \
                                another installation, set CUDNN_LOADER_DIR to its directory";
 

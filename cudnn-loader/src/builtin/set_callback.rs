@@ -10,7 +10,7 @@ use crate::logging::callback::{self, Callback};
 use crate::resolve::libraries;
 
 /// # Safety
-/// As cuDNN's own: the function accepts what cuDNN passes, with this data, in any thread.
+/// The obligations of cuDNN's `cudnnSetCallback`: `callback` accepts cuDNN's arguments and `data`, in any thread.
 pub(super) unsafe extern "C-unwind" fn set_callback(
     mask: c_uint,
     data: *mut c_void,
@@ -20,7 +20,7 @@ pub(super) unsafe extern "C-unwind" fn set_callback(
     let name = || Function::CudnnSetCallback.to_string();
     match ffi_guard(&|| libraries::address(Function::CudnnSetCallback), &name) {
         Ok(_) => callback::install(),
-        // The callback is kept, and has been told the reason. cuDNN gets it if it is ever loaded.
+        // The callback is kept and has received the reason. cuDNN gets the callback if it is ever loaded.
         Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
     }
 }

@@ -32,7 +32,7 @@ macro_rules! functions {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// Where each function's calls go, in order. Private to this crate: another crate would reach it through its global
+        /// The slots, in the order of the table. Private to this crate: another crate would reach it through its global
         /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses, each
         /// of which needs a relocation.
         static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
@@ -54,8 +54,9 @@ macro_rules! functions {
             )*)*
         }
 
-        /// What each slot starts at. Each passes its function's number to the one trampoline, which resolves the function with
-        /// all arguments in place and jumps to it: so a resolver is two instructions, whatever the signature.
+        /// The first value of each slot. It passes the function's number to the one trampoline, which resolves the
+        /// function with all arguments in place and jumps to it: so a resolver is two instructions, whatever the
+        /// signature.
         mod resolvers {
             use super::Function;
             $($(
@@ -67,7 +68,7 @@ macro_rules! functions {
             )*)*
         }
 
-        /// What each function returns if it cannot be resolved.
+        /// The value that each function returns if it cannot be resolved.
         static FAILURES: [Failure; Function::ALL.len()] = [$($( <$returns as FailureValue>::FAILURE, )*)*];
 
         $(
@@ -117,10 +118,10 @@ impl Function {
         Ok(address.cast_const().cast())
     }
 
-    /// As [`Function::resolve`], as a function pointer of type `F`.
+    /// Like [`Function::resolve`], but returns a function pointer of type `F`.
     ///
     /// # Errors
-    /// As [`Function::resolve`].
+    /// See [`Function::resolve`].
     ///
     /// # Safety
     /// `F` is a function pointer with this function's signature.
@@ -163,10 +164,10 @@ impl SubLibrary {
         entry(|| libraries::symbol(self, name))
     }
 
-    /// As [`SubLibrary::symbol`], as a pointer of type `P`.
+    /// Like [`SubLibrary::symbol`], but returns a pointer of type `P`.
     ///
     /// # Errors
-    /// As [`SubLibrary::symbol`].
+    /// See [`SubLibrary::symbol`].
     ///
     /// # Safety
     /// `P` is a pointer type, and the symbol is what it points to: a function with that signature, or data of that type.
@@ -240,7 +241,7 @@ pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const
     resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
 }
 
-/// What a function returns if it cannot be resolved.
+/// The value that a function returns if it cannot be resolved.
 #[derive(Clone, Copy)]
 enum Failure {
     /// The status of the error.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What an error message of ld.so means.
+/// The meaning of an error message of ld.so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DlErrorKind {
@@ -15,7 +15,7 @@ pub enum DlErrorKind {
     UndefinedSymbol {
         /// The symbol's name.
         name: String,
-        /// The library that should have it, if the symbol's version tells: cuDNN uses its libraries' names as versions.
+        /// The library that should have it, from the symbol's version: cuDNN uses its libraries' names as versions.
         library: Option<String>,
     },
     /// No loaded library has this version of a symbol. The C library is too old, for example.

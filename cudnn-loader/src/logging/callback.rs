@@ -53,7 +53,7 @@ struct Known {
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
 /// The callback that was set last.
 static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// How often a callback was set, and which of these settings cuDNN has got.
+/// The number of times that a callback was set, and the number of the setting that cuDNN has got.
 static SET_COUNT: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: AtomicU64 = AtomicU64::new(0);
 
@@ -153,7 +153,7 @@ pub(super) fn queue(message: Message) {
     }
 }
 
-/// Passes the waiting entries of this thread to the callback. The caller must hold nothing, and let exceptions pass.
+/// Passes the waiting entries of this thread to the callback. The caller must have no lock, and let exceptions pass.
 pub(crate) fn flush() {
     let _ = install();
     let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();

@@ -30,7 +30,7 @@ pub enum Severity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Argument {
-    /// How deep it is nested in others; 0 for an argument itself.
+    /// The depth of nesting; 0 for an argument itself.
     pub depth: usize,
     /// The name.
     pub name: String,
@@ -261,7 +261,7 @@ impl Entry {
     }
 }
 
-/// What follows a name: `type=int; val=7`, or `type=cudnnHandle_t:` if members follow, or any text.
+/// Parses the part after a name: `type=int; val=7`, or `type=cudnnHandle_t:` if members follow, or any text.
 fn typed(text: &str) -> (Option<&str>, &str) {
     let Some(typed) = text.strip_prefix("type=") else { return (None, text) };
     match typed.split_once("; ") {
@@ -277,7 +277,7 @@ fn reason(text: &str) -> Option<(&str, &str, &str)> {
     status.starts_with("CUDNN_STATUS_").then_some((kind, status, reason))
 }
 
-/// One line: the function, and why it failed or its arguments.
+/// Prints one line: the function, and why it failed or its arguments.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function.as_deref().unwrap_or("cuDNN"))?;

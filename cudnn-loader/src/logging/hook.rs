@@ -48,7 +48,7 @@ pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync 
 }
 
 /// Writes log entries of these severities to a destination, in cuDNN's own form; errors always. Replaces the hook or destination
-/// that was set before, and what the environment says. Loads nothing: cuDNN is told when it is loaded.
+/// that was set before, and what the environment says. Loads nothing: cuDNN gets the hook when it is loaded.
 ///
 /// # Errors
 /// cuDNN is loaded and refuses the callback.
@@ -147,7 +147,7 @@ unsafe fn lines(message: *const c_char) -> Vec<String> {
 /// Passes log entries of these severities to the crate `log`, with the target `cudnn`.
 ///
 /// # Errors
-/// As [`set_hook`].
+/// See [`set_hook`].
 #[cfg(feature = "log")]
 pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
     set_hook(severities, |event| {
@@ -164,7 +164,7 @@ pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
 /// `thread`.
 ///
 /// # Errors
-/// As [`set_hook`].
+/// See [`set_hook`].
 #[cfg(feature = "tracing")]
 pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
     set_hook(severities, |event| {

@@ -101,7 +101,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     let mut lines = format!("CuDNN (v{version}) function {function}() called:");
     body(&mut lines);
     footer(&mut lines, time, thread);
-    // What the system reports may contain anything.
+    // A message of the system may contain any character.
     let printable = |letter: char| if letter.is_control() && letter != '\n' { '?' } else { letter };
     let lines: String = lines.chars().map(printable).collect();
     if callback.is_none_or(|callback| !callback.has_function()) {

@@ -20,7 +20,7 @@ use super::entry::{ERROR_BIT, INFO_BIT, WARNING_BIT};
 use crate::dl::is_secure_execution;
 use crate::sync::primitives::lock;
 
-/// Where a log goes.
+/// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Destination {
@@ -176,7 +176,7 @@ fn write_to_descriptor(descriptor: RawFd, text: &[u8]) {
     write_without_sigpipe(&mut file, text);
 }
 
-/// Writes, and takes back the SIGPIPE of a reader that has gone away: it must not end the program.
+/// Writes, and discards the SIGPIPE if the reader has closed the pipe: it must not end the program.
 fn write_without_sigpipe(file: &mut File, text: &[u8]) {
     // SAFETY: sets of signals, for which zero is a value.
     let (mut pipe, mut previous, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =

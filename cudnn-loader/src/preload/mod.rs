@@ -34,7 +34,7 @@ pub const VERSION_CHECKS: [(SubLibrary, Function); 4] = [
     (SubLibrary::Adv, Function::CudnnAdvVersionCheck),
 ];
 
-/// What to load ahead: by default every sub-library of the installation, and the context of the current device.
+/// Selects what to load ahead: by default every sub-library of the installation, and the current device's context.
 ///
 /// A log callback (`cudnnSetCallback`) of a C++ program must not throw while this runs: it may be called from internal
 /// threads.
@@ -122,10 +122,10 @@ impl Preload {
         self.run_with_progress(|_| {})
     }
 
-    /// As [`Preload::run`]; calls `progress` when a step ends, in the thread that did it.
+    /// Like [`Preload::run`], but calls `progress` when a step ends, in the thread that did it.
     ///
     /// # Errors
-    /// As [`Preload::run`].
+    /// See [`Preload::run`].
     pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
         let recorder = run::Recorder::new(&progress);
         run::execute(self, &recorder);
@@ -149,7 +149,7 @@ impl PreloadHandle {
     /// Waits for the end.
     ///
     /// # Errors
-    /// As [`Preload::run`].
+    /// See [`Preload::run`].
     pub fn join(self) -> Result<Report, PreloadError> {
         match self.0 {
             Ok(thread) => thread.join().unwrap_or_else(|_| Preload::new().run()),

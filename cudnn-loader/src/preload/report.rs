@@ -1,4 +1,4 @@
-//! What a preload did: its steps, with their times and outcomes.
+//! The report of a preload: its steps, with their times and outcomes.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub enum Step {
     Engines,
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StepOutcome {
@@ -70,13 +70,13 @@ impl StepOutcome {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StepReport {
-    /// Which step.
+    /// The step.
     pub step: Step,
     /// When it started, counted from the start of the preload.
     pub start: Duration,
-    /// How long it took.
+    /// Its duration.
     pub duration: Duration,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: StepOutcome,
 }
 
@@ -86,7 +86,7 @@ pub struct StepReport {
 pub struct Report {
     /// The steps.
     pub steps: Vec<StepReport>,
-    /// How long the preload took.
+    /// The duration of the preload.
     pub duration: Duration,
 }
 

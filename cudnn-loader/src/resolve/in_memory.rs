@@ -1,4 +1,4 @@
-//! What a loaded library states about itself: its version, and the CUDA major that it was built with.
+//! Reads the version of a loaded library, and the CUDA major that it was built with, in memory.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};

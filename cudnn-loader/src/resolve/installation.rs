@@ -45,7 +45,7 @@ pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
     })
 }
 
-/// What [`reset_selection`] removes.
+/// The failures that [`reset_selection`] removes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reset {
     /// A search that found nothing.

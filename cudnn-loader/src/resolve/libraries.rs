@@ -25,13 +25,13 @@ use crate::sync::once::RaceOnce;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedLibrary {
-    /// Which one.
+    /// The sub-library.
     pub library: SubLibrary,
     /// The file, as ld.so names it.
     pub path: PathBuf,
     /// The version, verified in memory; `None` for the sub-libraries that state none (cnn and ext).
     pub version: Option<Version>,
-    /// How long it took to check, load and verify the library, without its dependencies.
+    /// The time to check, load and verify the library, without its dependencies.
     pub duration: Duration,
     handle: Handle,
     /// Only graph has these.

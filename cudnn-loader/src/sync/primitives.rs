@@ -1,4 +1,4 @@
-//! What the lock-free types stand on: atomics, a thread's identity, and bounded waiting.
+//! The basis of the lock-free types: atomics, a thread's identity, and bounded waiting.
 //! The model in `model/` replaces this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// How long a thread waits for another before it does the work itself.
+    /// The time that a thread waits for another before it does the work itself.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Self {

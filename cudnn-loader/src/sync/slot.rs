@@ -19,7 +19,7 @@ impl Slot {
         Slot(AtomicPtr::new(resolver))
     }
 
-    /// Where a call goes now.
+    /// The address that a call jumps to now.
     ///
     /// Acquire, as for std's lazily resolved symbols: a thread that sees the address also sees what the storing thread saw,
     /// above all the library's relocated code and data. On x86-64 it is free.

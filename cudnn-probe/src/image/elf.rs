@@ -1,4 +1,4 @@
-//! What a Linux library (ELF, 64-bit) says about itself: headers, the dynamic section and a few bytes of data. Relies
+//! Reads a Linux library (ELF, 64-bit): headers, the dynamic section and a few bytes of data. Relies
 //! on what ld.so relies on, the program headers and the dynamic section; section headers may be missing.
 
 use std::ffi::OsString;
@@ -56,7 +56,7 @@ impl<'a> Elf<'a> {
         Ok(Elf { data, header, segments, dynamic })
     }
 
-    /// What ld.so reads.
+    /// Reads what ld.so reads.
     pub(super) fn links(&self) -> Result<Links, ProbeError> {
         let run_path = |offset: Option<u64>| offset.map(|offset| self.dynamic.run_path(self.data, offset)).transpose();
         let soname = self.dynamic.soname.map(|offset| self.dynamic.text(self.data, offset)).transpose()?;
@@ -282,7 +282,7 @@ fn outside_of_strings() -> ProbeError {
     malformed("a name is outside of its string table")
 }
 
-/// The range of a section: the one thing that only section headers say. A file may have none.
+/// The range of a section, which only section headers state. A file may have none.
 fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u64>> {
     type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
     // A count of zero means that the real count is elsewhere, and it may be of any size.

@@ -12,11 +12,11 @@ use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// How many entries are read for the CUDA version: each is megabytes after the one before, on a disk that may be slow.
+/// The number of entries that are read for the CUDA version: they are megabytes apart, on a disk that may be slow.
 /// In most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not
 /// from 11.
 const MAX_CUDA_ENTRIES: usize = 16;
-/// How many entries are read for the compute capabilities. The largest library has some 6500.
+/// The number of entries that are read for the compute capabilities. The largest library has some 6500.
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// One entry's header.
@@ -44,7 +44,7 @@ impl fmt::Display for GpuCode {
     }
 }
 
-/// What the first entries say about CUDA.
+/// The CUDA release that the first entries indicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cuda {
     pub(crate) major: Option<u32>,

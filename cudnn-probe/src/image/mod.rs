@@ -1,4 +1,4 @@
-//! What one library file says about itself, for any operating system and processor. Reads headers, tables and a few
+//! Identifies one library file, for any operating system and processor. Reads headers, tables and a few
 //! bytes of data: some tens of kilobytes even of a library with half a gigabyte, and little more if the file lies.
 
 mod elf;
@@ -23,13 +23,13 @@ use tables::{Contents, Data};
 pub use fatbin::GpuCode;
 pub(crate) use tables::Links;
 
-/// What one library says about itself.
+/// The identity that a library's file states.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Identity {
     /// The file.
     pub path: PathBuf,
-    /// Which library of cuDNN it is.
+    /// The library of cuDNN.
     pub library: Library,
     /// The operating system that it is built for.
     pub os: Os,
@@ -37,11 +37,11 @@ pub struct Identity {
     pub architecture: Architecture,
     /// Its version, from its version symbol. `None` for a library without one: see [`Library::version_symbol`].
     pub version: Option<Version>,
-    /// The CUDA major version that it is built with, if the file or the wheel around it says so.
+    /// The CUDA major version that it is built with, if the file or the wheel around it states it.
     pub cuda_major: Option<u32>,
-    /// The newest CUDA major version that it can be built with, if its GPU code says no more than that.
+    /// The newest CUDA major version that it can be built with, if its GPU code gives only a limit.
     pub cuda_at_most: Option<u32>,
-    /// The CUDA minor version that it is built with, if its GPU code says so: 9 for CUDA 12.9.
+    /// The CUDA minor version that it is built with, if its GPU code states it: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
     /// The names of the libraries that it depends on (`DT_NEEDED`, or the imports of a PE file).
     pub needed: Vec<String>,
@@ -65,7 +65,7 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     identify_for(path, library, Architecture::HOST)
 }
 
-/// As [`identify`], for another processor than this program's: a build script asks for its target's.
+/// Like [`identify`], for another processor than this program's: a build script asks for its target's.
 ///
 /// # Errors
 /// The reason why it cannot be that library.
@@ -78,7 +78,7 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     read(path, library, &data, length, Os::Linux, Some(architecture))
 }
 
-/// As [`identify`], for any operating system and processor.
+/// Like [`identify`], for any operating system and processor.
 ///
 /// # Errors
 /// The reason why it cannot be that library.

@@ -1,4 +1,4 @@
-//! What a Windows library (PE, 64-bit) says about itself: the same as on Linux, in other tables.
+//! Reads a Windows library (PE, 64-bit): the same facts as on Linux, in other tables.
 
 use std::ops::Range;
 

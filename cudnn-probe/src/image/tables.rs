@@ -1,4 +1,4 @@
-//! What the two file formats have in common: the data that they read from, and the tables that they read.
+//! The common parts of the two file formats: the data that they read from, and the tables that they read.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use super::file_data::FileData;
 /// The file that is read.
 pub(super) type Data<'a> = &'a FileData;
 
-/// What a library's tables of names say, in either format.
+/// The contents of a library's tables of names, in either format.
 pub(super) struct Contents {
     /// The name that the library gives itself.
     pub(super) name: String,
@@ -17,7 +17,7 @@ pub(super) struct Contents {
     pub(super) run_path: Option<OsString>,
 }
 
-/// What ld.so reads in a library or program.
+/// The parts of a library or program that ld.so reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     /// The name that a library gives itself.

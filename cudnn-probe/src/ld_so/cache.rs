@@ -23,7 +23,7 @@ impl Cache {
     pub(super) fn read(file: &Path) -> Self {
         let mut bytes = Vec::new();
         if let Ok(Opened::Regular(file, _)) = open_regular(file) {
-            // What was read before an error is parsed as a truncated cache.
+            // After an error, the part that was read is parsed as a truncated cache.
             let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
         }
         Cache(bytes)

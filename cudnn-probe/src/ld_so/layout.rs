@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::host::Host;
 use crate::platform::TRIPLE;
 
-/// What ld.so searches last, in its order.
+/// The directories that ld.so searches last, in its order.
 pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
     let dirs = if is_multiarch(host) {
         vec![format!("/lib/{TRIPLE}"), format!("/usr/lib/{TRIPLE}"), "/lib".into(), "/usr/lib".into()]
@@ -15,7 +15,7 @@ pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
     dirs.iter().map(|dir| host.system(dir)).collect()
 }
 
-/// What ld.so puts in place of `$LIB`.
+/// The value with which ld.so replaces `$LIB`.
 pub(super) fn lib(host: &Host) -> String {
     if is_multiarch(host) {
         return format!("lib/{TRIPLE}");

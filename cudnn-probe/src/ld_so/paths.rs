@@ -21,7 +21,7 @@ pub struct SearchPath {
     hwcaps: Vec<&'static str>,
 }
 
-/// Where in the search a file was found.
+/// The step of the search that found a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The RPATH with this index.

@@ -1,5 +1,5 @@
-//! What ld.so would load for a program or a library, and by which rule: glibc's rules, applied to files without loading
-//! them.
+//! Simulates which files ld.so would load for a program or a library, and by which rule. Applies glibc's rules without
+//! loading them.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ pub struct Lookup {
     pub name: String,
     /// The object that asks for it.
     pub requested_by: PathBuf,
-    /// What ld.so finds.
+    /// ld.so's result.
     pub resolution: Resolution,
 }
 
@@ -115,7 +115,7 @@ impl Object {
     }
 }
 
-/// What ld.so would load for one program or library.
+/// The files that ld.so would load for one program or library.
 ///
 /// ```no_run
 /// use cudnn_probe::{Host, ld_so::{Resolution, Simulation}};
@@ -135,9 +135,9 @@ pub struct Simulation {
     search_path: SearchPath,
     objects: Vec<Object>,
     lookups: Vec<Lookup>,
-    /// How many names were searched for.
+    /// The number of names that were searched for.
     searches: usize,
-    /// How many directories of run paths were searched.
+    /// The number of directories of run paths that were searched.
     dirs: Cell<usize>,
 }
 

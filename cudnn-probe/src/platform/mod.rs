@@ -1,4 +1,4 @@
-//! What differs between operating systems and processors: the one place that asks for the target. It knows nothing of
+//! The differences between operating systems and processors: only this module asks for the target. It knows nothing of
 //! cuDNN.
 
 #[cfg(unix)]
@@ -87,14 +87,14 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The directory below a CUDA toolkit that holds the libraries for this architecture.
+/// The directory below a CUDA toolkit with the libraries for this architecture.
 pub(crate) const CUDA_TARGET_DIR: &str =
     if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
 
 /// Debian's name for this architecture (the multiarch triple).
 pub(crate) const TRIPLE: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
 
-/// What ld.so puts in place of `$PLATFORM`.
+/// The value with which ld.so replaces `$PLATFORM`.
 pub(crate) const LD_PLATFORM: &str = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" };
 
 /// The flags of this architecture's entries in `/etc/ld.so.cache`: glibc's 64-bit libraries.
@@ -126,7 +126,7 @@ pub(crate) fn hwcaps() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// What is at a path.
+/// The thing at a path.
 pub(crate) enum Opened {
     /// A regular file, and its length in bytes.
     Regular(File, u64),
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(env_value(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
         assert_eq!(env_value(block, "E"), Some(Some(&b""[..])));
         assert_eq!(env_value(block, "LD_LIBRARY"), Some(None));
-        // What setproctitle leaves: a title, then zeros.
+        // setproctitle leaves a title, then zeros.
         for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
             assert_eq!(env_value(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
         }

@@ -1,4 +1,4 @@
-//! What a running process has loaded, from `/proc`, and in which order, from ld.so's list in its memory.
+//! Lists what a running process has loaded, from `/proc`, in the order of ld.so's list in its memory.
 
 mod link_map;
 

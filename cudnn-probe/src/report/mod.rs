@@ -1,4 +1,4 @@
-//! What the files of one directory say about its cuDNN: for people who want to know what is installed.
+//! A report on the cuDNN in one directory, from its files: for people who want to know what is installed.
 
 mod package;
 
@@ -15,7 +15,7 @@ use crate::platform::{Architecture, Os};
 use crate::release_facts::has_library;
 use crate::version::Version;
 
-/// What an installation can do, by the libraries that it has.
+/// The abilities of an installation, by the libraries that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Variant {
@@ -41,11 +41,11 @@ impl fmt::Display for Variant {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LibraryReport {
-    /// Which library.
+    /// The library.
     pub library: Library,
     /// Its file.
     pub path: PathBuf,
-    /// What the file says about itself, or why it cannot be used on the system that it is for.
+    /// The identity that the file states, or why it cannot be used on the system that it is for.
     pub identity: Result<Identity, ProbeError>,
 }
 
@@ -55,11 +55,11 @@ pub struct LibraryReport {
 pub struct Evidence {
     /// The version or the CUDA release: `cuDNN 9.28.0`, `CUDA 12.9`.
     pub value: String,
-    /// Where it was read.
+    /// The file that it was read from.
     pub source: String,
 }
 
-/// What the files of one directory say about its cuDNN.
+/// A report on the cuDNN in one directory, from its files.
 ///
 /// ```
 /// use cudnn_probe::{Host, InstallationReport};
@@ -84,7 +84,7 @@ pub struct InstallationReport {
     pub cuda_major: Option<u32>,
     /// The CUDA minor version that it is built with: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
-    /// What it can do.
+    /// Its abilities.
     pub variant: Variant,
     /// The libraries that exist, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
@@ -94,7 +94,7 @@ pub struct InstallationReport {
     pub package: Option<Package>,
     /// Other packages with the same files: they were installed over each other, and what is there is a mixture.
     pub other_packages: Vec<Package>,
-    /// What says which version and which CUDA release it is.
+    /// The evidence for its version and its CUDA release.
     pub evidence: Vec<Evidence>,
 }
 

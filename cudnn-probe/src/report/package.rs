@@ -1,4 +1,4 @@
-//! Which package a cuDNN belongs to, by the records of the installers. Nothing is run.
+//! Finds the package that a cuDNN belongs to, in the installers' records. Runs nothing.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     let mut packages: Vec<(String, String)> =
         found.filter_map(|at| rpm_header(&database, at)).filter(of_release).collect();
     packages.dedup();
-    // One release may be installed for two CUDA major versions, and nothing says which one this is.
+    // One release may be installed for two CUDA major versions, and nothing shows which one this is.
     let [(name, version)] = packages.try_into().ok()?;
     Some(Package::new(Installer::Rpm, &name, Some(&version), host.system("/")))
 }

@@ -55,7 +55,7 @@ const WELL_KNOWN: [&str; 6] = [
     "/opt/conda/lib",
 ];
 
-/// Where to look for cuDNN. The order is fixed: see [`Origin`].
+/// The search for cuDNN: the directories to look into. The order is fixed: see [`Origin`].
 ///
 /// ```
 /// use cudnn_probe::{Host, Search};
@@ -194,7 +194,7 @@ impl Search {
         if let Some(root) = self.python_on_path() {
             let mut roots = vec![root];
             if self.absolute("VIRTUAL_ENV").is_none() {
-                // Where pip installs without --prefix: for the user, and, on Debian, for a Python in /usr.
+                // pip installs here without --prefix: for the user, and, on Debian, for a Python in /usr.
                 roots.extend(self.absolute("HOME").map(|home| home.join(".local")));
                 if roots.first() == Some(&self.host.system("/usr")) {
                     roots.push(self.host.system("/usr/local"));
@@ -223,7 +223,7 @@ impl Search {
         Some(if is_same { root.to_owned() } else { real.to_owned() })
     }
 
-    /// What ld.so would search for a bare name.
+    /// The directories that ld.so would search for a bare name.
     fn ld_so(&self) -> Vec<Candidate> {
         let search_path = SearchPath::new(&self.host);
         let library_path = search_path.library_path().iter().map(|dir| Candidate::new(dir, Origin::LibraryPath));

@@ -1,4 +1,4 @@
-//! Where a cuDNN may be installed: directories in order, each with the reason for looking there. Whether they contain a
+//! The directories in which a cuDNN may be, in order, each with the reason for looking there. Whether they contain a
 //! usable cuDNN is not decided here.
 
 mod candidates;

@@ -54,7 +54,7 @@ pub enum Origin {
     CudaVariable(&'static str),
     /// A directory in which cuDNN is often installed.
     WellKnown,
-    /// Below this directory, which a person wants to inspect. The search for a cuDNN to use never has it.
+    /// Below this directory, which a person inspects. The search for a cuDNN to load never includes it.
     UnderRoot(PathBuf),
 }
 

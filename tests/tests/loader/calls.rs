@@ -1,4 +1,4 @@
-//! What one call loads, what it returns, and the error text it leaves.
+//! One call: the libraries that it loads, its result, and the error text that it leaves.
 
 use cudnn_loader::{DIR_VARIABLE, Function};
 use cudnn_probe::Library;

@@ -1,4 +1,4 @@
-//! Which installation the loader selects: options, environment variables, and what happens after a failure.
+//! The installation that the loader selects: options, environment variables, and what happens after a failure.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     let output = run(there(), &["~cudnnGetVersion", "load:min=9.20.0"]);
     assert!(output.stdout.contains("cudnnGetVersion = 91900"), "{output:#?}");
     assert!(output.last_error("load").contains("this process already uses the cuDNN in "), "{output:#?}");
-    // That goes for all options, also for what only the loaded library can state.
+    // This applies to all options, also to those that only a loaded library can answer.
     for options in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
         let output = run(child(&cu12), &["~cudnnGetVersion", options]);
         assert!(
