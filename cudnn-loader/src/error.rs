@@ -50,7 +50,7 @@ pub enum LoadErrorKind {
     Rejected {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: ProbeError,
     },
     /// ld.so could not load the file.
@@ -62,7 +62,7 @@ pub enum LoadErrorKind {
         /// ld.so's message.
         message: String,
     },
-    /// ld.so loaded something else than what was identified on disk.
+    /// ld.so loaded another library than the one that was identified on disk.
     VerificationFailed {
         /// The file.
         path: PathBuf,
@@ -333,7 +333,7 @@ fn missing_library_help(name: &str) -> String {
     }
 }
 
-/// A status's name, from the table. Not inlined, since each copy would bring the table along.
+/// A status's name, from the table. Not inlined, because each copy would contain the table.
 #[inline(never)]
 pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
     status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")

@@ -28,7 +28,7 @@ pub(crate) enum Event<'a> {
 
 type Subscriber = fn(&Event<'_>);
 
-/// Null, or a `Subscriber`. An atomic and no lock: events are emitted under ld.so's lock too.
+/// Null, or a `Subscriber`. An atomic instead of a lock, because events are also emitted under ld.so's lock.
 static SUBSCRIBER: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// Sends all events to this function from now on.

@@ -71,7 +71,7 @@ impl Function {
         Function::NAMES.split('\0').nth(self as usize).unwrap_or_default()
     }
 
-    /// The name as `dlsym` takes it.
+    /// The name with a NUL, for `dlsym`.
     pub(crate) fn symbol(self) -> &'static CStr {
         let names = Function::NAMES.as_bytes();
         let name = names.split_inclusive(|byte| *byte == 0).nth(self as usize);

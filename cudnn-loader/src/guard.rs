@@ -1,6 +1,6 @@
-//! The two ways into the resolver: [`ffi_guard`] for callers that are C, [`entry`] for callers that are Rust. Both connect the
-//! log to the resolver's events and flush it afterwards; the first also turns an error into a status and a last error, and
-//! lets no panic out.
+//! The two entries to the resolver: [`ffi_guard`] for C callers, [`entry`] for Rust callers. Both connect the log to
+//! the resolver's events, and flush it afterwards. [`ffi_guard`] also contains panics, and turns an error into a status
+//! and a last error.
 
 use std::panic::AssertUnwindSafe;
 
@@ -14,7 +14,7 @@ use crate::logging::{callback, loader_events};
 use crate::resolve::in_memory::query_loaded_cuda_major;
 use crate::thread::cancel::CancelDisabled;
 
-/// Runs what a Rust caller asks of the resolver.
+/// Runs a Rust caller's request to the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     events::subscribe(loader_events::record);
     let result = work();
@@ -22,7 +22,7 @@ pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Resolves for a C caller: whatever happens, it gets an address or a status.
+/// Resolves for a C caller, who gets an address or a status in every case.
 pub(crate) fn ffi_guard(
     resolve: &dyn Fn() -> Result<*mut (), LoadError>,
     name: &dyn Fn() -> String,
@@ -31,7 +31,7 @@ pub(crate) fn ffi_guard(
     events::subscribe(loader_events::record);
     // Outside `catch_unwind`: this may run a user callback that throws.
     query_loaded_cuda_major();
-    // Nothing in here panics by design. A bug must still not unwind into C.
+    // Nothing in here should panic. If a bug does, it must not unwind into C.
     let resolved = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve().map_err(|error| {
             let (status, report) = (error.status(), error.report());
@@ -43,8 +43,8 @@ pub(crate) fn ffi_guard(
         let report = format!("{} cannot be called: internal error in cudnn-loader; please report this bug", name());
         Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, report))
     });
-    // From here on a user callback may run, and throw. So the error is set first, and once more afterwards: the callback's
-    // own calls may have replaced it, or read it.
+    // From here on a user callback may run, and throw. So the error is set before it, and again after it: calls in the
+    // callback may replace the error, or read and clear it.
     if let Err((status, report)) = &resolved {
         last_error::set(*status, report.clone());
     }

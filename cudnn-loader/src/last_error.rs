@@ -1,8 +1,8 @@
 //! Each thread's last load error, and the texts that `cudnnGetErrorString` returns for it. Works with nothing installed.
 //!
-//! cuDNN keeps a last error of its own per thread, and clears it when it is fetched. A warm call goes straight to cuDNN, so
-//! this crate cannot see which of the two errors is newer. Therefore, when it records an error, it fetches cuDNN's away:
-//! whatever cuDNN reports afterwards is newer.
+//! cuDNN also keeps a last error for each thread, and clears it when it is fetched. A warm call goes straight to cuDNN,
+//! so this crate cannot see which of the two errors is newer. Therefore this crate clears cuDNN's error when it records
+//! an error: any error that cuDNN reports later is newer.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -22,7 +22,7 @@ struct LastError {
     report: String,
     /// `cudnnGetLastErrorString` has returned it, and does not return it again.
     reported: bool,
-    /// cuDNN's own error is older, if it has one: it has not been fetched away yet.
+    /// cuDNN's error, if there is one, is older and has not been cleared yet.
     newer_than_cudnn: bool,
 }
 
@@ -32,14 +32,14 @@ pub fn last_load_error() -> Option<String> {
     LAST_ERROR.try_with(|error| Some(error.try_borrow().ok()?.as_ref()?.report.clone())).ok()?
 }
 
-/// Makes this the thread's last error. The caller then fetches cuDNN's away.
+/// Makes this the thread's last error. The caller then clears cuDNN's.
 pub(crate) fn set(status: cudnnStatus_t, report: String) {
     let error = LastError { status, report, reported: false, newer_than_cudnn: true };
-    // A thread that is ending cannot keep it; then the status is all that the caller gets.
+    // An ending thread cannot keep the error: its caller gets only the status.
     let _ = LAST_ERROR.try_with(|last| last.replace(Some(error)));
 }
 
-/// Whether the thread's error is newer than what cuDNN has just been asked for. From now on it is not.
+/// Whether the thread's error is newer than the one just requested from cuDNN. From now on it is not.
 pub(crate) fn take_newer_flag() -> bool {
     let take = |error: &RefCell<Option<LastError>>| {
         Some(std::mem::take(&mut error.try_borrow_mut().ok()?.as_mut()?.newer_than_cudnn))
@@ -47,7 +47,7 @@ pub(crate) fn take_newer_flag() -> bool {
     LAST_ERROR.try_with(take).ok().flatten().unwrap_or(false)
 }
 
-/// The thread's report, unless `cudnnGetLastErrorString` has returned it. From now on it has.
+/// The thread's report, unless `cudnnGetLastErrorString` has returned it already. Marks it as returned.
 pub(crate) fn take_unreported() -> Option<String> {
     let take = |error: &RefCell<Option<LastError>>| {
         let mut error = error.try_borrow_mut().ok()?;
@@ -58,7 +58,7 @@ pub(crate) fn take_unreported() -> Option<String> {
     LAST_ERROR.try_with(take).ok().flatten()
 }
 
-/// Interned verbose strings returned by `cudnnGetErrorString`. Never freed: callers keep the pointers, as with cuDNN's own.
+/// Interned verbose strings returned by `cudnnGetErrorString`. Never freed: callers keep the pointers, as with cuDNN's.
 static INTERNED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
 const MAX_INTERNED: usize = 64;
 
@@ -72,7 +72,7 @@ pub(crate) fn verbose_string(status: cudnnStatus_t, name: &CStr) -> Option<*cons
         })
         .ok()??;
     let text = CString::new(format!("{}: {line}", name.to_string_lossy())).ok()?;
-    // Given up after a second: in a child of fork, the thread that has the lock may not exist.
+    // Waits at most a second: in a forked child, the thread that has the lock may not exist.
     let mut texts = lock(&INTERNED)?;
     if let Some(known) = texts.iter().find(|known| **known == text) {
         return Some(known.as_ptr());

@@ -39,17 +39,18 @@
 //! ends: the loader unloads nothing, and never loads a second cuDNN beside a first. If the process has loaded a cuDNN already,
 //! because a framework did, the loader adopts that one.
 //!
-//! The selection is global to the process, and cannot be replaced in a test: that is deliberate. cuDNN keeps global state of its
-//! own, and two copies in one process break each other.
+//! The selection is deliberately global to the process, and a test cannot replace it: cuDNN itself has global state,
+//! and two copies in one process break each other.
 //!
 //! # Threads, constructors, fork
-//! Any thread may make the first call of a function. The loader holds no lock while ld.so works. So a first call from a static
-//! constructor, which runs under ld.so's own lock, cannot deadlock with a first call from another thread: it waits for at most
-//! one second, then does the work itself.
+//! Any thread may make the first call of a function. The loader has no lock while ld.so works. So a first call from a
+//! static constructor, which runs under ld.so's lock, cannot deadlock with a first call from another thread: it waits
+//! for at most one second, then does the work itself.
 //!
-//! A child of `fork` keeps whatever was loaded, and does not wait for threads of its parent. If such a thread was inside `dlopen`,
-//! the child may see a half-initialised library: fork before the first call or after it. What CUDA and cuDNN allow in a forked
-//! child is up to them. A thread that is cancelled (`pthread_cancel`) during a first call is cancelled after it.
+//! A child of `fork` keeps the loaded libraries, and does not wait for threads of its parent. If such a thread was
+//! inside `dlopen`, the child may see a half-initialised library: fork before the first call or after it. CUDA and
+//! cuDNN limit forked children further. A cancellation (`pthread_cancel`) during a first call takes effect after the
+//! call.
 //!
 //! # Safety
 //! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation requires.

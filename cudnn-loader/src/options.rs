@@ -46,7 +46,7 @@ impl Options {
         self
     }
 
-    /// Checks an installation that is in use already.
+    /// Checks an installation that is already selected.
     pub(crate) fn check(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };

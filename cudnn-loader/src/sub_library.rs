@@ -25,7 +25,7 @@ impl SubLibrary {
     pub const ALL: &[SubLibrary] =
         &[SubLibrary::Graph, SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext];
 
-    /// The library of cuDNN that it is.
+    /// The probe's name for this library.
     #[must_use]
     pub const fn library(self) -> Library {
         match self {

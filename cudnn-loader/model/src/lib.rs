@@ -1,7 +1,7 @@
 //! The loader's two lock-free types, checked with loom: every order in which threads can run, and every value that the
 //! memory model lets them see.
 //!
-//! `once.rs` and `slot.rs` are the loader's own files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
+//! `once.rs` and `slot.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
 #![cfg(test)]
 
 #[path = "../../src/sync"]

@@ -84,8 +84,8 @@ pub(crate) fn take_last_error() -> String {
     unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// Clears cuDNN's own last error of this thread, so that what it reports afterwards is newer than ours. cuDNN logs the call:
-/// the caller must let the exception of a log callback pass.
+/// Clears cuDNN's last error of this thread, so that any error that cuDNN reports later is newer than ours. cuDNN logs
+/// the call, so the caller must let the exception of a log callback pass.
 pub(crate) fn clear_cudnn_error() {
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is passed.

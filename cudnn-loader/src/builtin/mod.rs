@@ -1,11 +1,12 @@
-//! The functions of cuDNN that this crate answers itself. To add one: write it in a file here and name it in [`builtin`].
+//! The functions of cuDNN that this crate answers itself. To add one, write it in a file here and name it in
+//! [`builtin`].
 
 pub(crate) mod error_strings;
 mod set_callback;
 
 use crate::function::Function;
 
-/// The address of this crate's own implementation of a function, if it has one.
+/// The address of this crate's implementation of a function, if it has one.
 pub(crate) fn builtin(function: Function) -> Option<Builtin> {
     match function {
         Function::CudnnGetErrorString => {
@@ -21,7 +22,7 @@ pub(crate) fn builtin(function: Function) -> Option<Builtin> {
     }
 }
 
-/// An implementation of this crate's.
+/// This crate's implementation of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Builtin {
     pub(crate) address: *mut (),

@@ -1,4 +1,5 @@
-//! `cudnnSetCallback`: a program that sets a callback also gets the loader's own log entries, even if cuDNN cannot be loaded.
+//! `cudnnSetCallback`: a program that sets a callback also gets the loader's log entries, even if cuDNN cannot be
+//! loaded.
 
 use std::ffi::{c_uint, c_void};
 

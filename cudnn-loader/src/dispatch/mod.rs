@@ -46,7 +46,7 @@ macro_rules! functions {
                 pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
                     let address = slot!(Function::$variant).get();
-                    // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                    // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
                     let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
                     // SAFETY: the caller's obligation, passed on unchanged.
                     unsafe { function($($argument),*) }
@@ -55,8 +55,7 @@ macro_rules! functions {
         }
 
         /// The first value of each slot. It passes the function's number to the one trampoline, which resolves the
-        /// function with all arguments in place and jumps to it: so a resolver is two instructions, whatever the
-        /// signature.
+        /// function with all arguments in place and jumps to it. So a resolver is two instructions for any signature.
         mod resolvers {
             use super::Function;
             $($(
@@ -86,7 +85,7 @@ macro_rules! functions {
                     pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
                         type Signature = unsafe extern "C" fn($($type),*) -> $returns;
                         let address = slot!(super::Function::$variant).get();
-                        // SAFETY: a slot holds the function's resolver or cuDNN's function, both of this signature.
+                        // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
                         let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
                         // SAFETY: the caller's obligation, passed on unchanged.
                         unsafe { function($($argument),*) }
@@ -107,7 +106,7 @@ impl Function {
     /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Gives the address that calls reach.
     ///
     /// # Errors
-    /// Why a call would fail. The loader remembers a failure: see [`SubLibrary::load`] for trying again.
+    /// The reason for which a call would fail. The loader remembers a failure; [`SubLibrary::load`] tries again.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
         let address = entry(|| match builtin(self) {
             Some(Builtin { address, needs_cudnn: false }) => Ok(address),
@@ -147,7 +146,7 @@ impl SubLibrary {
     /// Loads the library, unless it is loaded already, and tries again what failed before.
     ///
     /// # Errors
-    /// Why it cannot be loaded.
+    /// The reason for which it cannot be loaded.
     pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
         entry(|| {
             libraries::clear_failure(self);
@@ -155,8 +154,8 @@ impl SubLibrary {
         })
     }
 
-    /// The address of any function or data symbol in the library, also of one that these bindings do not know: what a newer
-    /// cuDNN has, or no header declares. Loads the library.
+    /// The address of any function or data symbol in the library. These bindings need not know it: a newer cuDNN may
+    /// have added it, and some symbols are in no header. Loads the library.
     ///
     /// # Errors
     /// Why the library cannot be loaded, or that it does not export the name.
@@ -180,7 +179,7 @@ impl SubLibrary {
 /// # Safety
 /// `P` is a pointer type that fits what the address points to.
 unsafe fn pointer_as<P: Copy>(address: *const c_void) -> P {
-    const { assert!(size_of::<P>() == size_of::<*const c_void>(), "only a pointer type can hold an address") };
+    const { assert!(size_of::<P>() == size_of::<*const c_void>(), "only a pointer type can contain an address") };
     // SAFETY: both are one pointer in size; the rest is the caller's obligation.
     unsafe { std::mem::transmute_copy(&address) }
 }
@@ -211,8 +210,8 @@ unsafe extern "C-unwind" fn resolve_and_jump() {
     crate::__save_arguments_and_jump!(resolve_first_call)
 }
 
-/// The slow path of a call: the address to jump to. If the function cannot be resolved, that of a function which returns the
-/// failure; the thread's last error has the report.
+/// The slow path of a call: returns the address to jump to. If the function cannot be resolved, a function at that
+/// address returns the failure, and the thread's last error has the report.
 #[cold]
 extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     let Some(function) = Function::ALL.get(number as usize).copied() else {
@@ -253,7 +252,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// A function that returns this, whatever its arguments.
+    /// A function that returns this for any arguments.
     fn function(self, status: cudnnStatus_t) -> *const () {
         match self {
             Failure::Status => failing_function(status),
@@ -263,7 +262,7 @@ impl Failure {
     }
 }
 
-/// A function that returns this status, whatever its arguments. The loader returns no others than these.
+/// A function that returns this status for any arguments. The loader returns only these statuses.
 fn failing_function(status: cudnnStatus_t) -> *const () {
     match status.0 {
         1002 => return_status::<1002> as *const (),

@@ -1,5 +1,6 @@
 //! The way from a resolver to the function that it resolves, in assembly: no signature is known here, so every register that can
-//! hold an argument is saved while the function is resolved, and then restored. Arguments on the stack stay where they are.
+//! contain an argument is saved while the function is resolved, and then restored. Arguments on the stack stay where
+//! they are.
 
 /// The body of a resolver: passes a number to the trampoline. At this point nothing is on the stack, so no unwinding
 /// information is needed.

@@ -1,4 +1,4 @@
-//! ld.so's error messages: in English, and what they mean. The text is all that ld.so gives, so it is parsed here.
+//! ld.so's error messages, in English, and their meaning. ld.so gives no error code, so this module parses the text.
 
 use std::path::Path;
 
@@ -43,7 +43,8 @@ impl DlErrorKind {
         if let Some(name) = after("version `", &['\'']) {
             return DlErrorKind::MissingVersion { name };
         }
-        // Other reasons not to open a file have the same form; only this one means that there is no such file.
+        // Messages about other failures to open a file have the same form; only this one means that the file is
+        // missing.
         let missing = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
         let missing = missing.or_else(|| missing_in_musls_form(message));
         match missing.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
@@ -66,7 +67,7 @@ pub(crate) fn dlerror_text(error: &libloading::Error) -> String {
     }
 }
 
-/// Makes this thread's messages English as long as the value lives.
+/// Makes this thread's messages English while the value lives.
 pub(super) struct CLocale {
     english: libc::locale_t,
     previous: libc::locale_t,
@@ -88,7 +89,7 @@ impl Drop for CLocale {
     fn drop(&mut self) {
         // SAFETY: the locale that the thread had before; its owner still uses it.
         unsafe { libc::uselocale(self.previous) };
-        // SAFETY: made by `set`; nobody uses it any more.
+        // SAFETY: `set` made it, and nothing uses it any more.
         unsafe { libc::freelocale(self.english) };
     }
 }

@@ -27,8 +27,8 @@ unsafe impl Sync for Handle {}
 pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     // This crate parses the message, so it must not be in the user's language.
     let _locale = CLocale::set();
-    // SAFETY: the library's constructors run. Loading cuDNN means that: the file has been identified as cuDNN's, and the
-    // caller of a cuDNN function wants cuDNN's code to run.
+    // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified
+    // as cuDNN's.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
 }
 

@@ -25,7 +25,7 @@ impl LoadedObjects {
         LoadedObjects(read_list())
     }
 
-    /// The loaded library with this soname: the one that ld.so gives to whoever opens the name.
+    /// The loaded library with this soname, which ld.so returns to every `dlopen` of the name.
     pub(crate) fn find(&self, soname: &str) -> Option<LoadedObject> {
         // The list is asked first: opening a name that is not loaded would search hundreds of directories.
         let listed = self.0.iter().find(|entry| entry.has_soname(soname))?;
@@ -74,7 +74,7 @@ impl LoadedObjects {
 pub(crate) struct RunPath {
     /// The object's file; empty for the program itself.
     pub(crate) object: PathBuf,
-    /// As the object has it: directories separated by colons, with tokens like `$ORIGIN`.
+    /// The unexpanded text: directories separated by colons, with tokens like `$ORIGIN`.
     pub(crate) dirs: Vec<u8>,
     /// Whether the object lists the soname that the caller asked about as a dependency.
     pub(crate) needs_soname: bool,
@@ -203,8 +203,8 @@ fn to_path(name: &CStr) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name.to_bytes()))
 }
 
-/// A relative directory in LD_LIBRARY_PATH gives a path that was relative to the working directory of that moment. The
-/// kernel knows the file.
+/// The file behind a path in ld.so's list. A relative directory in LD_LIBRARY_PATH gives a path relative to the working
+/// directory at the time of loading; then the kernel knows the file.
 fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

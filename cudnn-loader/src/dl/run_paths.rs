@@ -1,5 +1,5 @@
-//! The directories in the run paths of loaded objects that contain a cuDNN: what a program that is linked to NVIDIA's shim
-//! would have loaded, if the drop-in did not stand in the shim's place.
+//! The directories with a cuDNN in the run paths of loaded objects. A program that is linked to NVIDIA's shim would
+//! have loaded that cuDNN, but the drop-in has replaced the shim.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

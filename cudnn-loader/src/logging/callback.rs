@@ -43,7 +43,8 @@ impl Callback {
     }
 }
 
-/// A callback that was set at some time. It stays, since a thread may be about to call it; each is in the list once.
+/// A callback that was set at some time. It is never freed, because a thread may be about to call it. The list has each
+/// once.
 struct Known {
     callback: Callback,
     next: *mut Known,
@@ -114,7 +115,7 @@ pub(crate) fn install() -> cudnnStatus_t {
         let Some((Known { callback, .. }, functions)) = current.zip(graph_functions()) else { return status };
         // SAFETY: the address is that of cuDNN's function of this name.
         let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(functions.set_callback) };
-        // SAFETY: the obligation of whoever set the function and its data.
+        // SAFETY: the caller of `cudnnSetCallback` guarantees the function and its data.
         status = unsafe { set_callback(callback.mask, callback.data, callback.function) };
         has_installed = true;
         if status.is_success() {

@@ -62,7 +62,7 @@ pub struct Entry {
     pub version: Option<Version>,
     /// The function that was called.
     pub function: Option<String>,
-    /// The arguments, and whatever else the entry lists with them.
+    /// The arguments, and anything else that the entry lists with them.
     pub arguments: Vec<Argument>,
     /// Why the call failed, the innermost reason first, as cuDNN lists them.
     pub traceback: Vec<Reason>,

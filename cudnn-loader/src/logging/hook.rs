@@ -20,7 +20,7 @@ pub struct Event {
     pub entry: Entry,
     /// The status of the call; success for entries that report no failure.
     pub status: cudnnStatus_t,
-    /// When.
+    /// The time.
     pub time: SystemTime,
     /// The handle; null if the call has none.
     pub handle: cudnnHandle_t,
@@ -34,8 +34,8 @@ pub struct Event {
 struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
 
 /// Passes log entries of these severities to a closure, in the thread that made the call. Errors always come: cuDNN does not
-/// let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN is told when it is
-/// loaded. A panic in the closure is contained.
+/// let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN gets the hook
+/// when it is loaded. A panic in the closure is contained.
 ///
 /// The closure is kept for the rest of the process, since another thread may be in it when it is replaced. The loader does not
 /// pass entries that the closure itself causes by calling cuDNN.
@@ -47,8 +47,9 @@ pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync 
     install(severities, std::ptr::from_ref(hook).cast_mut().cast(), call_hook)
 }
 
-/// Writes log entries of these severities to a destination, in cuDNN's own form; errors always. Replaces the hook or destination
-/// that was set before, and what the environment says. Loads nothing: cuDNN gets the hook when it is loaded.
+/// Writes log entries of these severities to a destination, in cuDNN's form; errors always. Replaces the hook or
+/// destination that was set before, and the one of the environment. Loads nothing: cuDNN gets the destination when it
+/// is loaded.
 ///
 /// # Errors
 /// cuDNN is loaded and refuses the callback.

@@ -87,7 +87,7 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str
     let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {report}");
 }
 
-/// Writes an entry, or queues it for the callback, if somebody wants entries of this severity.
+/// Writes an entry, or queues it for the callback, if entries of this severity are enabled.
 fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) {
     let callback = callback::current();
     let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
@@ -148,7 +148,7 @@ fn footer(lines: &mut String, time: Duration, thread: i64) {
     );
 }
 
-/// As `cudnnGetVersion` numbers it: 92800.
+/// The number that `cudnnGetVersion` would return: 92800.
 fn number(version: Version) -> u32 {
     version.major * 10000 + version.minor * 100 + version.patch
 }

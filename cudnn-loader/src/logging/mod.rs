@@ -11,9 +11,9 @@
 //! ```
 //!
 //! # The loader's own entries
-//! What the loader searches, rejects, selects, loads and fails to load is logged in the form of cuDNN's entries, so that one
-//! log explains a failure, even if cuDNN never gets loaded. The functions are named `cudnn_loader::search`, `::select` and
-//! `::load`. A call that fails because cuDNN cannot be loaded is an error of the function that was called.
+//! The loader logs what it searches, rejects, selects, loads and fails to load, in the form of cuDNN's entries. So one
+//! log explains a failure, even if cuDNN never gets loaded. The functions are named `cudnn_loader::search`, `::select`
+//! and `::load`. A call that fails because cuDNN cannot be loaded is an error of the function that was called.
 //!
 //! # Environment variables
 //! Unless the program calls [`set_hook`] or [`write_to`], cuDNN's variables decide. They are read once, as cuDNN reads them:

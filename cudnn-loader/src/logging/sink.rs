@@ -1,6 +1,6 @@
-//! Where log entries go if no callback takes them: nowhere, to stdout, to stderr or into a file, as the environment says. The
-//! variables are read once, the way cuDNN reads them (tried on 9.0.0, 9.19.0 and 9.28.0). Knows nothing of what an entry
-//! contains.
+//! The destination of log entries without a callback: none, stdout, stderr or a file, as the environment configures it.
+//! The variables are read once, the way cuDNN reads them (tried on 9.0.0, 9.19.0 and 9.28.0). Knows nothing of what an
+//! entry contains.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_int, c_uint};
 use std::fs::{File, Metadata};
@@ -49,7 +49,7 @@ pub(super) struct EnvConfig {
 pub(super) fn env_config() -> &'static EnvConfig {
     static CONFIG: OnceBox<EnvConfig> = OnceBox::new();
     CONFIG.get_or_init(|| {
-        // In secure-execution mode, the environment must not decide what this process writes where.
+        // In secure-execution mode, the environment must not decide where this process writes.
         let is_trusted = !is_secure_execution();
         let variable = |name: &str| std::env::var_os(name).filter(|_| is_trusted);
         let sink = Sink::new(beside_cudnns(destination(variable("CUDNN_LOGDEST_DBG"))));
@@ -57,7 +57,7 @@ pub(super) fn env_config() -> &'static EnvConfig {
     })
 }
 
-/// cuDNN empties its file when it is loaded, and writes at offsets of its own. So the loader's entries go into another file.
+/// cuDNN empties its file when it is loaded, and writes at offsets that it counts. So the loader writes another file.
 fn beside_cudnns(destination: Destination) -> Destination {
     match destination {
         // A directory: cuDNN writes nothing either.
@@ -125,7 +125,7 @@ impl Sink {
         Sink { destination, file: Mutex::default(), locked_out: AtomicU32::new(0) }
     }
 
-    /// Writes an entry. What cannot be written is lost, as with cuDNN.
+    /// Writes an entry. If writing fails, the entry is lost, as with cuDNN.
     pub(super) fn write(&self, text: &[u8]) {
         match &self.destination {
             Destination::None => {}
@@ -158,7 +158,7 @@ impl LogFile {
         }
     }
 
-    /// Gives the descriptor up if it has become another file's. It is neither written to nor closed.
+    /// Abandons the descriptor if it now belongs to another file: neither writes to it nor closes it.
     fn check(&mut self) {
         if let LogFile::Open(file, id) = self
             && file.metadata().ok().as_ref().map(file_id) != Some(*id)
@@ -169,7 +169,7 @@ impl LogFile {
     }
 }
 
-/// Writes to one of the program's own descriptors.
+/// Writes to one of the program's descriptors.
 fn write_to_descriptor(descriptor: RawFd, text: &[u8]) {
     // SAFETY: it is written to and not closed; if the program has closed it, writing fails.
     let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
@@ -200,7 +200,7 @@ fn write_without_sigpipe(file: &mut File, text: &[u8]) {
     }
 }
 
-/// Opens the file and empties it. A pipe without a reader fails: the sink waits for nobody.
+/// Opens the file and empties it. A pipe without a reader fails, because the sink does not wait.
 fn open(name: &Path) -> Option<LogFile> {
     let name = expand(name)?;
     let file = File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
@@ -209,7 +209,7 @@ fn open(name: &Path) -> Option<LogFile> {
     let file = duplicate(file.as_raw_fd())?;
     if metadata.is_file() {
         file.set_len(0).ok()?;
-        // Blocking and appending, so that processes that share the file write whole entries.
+        // Blocking and appending, so that processes that share the file write complete entries.
         fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND)?;
     }
     Some(LogFile::Open(file, file_id(&metadata)))

@@ -66,7 +66,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
     });
     let Some(installation) = selected else { return };
     let wants_context = !matches!(&preload.devices, Devices::List(devices) if devices.is_empty());
-    // Asked here, in the thread whose device is meant.
+    // The current device is that of the thread that calls this.
     let current = driver::current();
     let with_context = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -75,7 +75,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
                 let created = create_contexts(recorder, &preload.devices, current);
                 *with_context.lock().unwrap_or_else(PoisonError::into_inner) = created;
             };
-            // Never in the caller's thread: its current context is the caller's business.
+            // Never in the caller's thread, because that would change its current context.
             spawn_scoped(scope, Box::new(create)).map_err(|_| {
                 recorder.step(Step::Driver, || StepOutcome::Skipped("the system has no thread left for it".into()));
             })
@@ -233,7 +233,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     }
     match engines::register(device) {
         Ok(()) => StepOutcome::Done,
-        // This set has no engine for the convolution: there is nothing to gain.
+        // These engines do not support the convolution: nothing to gain.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
         Err(_) if !is_available(installation, "libcuda.so.1") => StepOutcome::Skipped(format!(

@@ -10,10 +10,10 @@ use super::installation::same_dir;
 use crate::dl;
 use crate::error::LoadErrorKind;
 
-/// Makes sure, before graph opens its plugins, that it gets the installation's own.
+/// Makes sure that graph, when it opens its plugins, gets those of its installation.
 ///
-/// Plugins for another CUDA major are rejected, wherever they are: cuDNN does not notice them. Those of another release fail
-/// to load by themselves, for lack of symbols. Damaged ones are left to cuDNN, which may never need them.
+/// The loader rejects plugins for another CUDA major, because cuDNN does not notice them. Plugins of another release
+/// lack symbols, so they fail to load. Damaged plugins are left to cuDNN, which may never need them.
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
@@ -32,8 +32,8 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
                     _ => continue,
                 }
             }
-            // These libraries are large: the loader opens one ahead of cuDNN only if ld.so would take another file. If it
-            // cannot be opened here, cuDNN would not get it either, and says so when it needs it.
+            // These libraries are large: the loader opens one ahead of cuDNN only if ld.so would take another file. If
+            // the loader cannot open it, cuDNN cannot either, and reports that when it needs the library.
             (Ok(_), Some(_)) => {
                 let _ = dl::open(&installation.path(*library));
                 continue;
@@ -61,7 +61,7 @@ fn is_in(file: &Path, dir: &Path) -> bool {
 
 /// The file that ld.so would give to graph, which opens the longest name first.
 fn ld_so_choice(search_path: &SearchPath, installation: &Installation, library: Library) -> Option<PathBuf> {
-    // Graph's run path has its own directory.
+    // Graph's run path contains graph's directory.
     let run_path = [installation.dir.clone()];
     library.dlopen_names(installation.version).iter().find_map(|name| search_path.resolve(name, &run_path))
 }

@@ -29,8 +29,8 @@ thread_local! {
 
 /// The CUDA major of a loaded graph library. Its file does not state it, but the loaded library does.
 ///
-/// Asked once: cuDNN logs the call and runs the program's log callback. The callback may call this crate, which must not ask
-/// again meanwhile.
+/// The loader asks once, because cuDNN logs the call and runs the program's log callback. The callback may call this
+/// crate, which must not ask again meanwhile.
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     let mut major = CUDA_MAJOR.load(Ordering::Relaxed);
     if major == 0 {
@@ -45,8 +45,8 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     (major != 0).then_some(major)
 }
 
-/// Caches the CUDA major of a cuDNN that the process loaded before this crate did. The program may have set a log callback
-/// that throws: so the caller must be outside `catch_unwind`.
+/// Caches the CUDA major of a cuDNN that the process loaded before this crate did. The caller must be outside
+/// `catch_unwind`, because the program may have set a log callback that throws.
 pub(crate) fn query_loaded_cuda_major() {
     if CUDA_MAJOR.load(Ordering::Relaxed) == 0
         && let Some(graph) = LoadedObjects::snapshot().find(Library::Graph.file_name())

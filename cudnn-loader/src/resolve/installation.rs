@@ -1,5 +1,5 @@
-//! The one installation that this process uses: selected at the first use, and kept. It knows nothing of functions, and asks
-//! of sub-libraries only whether the process has loaded one already.
+//! The one installation that this process uses: selected at the first use, and kept. This module knows nothing of
+//! functions; of sub-libraries it knows only whether the process has loaded one already.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) fn selected() -> Option<&'static Selected> {
     SELECTED.get()?.as_ref().ok()
 }
 
-/// A failure with all that is known of where it happened.
+/// A failure, with what is known about the library and the installation.
 pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
     Arc::new(Failure {
         kind,
@@ -50,7 +50,7 @@ pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
 pub(crate) enum Reset {
     /// A search that found nothing.
     Failure,
-    /// Also an installation: its graph library could not be loaded, so nothing uses it.
+    /// Also an installation whose graph library could not be loaded: nothing uses it.
     Any,
 }
 
@@ -102,7 +102,7 @@ fn search(options: &Options) -> Shared<Selected> {
     if let Some(dir) = objects.containing_library().as_deref().and_then(Path::parent) {
         search = search.add_adjacent(dir);
     }
-    // NVIDIA's shim, loaded and not used yet: it would take the libraries beside it.
+    // NVIDIA's shim, loaded but not yet used, would take the libraries beside it.
     if let Some(dir) = objects.nvidia_shim(Library::Shim.file_name()).as_deref().and_then(Path::parent) {
         search = search.add_loaded(dir);
     }

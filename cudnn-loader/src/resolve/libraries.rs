@@ -38,7 +38,7 @@ pub struct LoadedLibrary {
     graph_functions: Option<GraphFunctions>,
 }
 
-/// cuDNN's own functions behind the names that this crate answers itself.
+/// cuDNN's implementations of the functions that this crate answers itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraphFunctions {
     pub(crate) get_error_string: *mut c_void,
@@ -63,7 +63,7 @@ pub(crate) fn loaded(library: SubLibrary) -> Option<&'static LoadedLibrary> {
     cell(library)?.get()?.as_ref().ok()
 }
 
-/// cuDNN's own functions, if graph is loaded. Asks nothing of ld.so, which another thread may keep busy.
+/// cuDNN's implementations, if graph is loaded. Does not call ld.so, which another thread may keep busy.
 pub(crate) fn graph_functions() -> Option<GraphFunctions> {
     loaded(SubLibrary::Graph)?.graph_functions
 }
@@ -91,8 +91,8 @@ pub(crate) fn clear_failure(library: SubLibrary) {
 /// The address of cuDNN's function.
 pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     let library = load(function.library()).map_err(|error| match error.kind() {
-        // A library that came with a later release: the function is too new, and its error says since when. A file of that
-        // library may be left over from a newer installation.
+        // The installation is older than the library. The function is then too new, and its error names its first
+        // release. A file of that library may be left over from a newer installation.
         LoadErrorKind::LibraryMissing | LoadErrorKind::Rejected { error: ProbeError::NotInRelease { .. }, .. } => {
             too_new(function).unwrap_or(error)
         }
@@ -127,8 +127,8 @@ fn too_new(function: Function) -> Option<LoadError> {
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
     clear_failure(SubLibrary::Graph);
     let installation = select(options)?;
-    // The active installation may have been selected with other options: check it against these. Loaded, it states its CUDA
-    // major.
+    // The active installation may have been selected with other options: check it against these. Its graph library
+    // states the CUDA major once it is loaded.
     let mut active = installation.clone();
     active.cuda_major = cuda_major().or(installation.cuda_major);
     options
@@ -203,7 +203,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
         });
     }
     let path = installation.path(library.library());
-    // Graph was read when the installation was selected, and states more once it is loaded.
+    // The selection has already read graph's file; loaded, graph also states the CUDA major.
     if library != SubLibrary::Graph {
         let mut expected = installation.clone();
         expected.cuda_major =

@@ -1,5 +1,6 @@
 //! From a function to its address: [`installation`] selects the one cuDNN of this process, [`libraries`] loads its
-//! sub-libraries, [`graph_plugins`] takes care of what graph opens itself, [`in_memory`] reads what loaded libraries state.
+//! sub-libraries, [`graph_plugins`] checks the libraries that graph opens itself, [`in_memory`] reads what loaded
+//! libraries state.
 //!
 //! The resolver emits events and returns errors. It knows nothing of logs, of last-error texts, or of C.
 

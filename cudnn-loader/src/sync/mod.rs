@@ -1,5 +1,5 @@
 //! How threads share what one of them makes, without a lock: a function's address ([`slot`]) and a value that is
-//! published once ([`once`]). Neither may be held under ld.so's own lock. Knows nothing of cuDNN.
+//! published once ([`once`]). Both can be used under ld.so's lock. Knows nothing of cuDNN.
 
 pub(crate) mod once;
 pub(crate) mod primitives;

@@ -1,7 +1,7 @@
 //! A value that one thread makes and all others share, without a lock.
 //!
 //! The first thread claims the work; the others wait, so that a library is opened once and not sixty-four times. No thread
-//! waits for ever: the owner may itself wait for something that a waiting thread holds (ld.so's lock, held while static
+//! waits for ever: the owner may itself wait for a lock of a waiting thread (ld.so's lock, which is taken while static
 //! constructors run), or may not exist any more (after `fork`). A thread whose time is up makes the value itself, and the
 //! first one to publish wins. That is harmless here: opening a library twice gives the same library.
 //!
@@ -50,7 +50,8 @@ impl<T: Send + Sync> RaceOnce<T> {
         }
         let token = thread_token();
         if self.try_claim(token) {
-            // The guard gives the claim up also when `init` unwinds: nobody may wait for a thread that does not come back.
+            // The guard also releases the claim when `init` unwinds: no thread may wait for an owner that does not
+            // return.
             let _claim = ClaimGuard { owner: &self.owner, token };
             return self.get().unwrap_or_else(|| self.publish(init()));
         }

@@ -1,4 +1,4 @@
-//! The cell that holds a function's address: first that of its resolver, then that of cuDNN's function. It changes at
+//! The cell with a function's address: first that of its resolver, then that of cuDNN's function. It changes at
 //! most once.
 
 use super::primitives::{AtomicPtr, Ordering};
@@ -21,8 +21,8 @@ impl Slot {
 
     /// The address that a call jumps to now.
     ///
-    /// Acquire, as for std's lazily resolved symbols: a thread that sees the address also sees what the storing thread saw,
-    /// above all the library's relocated code and data. On x86-64 it is free.
+    /// Acquire, as for std's lazily resolved symbols: a thread that sees the address also sees all that the storing
+    /// thread saw, including the library's relocated code and data. On x86-64 it is free.
     #[inline(always)]
     pub(crate) fn get(&self) -> *mut () {
         self.0.load(Ordering::Acquire)

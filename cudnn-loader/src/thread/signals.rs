@@ -1,6 +1,6 @@
 //! Blocks signals while a thread starts another one, which inherits the mask.
 
-/// Runs `start` with all signals blocked, so that the threads that it starts take none: signals are for the program's own
+/// Runs `start` with all signals blocked, so that the threads that it starts take none: signals are for the program's
 /// threads.
 pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     let _blocked = SignalsBlocked::new();

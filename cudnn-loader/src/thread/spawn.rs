@@ -1,4 +1,4 @@
-//! Starts threads for internal work. They take no signals: those are for the program's own threads.
+//! Starts threads for internal work. They take no signals: those are for the program's threads.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
