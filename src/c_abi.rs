@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-/// Runs `f`; returns `None` if it panics. Nothing here panics by design, but a bug must not unwind into C.
+/// Runs `f`; returns `None` if it panics. Nothing here should panic, but a bug must not unwind into C.
 pub(crate) fn catch_panic<T>(f: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
     // A cancelled thread unwinds too, and that would abort the process in Rust code.
     let _not_cancelled = cudnn_loader::__private::CancelDisabled::new();

@@ -13,7 +13,7 @@ use crate::platform;
 
 /// The configurations that the heuristics propose, best first. A JIT-only release has no heuristics and proposes none.
 ///
-/// cuDNN configures each engine, so it aborts the process if one of them uses cuBLASLt and that cannot be loaded.
+/// cuDNN configures each engine. It aborts the process if one of them uses cuBLASLt and cuBLASLt cannot be loaded.
 ///
 /// # Errors
 /// When cuDNN rejects the graph or the target.

@@ -7,12 +7,12 @@
 //! renames `cudnn-loader` to `cudnn`; `linked/Cargo.toml` compiles the same source as `cudnn-backend-linked`, with
 //! `cudnn-sys` under that name. A program that switches from loading to linking changes this one line, too.
 //!
-//! Two packages, and not a feature `linked`: cargo unites the features of everything that is built together, so one
-//! package that asks for `linked` would link cuDNN into the doctor as well. Neither a trait nor a table of function
-//! pointers: both would show in every signature, and this crate is there to be read.
+//! These are two packages instead of one with a feature `linked`, because cargo unites the features of all packages in
+//! a build: one that enables `linked` would link cuDNN into the doctor as well. A trait or a table of function pointers
+//! would show in every signature, and this crate is there to be read.
 //!
 //! # Modules
-//! Imports go upwards in this list only:
+//! A module imports only modules above it in this list:
 //!
 //! | module | |
 //! | --- | --- |

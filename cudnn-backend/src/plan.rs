@@ -56,7 +56,7 @@ pub struct FirstPlan {
 pub struct NoPlan {
     /// cuDNN's errors, one for each source or configuration that failed.
     pub errors: Vec<Error>,
-    /// Whether engines were left out because cuDNN would abort the process: see [`can_try_every_engine`].
+    /// Whether engines were skipped because cuDNN would abort the process: see [`can_try_every_engine`].
     pub skipped_engines: bool,
 }
 

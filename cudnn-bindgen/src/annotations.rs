@@ -1,8 +1,8 @@
-//! Since when an item exists, and whether it is deprecated.
+//! The annotations of an item: its first release, and its deprecation.
 //!
-//! The comment above the item states that, and nothing else of the comment is kept. Comments are incomplete, so more comes
-//! from the `CUDNN_DEPRECATED` marks in the headers, from the annotations of the newest headers
-//! (`generated/annotations.txt`), because old headers state no releases, and from a list of corrections.
+//! The comment above the item states them; nothing else of the comment is kept. Comments are incomplete. So annotations
+//! also come from the `CUDNN_DEPRECATED` marks in the headers, from the newest headers (`generated/annotations.txt`),
+//! because old headers state no releases, and from a list of corrections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -78,7 +78,7 @@ impl Annotations {
         Ok(Annotations { deprecated, newest, unknown_since })
     }
 
-    /// Adds what an item's comment leaves out, and corrects what it gets wrong. `since` stays `None` if nothing states it.
+    /// Completes and corrects the annotations of an item's comment. `since` stays `None` if nothing states it.
     pub(crate) fn complete(&self, stated: ItemMeta, name: &str) -> ItemMeta {
         let corrected = SINCE_OVERRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
         let newest = self.newest.get(name).copied().unwrap_or_default();

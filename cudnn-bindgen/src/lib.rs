@@ -17,7 +17,7 @@
 //! ```
 //!
 //! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's comments by
-//! documentation of its own, and writes the function table. It knows nothing of getting headers, linking or loading.
+//! its documentation, and writes the function table. It knows nothing of getting headers, linking or loading.
 //!
 //! `cargo xtask bindings` uses it for the checked-in bindings, and the build script of `cudnn-sys` for the feature
 //! `buildtime-bindgen`.
@@ -49,15 +49,15 @@ pub struct File {
     pub text: String,
 }
 
-/// The generated file that belongs to this crate and not to `cudnn-sys`: since when each name exists, and which are
-/// deprecated. Headers of older releases state that for few names.
+/// The generated file that belongs to this crate and not to `cudnn-sys`: the first release and the deprecation of each
+/// name. Headers of older releases state them for few names.
 pub const ANNOTATIONS: &str = "annotations.txt";
 
 /// Generates all files of `cudnn-sys/src/generated`, and [`ANNOTATIONS`]. Writes umbrella headers into the directory `scratch`.
 ///
 /// # Errors
-/// When libclang is missing or rejects the headers, when the headers hold something that the generator does not know how
-/// to write, when `cudnn.h` includes a header that belongs to no module, and when it is unknown since when a name exists.
+/// When libclang is missing or rejects the headers, when the headers contain something that the generator cannot write,
+/// when `cudnn.h` includes a header that belongs to no module, and when the first release of a name is unknown.
 pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
     let include = &source.cudnn_include;
     if !include.join("cudnn_graph.h").is_file() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_probe::{Host, Installation, Installed, Requirements, Search, Selection, inventory, select};
 
-/// The host and the search. The search does not look beside the doctor's own executable: programs would not find that.
+/// The host and the search. The search does not look beside the doctor's executable, because programs would not.
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) search: Search,

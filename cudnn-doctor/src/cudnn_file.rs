@@ -17,7 +17,7 @@ pub(crate) fn is_drop_in(file: &Path) -> bool {
     is_drop_in_named(file, file)
 }
 
-/// Like [`is_drop_in`], for a file that can be read at another path than its own.
+/// Like [`is_drop_in`], for a file that can only be read at another path.
 pub(crate) fn is_drop_in_named(name: &Path, file: &Path) -> bool {
     let is_shim = name.file_name().and_then(|name| library(name.to_str()?)) == Some(Library::Shim);
     if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_DROP_IN_LEN)

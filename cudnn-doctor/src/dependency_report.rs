@@ -20,8 +20,8 @@ pub(crate) struct Dependency {
     pub(crate) error: Option<String>,
 }
 
-/// Everything of cuDNN and CUDA, and every name that cannot be resolved: linked names first, then those opened with
-/// dlopen. Each name once.
+/// Each library of cuDNN and CUDA, and each name that cannot be resolved, once: linked names first, then those opened
+/// with dlopen.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
     dependencies
@@ -135,14 +135,14 @@ fn is_missing(tried: &[&Lookup]) -> bool {
     matches!(tried.first().map(|step| &step.resolution), Some(Resolution::Missing))
 }
 
-/// ld.so passes over files that it may not read and links that lead nowhere: why this one cannot be used.
+/// The reason why a file cannot be used. ld.so silently skips unreadable files and broken links.
 fn passed_over(file: &Path, library: Library) -> Option<String> {
     file.symlink_metadata().ok()?;
     let error = identify_any(file, library).err()?;
     Some(format!("was passed over: {} {}", file.printable(), error.to_string().printable()))
 }
 
-/// NVIDIA's shim cannot do without graph: its first call aborts the process.
+/// NVIDIA's shim without graph aborts the process at its first call.
 fn missing_graph(library: Library) -> Option<String> {
     let error = "was not found: NVIDIA's shim aborts the process on the first call";
     (library == Library::Graph).then(|| error.to_owned())

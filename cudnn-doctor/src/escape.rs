@@ -1,5 +1,5 @@
-//! Text from outside (file names, package names, process names, variables, library messages) for a terminal: whatever
-//! could move the cursor, recolour, reorder or forge a line is shown as an escape. Nothing else in the doctor does this.
+//! Makes text from outside (file names, package names, process names, variables, library messages) safe for a terminal:
+//! characters that could move the cursor, recolour, reorder or forge a line become escapes. Only this module does that.
 
 use std::borrow::Cow;
 use std::path::Path;

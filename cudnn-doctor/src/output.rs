@@ -13,7 +13,7 @@ use crate::escape;
 /// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 2;
 
-/// For whom a command prints.
+/// The audience of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
@@ -74,7 +74,7 @@ pub(crate) fn document_line(value: &Value) {
     write(std::io::stdout(), format_args!("{}\n", escape::json(&value.to_string())));
 }
 
-/// Prints what the doctor itself has generated, as it is: a manual page, a shell's completions.
+/// Prints text that the doctor has generated, without escapes: a manual page, a shell's completions.
 pub(crate) fn generated(text: &[u8]) {
     write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
 }
@@ -82,7 +82,7 @@ pub(crate) fn generated(text: &[u8]) {
 /// Prints a remark to stderr.
 pub(crate) fn remark(text: impl Display) {
     let text = text.to_string();
-    // Nobody may be listening there.
+    // stderr may be closed.
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(&text));
 }
 

@@ -1,4 +1,4 @@
-//! Lines for a shell: whatever is printed to be pasted is quoted here, by the probe's rules.
+//! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use cudnn_probe::packages;
 
 use crate::escape;
 
-/// One argument of a shell command, whatever is in it. Characters that a terminal would interpret become `$'..'`
+/// One argument of a shell command, for any text. Characters that a terminal would interpret become `$'..'`
 /// escapes, which bash, zsh and ksh read.
 pub(crate) fn quoted(text: &str) -> String {
     if text.chars().any(escape::is_unsafe) {
@@ -25,8 +25,8 @@ pub(crate) fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-/// The line that puts a directory first on LD_LIBRARY_PATH; `None` for a name that LD_LIBRARY_PATH cannot hold: ld.so
-/// splits it at colons and semicolons, and expands `$`.
+/// The line that puts a directory first on LD_LIBRARY_PATH; `None` for a name that LD_LIBRARY_PATH cannot contain:
+/// ld.so splits it at colons and semicolons, and expands `$`.
 pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
     let name = dir.to_str().filter(|name| !name.contains([':', ';', '$']) && !name.chars().any(char::is_control))?;
     Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(name)))

@@ -1,4 +1,4 @@
-//! The doctor as its own child: for libraries of others, which may crash or hang when they are loaded.
+//! Runs the doctor as a child process: libraries may crash or hang when they are loaded.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -79,7 +79,7 @@ impl Collector {
                 let room = MAX_OUTPUT_LEN.saturating_sub(kept.len());
                 kept.extend(block.iter().take(length.min(room)));
             }
-            // Nobody waits any more after the grace period.
+            // After the grace period the receiver no longer exists.
             let _ = at_end.send(());
         });
         Collector { kept, end }

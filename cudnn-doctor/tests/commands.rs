@@ -302,7 +302,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
             assert!(stdout.contains(text), "{version}: {text}: {stdout}");
         }
     }
-    // The loader's own entries, without a cuDNN.
+    // The loader's entries, without a cuDNN.
     let (code, stdout) = doctor(&["log", dir.join("none.log").to_str().unwrap()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {

@@ -24,7 +24,7 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
         .ok_or(FetchError::NoCacheDir)
 }
 
-/// Creates a directory in the cache whose name nobody else uses, for a release with this directory name.
+/// Creates a directory with a unique name in the cache, for a release with this directory name.
 pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<PathBuf, FetchError> {
     let prefix = format!(".{dir_name}-");
     let failed = |path: &Path, error| FetchError::Cache { path: path.to_owned(), error };

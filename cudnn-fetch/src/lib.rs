@@ -9,7 +9,7 @@
 //! # Ok::<(), cudnn_fetch::FetchError>(())
 //! ```
 //!
-//! pip downloads, checks and unpacks; this crate knows which wheels, and keeps each one once. It verifies every file of a
+//! pip downloads, checks and unpacks. This crate lists the wheels, and keeps each one once. It verifies every file of a
 //! release before it returns its directory. It knows nothing of a wheel's content but its directories and its graph library.
 
 mod cache;
@@ -69,7 +69,7 @@ pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, Fet
 pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> Result<PathBuf, FetchError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let dir = cache.join(release.dir_name());
-    // A thread that panicked left nothing that matters here.
+    // The lock protects no data, so a panic in another thread does no harm.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Err(damage) = verify::verify(&dir, release) else { return Ok(dir) };
     if network == Network::Forbidden {
@@ -89,7 +89,7 @@ fn download(release: &'static Release, staging: &Path, dir: &Path) -> Result<(),
     pip::install(release, staging, &unpacked)?;
     verify::verify(&unpacked, release).map_err(|damage| FetchError::Damaged { release, damage })?;
     if dir.exists() && verify::verify(dir, release).is_err() {
-        // In one step, so that nobody sees a part of it. The staging directory is removed at the end.
+        // In one step, so that no process sees a part of it. The staging directory is removed at the end.
         let _ = std::fs::rename(dir, staging.join("damaged"));
     }
     match std::fs::rename(&unpacked, dir) {

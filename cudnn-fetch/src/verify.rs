@@ -111,7 +111,7 @@ fn record_path(dir: &Path) -> PathBuf {
 
 /// Parses the lines with a size: `path,sha256=...,size`. RECORD's own line has none.
 fn parse(record: &str, dir: &Path) -> Vec<Entry> {
-    // A path outside is a start script, which `pip --target` does not put where it lists it.
+    // A path outside of the directory is a start script: `pip --target` puts it elsewhere than RECORD lists.
     let lines = record.lines().filter(|line| !line.starts_with("../"));
     let entry = |line: &str| {
         let (rest, len) = line.rsplit_once(',')?;
@@ -123,8 +123,8 @@ fn parse(record: &str, dir: &Path) -> Vec<Entry> {
     lines.filter_map(entry).collect()
 }
 
-/// When the content of a file changed, in nanoseconds since 1970. The time of the last metadata change would also change
-/// with each hard link, which the tests make.
+/// The time of the last change of a file's content, in nanoseconds since 1970. The time of the last metadata change
+/// would also change with each hard link, which the tests make.
 fn modified(metadata: &Metadata) -> u128 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_epoch.map_or(0, |duration| duration.as_nanos())

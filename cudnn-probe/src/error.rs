@@ -28,7 +28,7 @@ pub enum ProbeError {
     NotDirectory,
     /// The directory exists and has no `libcudnn_graph.so.9`.
     GraphMissing {
-        /// A subdirectory that has one. It is looked for only if the directory is an explicit one.
+        /// A subdirectory that has one. The search looks for it only if the directory is an explicit one.
         found_in: Option<PathBuf>,
     },
     /// The directory has the file under its full name only, as after a copy that lost the symbolic links.

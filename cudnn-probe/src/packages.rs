@@ -14,7 +14,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The CUDA major version to advise if it is unknown which one a program needs.
+/// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;
 
 /// The tool, or the way, by which a cuDNN was installed.
@@ -166,8 +166,8 @@ impl Component {
         }
     }
 
-    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Those of CUDA itself have a full
-    /// CUDA release in their names, 12.9 for example; they are `None` without the minor version.
+    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself have
+    /// a full CUDA release in their names, 12.9 for example; the result is `None` without the minor version.
     #[must_use]
     pub fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String> {
         let name = match self {
@@ -194,7 +194,7 @@ impl fmt::Display for Component {
 }
 
 /// The wheel that contains this library: `nvidia-cublas-cu12` for `libcublasLt.so.12`. `None` for a library of neither
-/// cuDNN nor CUDA, and for one of CUDA without a version in its name. For cuDNN's own libraries the CUDA version is
+/// cuDNN nor CUDA, and for one of CUDA without a version in its name. For cuDNN's libraries the CUDA version is
 /// unknown: see [`Component::wheel`].
 #[must_use]
 pub fn wheel_for(soname: &str) -> Option<String> {
@@ -225,7 +225,7 @@ impl Command {
         Command { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
-    /// Does it need the rights of the administrator, as those for the system's packages do?
+    /// Does it need the rights of the administrator, as commands for the system's packages do?
     #[must_use]
     pub fn needs_root(&self) -> bool {
         matches!(self.program.as_str(), "apt-get" | "dnf")
@@ -264,8 +264,8 @@ pub fn quoted(text: &str) -> String {
     if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The command that installs a component, into whatever environment is active. `None` for an installer that has no such
-/// command or whose package name needs more than the CUDA major version: see [`Component::system_package`].
+/// The command that installs a component into the active environment. `None` for an installer that has no such command
+/// or whose package name needs more than the CUDA major version: see [`Component::system_package`].
 #[must_use]
 pub fn install(component: Component, cuda_major: u32, installer: Installer) -> Option<Command> {
     install_into(component, cuda_major, None, installer, None)
@@ -305,8 +305,8 @@ fn install_into(
 /// The command that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
 /// `install` would not touch them, since the installer's records list them as present.
 ///
-/// `None` where no command can do it: for an archive or an application, a package from a private index (a local version
-/// such as `2.2.0+cu121`), or a record whose name or version is not one that the installer would write.
+/// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
+/// version such as `2.2.0+cu121`), and for a record with a name or version that the installer would not write.
 #[must_use]
 pub fn reinstall(package: &Package) -> Option<Command> {
     if !is_plain_name(&package.name) {
@@ -334,7 +334,7 @@ pub fn reinstall(package: &Package) -> Option<Command> {
 }
 
 /// The command that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not
-/// NVIDIA's: a framework's own package decides which cuDNN it ships.
+/// NVIDIA's: a framework's package decides which cuDNN it ships.
 #[must_use]
 pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
     if !package.is_cudnn() || !is_plain_name(&package.name) {
@@ -351,11 +351,11 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
     })
 }
 
-/// The commands that replace these packages, which own the same directory, by one: for files of two releases, or of two
-/// CUDA versions, and to change the CUDA version. pip writes over the files of other packages without a word, so all of
-/// them are removed first.
+/// The commands that replace these packages, which own the same directory, by one. They repair a mix of two releases or
+/// two CUDA versions, and change the CUDA version. pip silently overwrites the files of other packages, so the commands
+/// remove all packages first.
 ///
-/// Empty where no command can do it.
+/// Empty if no command can do it.
 #[must_use]
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
     let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);

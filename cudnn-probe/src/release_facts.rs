@@ -26,7 +26,7 @@ pub struct KnownIssue {
     pub description: &'static str,
 }
 
-/// Known issues from NVIDIA's release notes, as far as users of several frameworks meet them.
+/// Known issues from NVIDIA's release notes that affect users of several frameworks.
 pub const KNOWN_ISSUES: &[KnownIssue] = &[
     KnownIssue {
         from: Version::new(9, 10, 0),

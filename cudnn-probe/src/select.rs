@@ -18,7 +18,7 @@ use crate::version::Version;
 pub struct RejectedCandidate {
     /// The directory, and why it was searched.
     pub candidate: Candidate,
-    /// Why it is not usable.
+    /// The reason why it is not usable.
     pub error: ProbeError,
 }
 
@@ -61,7 +61,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// A cuDNN that a process has already loaded: its version was read from memory, and no file is read.
+    /// A cuDNN that a process has already loaded. Its version was read from memory; this reads no file.
     #[must_use]
     pub fn from_loaded(dir: PathBuf, origin: Origin, version: Version, cuda_major: Option<u32>) -> Self {
         Installation { dir, origin, version, cuda_major }
@@ -90,8 +90,8 @@ impl Installation {
     /// Reads one of its libraries, and compares its version and CUDA major version with those of the installation.
     ///
     /// # Errors
-    /// Why the library cannot be used with this installation. A library that its release does not have is
-    /// [`ProbeError::NotInRelease`]: a newer cuDNN was installed in this directory before.
+    /// The reason why the library cannot be used with this installation. [`ProbeError::NotInRelease`] means that the
+    /// release does not have the library: it is left over from a newer cuDNN.
     pub fn check(&self, library: Library) -> Result<Identity, ProbeError> {
         if !has_library(self.version, library) {
             return Err(if self.has(library) {
@@ -125,8 +125,8 @@ pub struct Requirements {
     pub minimum: Option<Version>,
     /// The CUDA major version that it must be built for.
     pub cuda_major: Option<u32>,
-    /// Whether to reject an installation with any damaged library, or one of another version. Otherwise only the
-    /// functions of that library fail.
+    /// Whether to reject an installation that contains a damaged library, or one of another version. Otherwise only
+    /// the functions of that library fail.
     pub strict: bool,
 }
 
@@ -215,7 +215,7 @@ pub fn select(search: &Search, requirements: &Requirements) -> Selection {
 /// Checks one directory.
 ///
 /// # Errors
-/// Why it is not usable.
+/// The reason why it is not usable.
 pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<Installation, ProbeError> {
     if !candidate.dir.is_absolute() {
         return Err(ProbeError::NotAbsolute);

@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     let source = cudnn_bindgen::Source {
         description: format!("the headers in {}", include.display()),
         command: "the feature buildtime-bindgen".into(),
-        // A name that this version of the crate does not know is newer than its own bindings.
+        // A name that this version of the crate does not know is newer than the checked-in bindings.
         unknown_since: version.clone(),
         cudnn_include: include,
     };

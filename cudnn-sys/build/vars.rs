@@ -16,7 +16,7 @@ pub(crate) const INCLUDE_DIR: &str = "CUDNN_SYS_INCLUDE_DIR";
 #[allow(dead_code, reason = "only bindings.rs reads it")]
 pub(crate) const LIBCLANG: [&str; 2] = ["LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"];
 
-/// Set by docs.rs, where there is nothing to link.
+/// docs.rs sets it, and has nothing to link.
 #[allow(dead_code, reason = "only a build that links reads it")]
 pub(crate) const DOCS_RS: &str = "DOCS_RS";
 

@@ -1,6 +1,6 @@
 /* A C program that is linked to libcudnn.so.9, NVIDIA's or the drop-in. It calls the functions that its arguments name and
  * prints the results as `driver` does. `plain` uses descriptors as a program does; `report`, `load-error` and `preload...`
- * call the drop-in's own functions; `open:FILE` opens a library; `maps` prints the mapped files of cuDNN. */
+ * call functions that only the drop-in has; `open:FILE` opens a library; `maps` prints the mapped files of cuDNN. */
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! Child processes for whatever may abort. The child is usually `driver`, which calls functions by name.
+//! Child processes for code that may abort. The child is usually `driver`, which calls functions by name.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -53,7 +53,7 @@ impl Child {
         child
     }
 
-    /// A child with an empty environment, which uses whatever cuDNN it finds.
+    /// A child with an empty environment, which uses the first cuDNN that it finds.
     #[must_use]
     pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
         let mut command = Command::new(program);

@@ -1,5 +1,5 @@
-//! Fake cuDNN libraries, compiled from C, for what real releases cannot show. A fake library exports every function
-//! that the real one does; each returns 0.
+//! Fake cuDNN libraries, compiled from C, for cases that real releases cannot show. A fake library exports every
+//! function that the real one does; each returns 0.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The list of pinned wheels as data: which lines of wheels there are, which is the newest, and the file that has the list.
+//! The list of pinned wheels as data: its lines of wheels, the newest of each, and the file that contains the list.
 
 use std::fmt::Write;
 

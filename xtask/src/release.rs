@@ -1,4 +1,4 @@
-//! `cargo xtask release`: everything that a new cuDNN release changes in the repository and that needs no decision.
+//! `cargo xtask release`: makes the changes in the repository for a new cuDNN release that need no decision.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     Ok(())
 }
 
-/// Compares the libraries of a wheel with what the prober expects of this release.
+/// Compares the libraries of a wheel with those that the probe expects of this release.
 fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary: &mut Summary) -> Result<()> {
     let os = if lib_dir.ends_with("bin") { Os::Windows } else { Os::Linux };
     let parsed: cudnn_probe::Version = version.release().parse()?;

@@ -1,4 +1,4 @@
-//! Wheels from the package index, through pip: which version there is, its sha256 and its size.
+//! Wheels from the package index, through pip: the newest version, its sha256 and its size.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) struct Wheel {
     pub(crate) len: u64,
 }
 
-/// Downloads the newest wheel of a package that a specifier (`==9.28.0.*`) allows, into a directory of its own below `wheels`.
+/// Downloads the newest wheel of a package that a specifier (`==9.28.0.*`) allows, into a new directory below `wheels`.
 /// `None` if the package has other versions only.
 pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: &str) -> Result<Option<Wheel>> {
     let dir = wheels.join(format!("{package}{specifier}-{platform}").replace("==", "-").replace(".*", ""));
@@ -26,7 +26,7 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
         .arg(format!("{package}{specifier}"));
     let output = run(&mut pip)?;
     if let Err(message) = output {
-        // pip lists the versions that it found. None at all means that it did not reach the index.
+        // pip lists the versions that it found. An empty list means that it did not reach the index.
         let is_other = message.contains("Could not find a version") && !message.contains("(from versions: none)");
         return if is_other {
             Ok(None)

@@ -136,8 +136,8 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
     Ok(reference::compare(&result, &expected, TOLERANCE).is_ok())
 }
 
-/// The plan for convolution and ReLU; or, for the missing workspace, one for the convolution alone that needs a
-/// workspace: none for both operations does.
+/// The plan for convolution and ReLU. For the missing workspace it is one for the convolution alone, because no plan
+/// for both operations needs a workspace.
 fn plan(setup: &Setup, convolution: &Convolution, handle: &Handle, [x, w, y]: [&Tensor; 3]) -> Result<Plan, Failure> {
     let target = Target::Handle(handle);
     if !setup.has_workspace {

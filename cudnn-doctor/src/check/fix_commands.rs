@@ -65,7 +65,7 @@ fn replace(report: &InstallationReport) -> Help {
     with_commands(text, &commands)
 }
 
-/// No package manager can do it: the files were copied, or an application ships them.
+/// The help if no package manager owns the files: they were copied, or an application ships them.
 fn by_hand(report: &InstallationReport) -> Help {
     let dir = report.dir.printable();
     match &report.package {
@@ -135,7 +135,7 @@ pub(super) fn cuda_library(report: &InstallationReport, name: &str, cuda_major: 
     {
         return Help::new(format!("it is in {}: have ld.so search that directory:", dir.printable())).command(line);
     }
-    // A wheel of cuDNN finds the wheels beside it by its run path, and a package of the system those of the system.
+    // A wheel of cuDNN finds the wheels beside it by its run path; a system package finds the system's libraries.
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     let command = package
         .and_then(|package| packages::install_beside(package, component, cuda_major, report.cuda_minor))

@@ -57,7 +57,7 @@ fn search_first(dir: &Path) -> Help {
     match prepend_library_path(dir) {
         Some(line) => Help::new("have ld.so search that directory first:").command(line),
         None => Help::new(
-            "LD_LIBRARY_PATH cannot hold the name of that directory: make a symbolic link to it, without a colon, \
+            "LD_LIBRARY_PATH cannot contain the name of that directory: make a symbolic link to it, without a colon, \
              semicolon or dollar sign in its name, and put the link on LD_LIBRARY_PATH",
         ),
     }
@@ -110,7 +110,7 @@ fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
             }
             continue;
         }
-        // A library for another major cannot serve, and is often the reason.
+        // A library for another major cannot be used, and is often the reason.
         let others = CUDA_MAJORS.into_iter().filter(|other| *other != major);
         let others: Vec<String> = others
             .filter_map(|other| resolve(&mut simulation, &format!("{stem}.so.{other}")))

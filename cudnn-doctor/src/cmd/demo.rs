@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     }
 }
 
-/// Shows what is installed, and decides: the installation that the loader would use, or a fetched one.
+/// Shows the installations, and chooses one: the one that the loader would use, or a fetched one.
 fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> {
     let selection = context.select(&Default::default());
     let selected = selection.installation.as_ref();

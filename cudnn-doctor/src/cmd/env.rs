@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     };
     let Some(library_path) = prepend_library_path(&selected.dir) else {
         let error = format!(
-            "LD_LIBRARY_PATH cannot hold the name of {}: it contains a colon, a semicolon, a dollar sign, a control \
+            "LD_LIBRARY_PATH cannot contain the name of {}: it contains a colon, a semicolon, a dollar sign, a control \
              character or bytes that are not UTF-8. Make a symbolic link to the directory and use the link's name.",
             selected.dir.printable()
         );

@@ -51,7 +51,7 @@ fn selected_shim(context: &Context) -> Option<PathBuf> {
     shim.exists().then_some(shim)
 }
 
-/// A program that requires another major of cuDNN: which one, and which cuDNN there is.
+/// The problem of a program that requires another major of cuDNN: that major, and the installed cuDNN.
 fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String> {
     let major = |dependency: &Dependency| {
         let (stem, number) = dependency.name.split_once(".so.")?;

@@ -69,7 +69,7 @@ pub(super) fn fetch_libraries(
 }
 
 fn list(format: Format) {
-    // The other pinned wheels are for this project's own build and tests.
+    // The other pinned wheels are for this project's build and tests.
     let releases = || RELEASES.iter().filter(|release| release.package.contains("cudnn"));
     match format {
         Format::Json => {

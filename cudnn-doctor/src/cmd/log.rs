@@ -28,7 +28,7 @@ const MAX_DISTINCT: usize = 10_000;
 /// The number of functions that the text lists.
 const MAX_LISTED: usize = 10;
 
-/// `O_NONBLOCK`: opening a pipe, or reading the kernel's own log, must not wait.
+/// `O_NONBLOCK`: opening a pipe, or reading the kernel's log, must not wait.
 const O_NONBLOCK: i32 = 0o4000;
 
 /// The options of `log`.
@@ -128,7 +128,7 @@ impl Summary {
         }
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
         let cudnn = match versions.as_slice() {
-            // The loader's own entries: it found no cuDNN.
+            // The loader's entries: it found no cuDNN.
             [] => "no cuDNN".to_owned(),
             versions => format!("cuDNN {}", versions.join(" and ")),
         };
@@ -221,7 +221,7 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
     }
 }
 
-/// Is this the entry of a call of cuDNN, and not of its result or of the loader's own work?
+/// Is this the entry of a call of cuDNN, and not of its result or of the loader's work?
 fn is_call(entry: &Entry) -> bool {
     let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
     let is_cudnn = entry.function.as_ref().is_some_and(|function| !function.contains("::"));

@@ -51,7 +51,7 @@ pub(crate) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let graph = graph(Some(&handle), &[&operation]).map_err(with_help)?;
     let first = Plan::first(&graph, Target::Handle(&handle));
     let planned = milliseconds(start);
-    // Also after a failure: which libraries cuDNN opened may explain it.
+    // Also after a failure, because the libraries that cuDNN opened may explain it.
     progress.opened();
     let first = first.map_err(|error| no_engine(&error))?;
     let plan = first.plan;

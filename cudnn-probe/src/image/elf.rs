@@ -1,5 +1,5 @@
-//! Reads a Linux library (ELF, 64-bit): headers, the dynamic section and a few bytes of data. Relies
-//! on what ld.so relies on, the program headers and the dynamic section; section headers may be missing.
+//! Reads a Linux library (ELF, 64-bit): headers, the dynamic section and a few bytes of data. Like ld.so it relies on
+//! program headers and the dynamic section; section headers may be missing.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::platform::{Architecture, path_from_bytes};
 
 use super::tables::{Contents, Data, Links, malformed};
 
-/// The longest table of headers that is read, in bytes. Those of cuDNN's libraries have some two kilobytes.
+/// The longest table of headers that is read, in bytes. cuDNN's libraries have tables of some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Each
-/// is many times what any real library has; Nix and Spack write run paths of some tens of kilobytes.
+/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Real
+/// libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_HASH_CHAIN: u64 = 1 << 12;
 const MAX_NAME_LEN: u64 = 4 << 10;
@@ -150,7 +150,7 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
     }
 }
 
-/// Is this part of the memory image inside of what ld.so maps? Zero-initialised thread-local variables take no space.
+/// Does ld.so map this part of the memory image? Zero-initialised thread-local variables take no space.
 fn is_loaded(segments: &[Segment], part: &Segment) -> bool {
     const MAX_PAGE_LEN: u64 = 64 << 10;
     let len = if part.p_type(ENDIAN) == elf::PT_TLS { part.p_filesz(ENDIAN) } else { part.p_memsz(ENDIAN) };

@@ -59,7 +59,7 @@ impl FileData {
                     block.start = start;
                     (&self.file).take(BLOCK_LEN as u64).read_to_end(&mut block.bytes)?;
                     if start + (block.bytes.len() as u64) <= position {
-                        // Somebody has cut the file meanwhile.
+                        // The file has been truncated meanwhile.
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }

@@ -1,5 +1,5 @@
-//! Identifies one library file, for any operating system and processor. Reads headers, tables and a few
-//! bytes of data: some tens of kilobytes even of a library with half a gigabyte, and little more if the file lies.
+//! Identifies one library file, for any operating system and processor. Reads headers, tables and a few bytes of data:
+//! some tens of kilobytes even of a library with half a gigabyte, and little more of a malicious file.
 
 mod elf;
 mod fatbin;
@@ -98,7 +98,7 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     Ok(format.gpu_code().map(|range| fatbin::targets(range, &data)).unwrap_or_default())
 }
 
-/// The byte ranges of a Linux library that are not GPU code, which is most of a large one: what to read ahead.
+/// The byte ranges of a Linux library to read ahead: all but its GPU code, which is most of a large library.
 ///
 /// # Errors
 /// The reason why it cannot be read.
@@ -143,7 +143,7 @@ fn read(
         os,
         architecture: format.architecture(),
         version,
-        // graph has no GPU code, so its wheel's metadata is all there is until it is loaded.
+        // graph has no GPU code: until it is loaded, only its wheel's metadata states the CUDA version.
         cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
         cuda_at_most: cuda.at_most,
         cuda_minor: cuda.minor,

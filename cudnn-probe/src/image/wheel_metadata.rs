@@ -23,7 +23,7 @@ pub(super) fn cuda_major(path: &Path) -> Option<u32> {
             name.split('-').next()?.parse().ok()
         })
         .collect();
-    // After one wheel was installed over the other there are two, and neither can be trusted.
+    // If one wheel was installed over another, there are two directories, and neither can be trusted.
     match majors.as_slice() {
         [major] => Some(*major),
         _ => None,

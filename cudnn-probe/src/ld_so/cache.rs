@@ -1,5 +1,5 @@
-//! `/etc/ld.so.cache`: the files that it has for a name. Only the format that glibc writes since 2.2 is read, alone or
-//! behind the older one.
+//! Looks up names in `/etc/ld.so.cache`. Reads only the format that glibc writes since 2.2, alone or behind the older
+//! one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

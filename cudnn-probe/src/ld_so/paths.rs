@@ -46,7 +46,7 @@ impl SearchPath {
         })
     }
 
-    /// As ld.so itself sees it in a process of this program, working directory included.
+    /// The search path that ld.so has in a process of this program, including relative directories.
     pub(super) fn of_program(host: &Host, program: &Path) -> Self {
         let origin = program.parent().unwrap_or(Path::new("/"));
         SearchPath::read(host, |dir| {
@@ -80,8 +80,8 @@ impl SearchPath {
         self.find(name, [], run_path, false).map(|(file, _)| file)
     }
 
-    /// As [`SearchPath::resolve`], with the RPATHs that apply, nearest first, and the flag `DF_1_NODEFLIB` of the file
-    /// that asks.
+    /// Like [`SearchPath::resolve`], with the RPATHs that apply, nearest first, and the flag `DF_1_NODEFLIB` of the
+    /// requesting file.
     pub(super) fn find(
         &self,
         name: &str,
@@ -118,7 +118,7 @@ impl SearchPath {
         &self.library_path
     }
 
-    /// The files that the cache has for this name, there or not.
+    /// The files that the cache has for this name, whether they exist or not.
     pub(crate) fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.cache.files(name).into_iter().map(|file| self.host.system(file))
     }

@@ -1,5 +1,5 @@
-//! Simulates which files ld.so would load for a program or a library, and by which rule. Applies glibc's rules without
-//! loading them.
+//! Simulates which files ld.so would load for a program or a library, and by which rule: applies glibc's rules, and
+//! loads nothing.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ use crate::platform::is_setid;
 use super::paths::{SearchPath, Step};
 use super::tokens;
 
-/// The most objects that are followed, names that are searched for, and directories of run paths that are searched in
-/// all. Hostile files would ask for millions.
+/// The most objects that are followed, names that are searched for, and directories of run paths that are searched.
+/// Hostile files would ask for millions.
 const MAX_OBJECTS: usize = 4096;
 const MAX_SEARCHES: usize = 4096;
 const MAX_DIRS: usize = 1 << 18;
@@ -76,7 +76,7 @@ pub enum Resolution {
         path: PathBuf,
         /// The rule by which ld.so chooses it.
         rule: Rule,
-        /// Why ld.so cannot load it.
+        /// The reason.
         error: ProbeError,
     },
 }
@@ -142,7 +142,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Simulates the start of this program. Of a library: as if a program without any libraries or run paths opened it.
+    /// Simulates the start of this program. A library is opened by a program without libraries or run paths.
     ///
     /// # Errors
     /// The file itself cannot be loaded.
@@ -282,8 +282,8 @@ impl Simulation {
         Some((path, rule))
     }
 
-    /// The objects whose RPATH applies to what this one needs: itself, those that caused it to be loaded, the program.
-    /// A RUNPATH of the object rules them all out, and one of theirs rules out its own RPATH.
+    /// The objects whose RPATH applies to the dependencies of this one: itself, those that caused it to be loaded, and
+    /// the program. If this object has a RUNPATH, no RPATH applies. If another one has a RUNPATH, its RPATH does not.
     fn rpath_chain(&self, by: usize) -> Vec<usize> {
         let has_runpath = |index: usize| self.objects.get(index).is_some_and(|object| object.links.runpath.is_some());
         if has_runpath(by) {
@@ -309,7 +309,7 @@ impl Simulation {
         dirs
     }
 
-    /// For setuid programs ld.so restricts `$ORIGIN`, but only in the program's own run path.
+    /// For setuid programs ld.so restricts `$ORIGIN`, but only in the program's run path.
     fn is_checked(&self, index: usize) -> bool {
         index == 0 && self.host.is_secure_execution()
     }

@@ -45,7 +45,7 @@ pub(super) fn run_path_dirs_as_is(host: &Host, run_path: &OsStr, origin: &Path, 
     dirs.filter_map(|dir| substitute(host, path_from_bytes(dir).as_os_str(), origin, is_checked)).collect()
 }
 
-/// Puts values in place of the tokens. With `is_checked`, `$ORIGIN` must stand first and lead into a trusted directory.
+/// Replaces the tokens by values. With `is_checked`, `$ORIGIN` must stand first and lead into a trusted directory.
 pub(super) fn substitute(host: &Host, text: &OsStr, origin: &Path, is_checked: bool) -> Option<PathBuf> {
     let text = bytes_of(text);
     let mut expanded = Vec::with_capacity(text.len());

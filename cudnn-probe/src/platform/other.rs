@@ -1,4 +1,4 @@
-//! Systems other than Unix: what they lack is answered with "no" or "none".
+//! Systems other than Unix: functions for missing features return "no" or "none".
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

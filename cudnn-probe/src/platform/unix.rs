@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// `O_NONBLOCK` of `fcntl.h`, on x86-64 and aarch64.
 const O_NONBLOCK: i32 = if cfg!(any(target_os = "linux", target_os = "android")) { 0o4000 } else { 0x0004 };
 
-/// Device and inode number: the same for a file, whatever path leads to it.
+/// Device and inode number, which identify a file behind any path.
 pub(crate) type FileId = (u64, u64);
 
 pub(crate) fn file_id(path: &Path) -> Option<FileId> {

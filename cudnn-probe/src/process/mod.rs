@@ -47,8 +47,8 @@ pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     Ok(found.collect())
 }
 
-/// The mapped file: by the kernel's link to it, which not everybody may follow, or by its path in the root directory of
-/// the process, if that is still the same file.
+/// The mapped file: by the kernel's link to it, which needs privileges, or by its path in the root directory of the
+/// process, if that is still the same file.
 fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, number: u64) -> Option<PathBuf> {
     if std::fs::File::open(link).is_ok() {
         return Some(link.into());

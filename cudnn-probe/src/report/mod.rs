@@ -92,7 +92,7 @@ pub struct InstallationReport {
     pub missing: Vec<Library>,
     /// The package that it belongs to.
     pub package: Option<Package>,
-    /// Other packages with the same files: they were installed over each other, and what is there is a mixture.
+    /// Other packages with the same files: they were installed over each other, so the files are a mixture.
     pub other_packages: Vec<Package>,
     /// The evidence for its version and its CUDA release.
     pub evidence: Vec<Evidence>,

@@ -131,8 +131,8 @@ impl Search {
 
     /// The directories, in order. A directory with two reasons comes twice.
     ///
-    /// An explicit directory disables the rest of the search: whoever asks for one wants that one, and an error if it
-    /// is not usable.
+    /// An explicit directory disables the rest of the search: if it is not usable, the result is an error and not
+    /// another installation.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         let explicit = self.explicit_candidate();
         let stages: &[Stage] = if explicit.is_some() { &[] } else { STAGES };
@@ -165,7 +165,7 @@ impl Search {
     }
 
     fn adjacent(&self) -> Vec<Candidate> {
-        // A user may put a link to a privileged program into a directory of theirs.
+        // A user may put a link to a privileged program into their directory.
         if self.host.is_secure_execution() {
             return Vec::new();
         }
@@ -206,8 +206,8 @@ impl Search {
     }
 
     /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual
-    /// environment, else that of the program to which it is a link, as Python itself does. Nothing is run, so what
-    /// pyenv's scripts would choose is not known.
+    /// environment; else, like Python itself, the one of the program that the link leads to. This runs nothing, so it
+    /// cannot know what pyenv's scripts would choose.
     fn python_on_path(&self) -> Option<PathBuf> {
         let path = self.host.variable("PATH")?;
         let bin =
@@ -257,6 +257,7 @@ impl Search {
 
 type Stage = fn(&Search) -> Vec<Candidate>;
 
+/// The rules of the search, in order.
 const STAGES: &[Stage] = &[
     Search::already_loaded,
     Search::adjacent,

@@ -1,5 +1,5 @@
-//! The directories in which a cuDNN may be, in order, each with the reason for looking there. Whether they contain a
-//! usable cuDNN is not decided here.
+//! The directories in which a cuDNN may be, in order, each with the reason for looking there. This module does not
+//! decide whether they contain a usable cuDNN.
 
 mod candidates;
 mod origin;

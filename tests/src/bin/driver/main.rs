@@ -195,7 +195,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         // SAFETY: the default action is the one that every process starts with.
         ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
         ("close-all", _) => {
-            // SAFETY: this breaks whoever uses the descriptors, which is the test: daemons do the same when they start.
+            // SAFETY: this breaks code that uses the descriptors, as the test requires: daemons do it when they start.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
         ("cd", dir) => std::env::set_current_dir(dir).expect("the directory exists"),
