@@ -463,7 +463,7 @@ fn explain_finds_mixes_in_one_directory_missing_graphs_and_links_that_lead_nowhe
 }
 
 #[test]
-fn list_says_how_to_use_an_installation_that_the_search_does_not_find() {
+fn list_shows_how_to_use_an_installation_that_the_search_does_not_find() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let (_, stdout) = doctor(&["list", release.to_str().unwrap()], &[]);
     assert!(stdout.contains("its search does not look there") && stdout.contains("cudnn-doctor env /"), "{stdout}");

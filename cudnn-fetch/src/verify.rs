@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_files_that_is_missing_empty_or_changed_is_refused() {
+    fn a_list_of_files_that_is_missing_empty_or_changed_is_rejected() {
         let unpacked = Unpacked::new("record");
         assert_eq!(unpacked.verify(), Ok(()));
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cudnn_without_a_graph_library_is_refused() {
+    fn a_cudnn_without_a_graph_library_is_rejected() {
         let unpacked = Unpacked::new("graph");
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
         unpacked.write_record(text.split_once('\n').unwrap().1);

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_one_word_of_the_shell_whatever_is_in_it() {
+    fn any_text_is_one_word_of_the_shell() {
         assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reinstallation_replaces_files_that_the_installer_believes_to_be_there() {
+    fn a_reinstallation_replaces_files_that_the_installer_has_recorded() {
         for (installer, name, expected) in [
             (
                 Installer::Pip,

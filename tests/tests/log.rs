@@ -430,7 +430,7 @@ fn a_thread_that_is_cancelled_while_its_call_is_logged_does_not_end_the_process(
 }
 
 #[test]
-fn a_reader_that_went_away_does_not_end_the_process() {
+fn a_reader_that_closed_the_log_does_not_end_the_process() {
     let nothing = TempDir::new();
     let command = format!("{DRIVER} sigpipe ~cudnnCreate ~cudnnCreate 2>&1 >/dev/null | true; exit ${{PIPESTATUS[0]}}");
     for _ in 0..3 {

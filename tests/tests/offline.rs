@@ -36,7 +36,7 @@ impl Offline {
 }
 
 #[test]
-fn a_release_that_cannot_be_fetched_is_tried_once_and_every_test_says_that_it_did_not_run() {
+fn a_release_that_cannot_be_fetched_is_tried_once_and_every_test_reports_that_it_did_not_run() {
     let offline = Offline::new();
     let output = offline.run(&["release:jit-cu12-9.19.0", "release:jit-cu13-9.27.0", "release:jit-cu12-9.19.0"]);
     assert_eq!(output.stdout, "release = none\n".repeat(3), "{output:#?}");

@@ -270,7 +270,7 @@ fn all_packages_that_own_a_directory_are_reported() {
 }
 
 #[test]
-fn the_library_for_another_cuda_version_is_in_conflict_whichever_it_is() {
+fn any_library_for_another_cuda_version_is_in_conflict() {
     for foreign in [Library::Ops, Library::Adv] {
         let dir = TempDir::new();
         fake_libraries(dir.path(), &all());

@@ -217,17 +217,17 @@ fn two_cudnns_in_one_process() -> Option<Report> {
         doctor.has(2, &["cuDNN from 2 directories in one process: 9.19.0, ", "; then 9.27.0, ", "opened with dlopen"]);
     let at = |text: &str| doctor.find(text).unwrap_or_else(|| panic!("{text:?}: {doctor}"));
     assert!(at("first/libcudnn_graph.so.9") < at("second/libcudnn.so.9"), "{doctor}");
-    // The loader adopts the loaded one, and refuses to load another beside it.
+    // The loader adopts the loaded one, and does not load another beside it.
     let adopted = world.loader(&[&open, "load:", "cudnnGetVersion"]);
     assert_eq!(adopted.returned("cudnnGetVersion"), Some("91900"));
     require(&adopted.stdout, &["already loaded in this process"]);
-    let refused = world.loader(&[&open, &format!("load:path={}", second.display())]);
-    require(&refused.stdout, &[second.to_str().unwrap(), "the process has already loaded", "9.19.0"]);
+    let rejected = world.loader(&[&open, &format!("load:path={}", second.display())]);
+    require(&rejected.stdout, &[second.to_str().unwrap(), "the process has already loaded", "9.19.0"]);
     Some(world.report(
         "Two cuDNNs in one process: one framework has loaded 9.19, another bundles the shim of 9.27.",
         Some(&shim),
         doctor,
-        printed(&refused),
+        printed(&rejected),
     ))
 }
 

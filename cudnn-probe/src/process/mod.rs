@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_library_is_listed_once_whatever_its_name_is() {
+    fn each_library_is_listed_once_under_any_name() {
         let maps = b"7f00-7f01 r--p 00000000 fe:00 12   /a b/libx.so.9\n\
                      7f01-7f02 r-xp 00001000 fe:00 12   /a b/libx.so.9\n\
                      7f02-7f03 r--p 00000000 fe:00 13   /new\\012line/liby.so (deleted)\n\

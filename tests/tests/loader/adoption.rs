@@ -1,4 +1,4 @@
-//! The loader in a process that has already loaded a cuDNN: it adopts that one or refuses, and never adds a second.
+//! The loader in a process that has already loaded a cuDNN: it adopts or rejects that one, and never loads a second.
 
 use cudnn_loader::{DIR_VARIABLE, Version};
 use cudnn_probe::Library;
@@ -52,7 +52,7 @@ fn a_loaded_cudnn_is_recognised_by_its_soname() {
 }
 
 #[test]
-fn a_loaded_cudnn_that_does_not_fit_is_refused_and_no_second_one_is_loaded() {
+fn a_loaded_cudnn_that_does_not_fit_is_rejected_and_no_second_one_is_loaded() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let open = format!("open:{}", real.join("libcudnn_graph.so.9").display());
     let other = graph_with("");

@@ -39,7 +39,7 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
 }
 
 #[test]
-fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
+fn a_plugin_of_another_cuda_major_is_rejected_even_if_it_comes_from_elsewhere() {
     // The graph library reports CUDA 12.9; the GPU code of the plugin is for CUDA 13.
     let dir = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let elsewhere = TempDir::new();
@@ -51,7 +51,7 @@ fn a_plugin_of_another_cuda_major_is_refused_even_if_it_comes_from_elsewhere() {
         output.last_error("cudnnDestroy").contains("is built for CUDA 13, but the libcudnn_graph.so.9 beside it"),
         "{output:#?}"
     );
-    // cuDNN would not load a plugin of another minor release, so that one is no reason to refuse.
+    // cuDNN would not load a plugin of another minor release, so that one is no reason to reject the installation.
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
