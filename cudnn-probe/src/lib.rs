@@ -18,8 +18,8 @@
 //! }
 //! ```
 //!
-//! Nothing is loaded and nothing that is found is run, and there is no `unsafe` code. One search serves `cudnn-loader`
-//! at run time, `cudnn-sys`'s build script, and the command `cudnn-doctor`.
+//! The crate loads nothing, runs nothing that it finds, and contains no `unsafe` code. `cudnn-loader` uses its search
+//! at run time, `cudnn-sys` in its build script; the command `cudnn-doctor` shows the results.
 //!
 //! | to | use |
 //! | --- | --- |
@@ -35,8 +35,8 @@
 //!
 //! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
 //!
-//! Installations for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. Installations are
-//! searched for on Linux.
+//! The crate identifies installations for Linux (x86-64 and aarch64) and Windows (x86-64) on any system. It searches
+//! for them on Linux.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -94,7 +94,7 @@ fn the_documented_fault_matrix_is_true() {
     };
     let mut text = String::from(
         "# The fault matrix\n\n\
-         What happens at a first call when one library of a real installation is faulty: through NVIDIA's shim of two\n\
+         Each row makes a first call while one library of a real installation is faulty: through NVIDIA's shim of two\n\
          releases, and through this project's loader. Each cell is a separate process. It shows the status or value that\n\
          the call returned, and the first line of the message that a program can get: from `cudnnGetLastErrorString`,\n\
          unless marked otherwise. `…` is the directory of the installation. The loader's full report has more lines: the\n\

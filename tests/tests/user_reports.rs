@@ -1,6 +1,6 @@
 //! Fifteen problems from public reports, each built from real releases where they can show it. The doctor must name
-//! the cause and a remedy, and the loader must report it. What each prints, beside NVIDIA's shim, is
-//! docs/what-goes-wrong.md; `CUDNN_TESTS_WRITE=1` rewrites that file.
+//! the cause and a remedy, and the loader must report it. docs/what-goes-wrong.md has the output of each, and of
+//! NVIDIA's shim; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide
   release --dry-run VERSION
-                       print what `release` would change, and change nothing; downloads the wheels all the same
+                       print what `release` would change, and change nothing; still downloads the wheels
 ";
 
 fn main() -> ExitCode {

@@ -76,7 +76,7 @@ findings! {
     MIXED_CUDA = "C015" Error "libraries for two CUDA majors are mixed":
         "The cu12 and cu13 wheels install into the same directory. cuDNN itself does not detect the mix.";
     SEVERAL = "C016" Note "several cuDNN installations were found":
-        "Which one a program loads depends on how it searches.";
+        "Programs that search in different orders load different ones.";
     KNOWN_ISSUE = "C017" Warning "the release has a known issue":
         "Listed as a known issue in NVIDIA's release notes.";
     REQUIREMENT = "C018" Error "the installation does not meet the program's requirements":

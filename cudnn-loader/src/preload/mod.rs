@@ -117,7 +117,7 @@ impl Preload {
     /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
     ///
     /// # Errors
-    /// The first step that failed; the other steps are done all the same.
+    /// The first step that failed; the other steps still run.
     pub fn run(&self) -> Result<Report, PreloadError> {
         self.run_with_progress(|_| {})
     }

@@ -5,8 +5,8 @@
 //! constructors run), or may not exist any more (after `fork`). A thread whose time is up makes the value itself, and the
 //! first one to publish wins. That is harmless here: opening a library twice gives the same library.
 //!
-//! `once_cell::race::OnceBox` is the nearest standard type. It lacks two things: other threads wait for the owner, and
-//! [`RaceOnce::reset`] lets a failure be tried again.
+//! `once_cell::race::OnceBox` is the nearest type of another crate. It cannot make other threads wait for the owner,
+//! and cannot retry a failure as [`RaceOnce::reset`] does.
 
 use std::ptr;
 

@@ -126,7 +126,7 @@ pub(crate) fn hwcaps() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// The thing at a path.
+/// The kind of file at a path.
 pub(crate) enum Opened {
     /// A regular file, and its length in bytes.
     Regular(File, u64),
