@@ -1,6 +1,6 @@
 //! A backend descriptor: created, given its attributes, finalized, and destroyed when dropped.
 //!
-//! A call that fails gives an [`Error`] with cuDNN's own error text. Nothing here knows what the attributes mean.
+//! A call that fails returns an [`Error`] with cuDNN's error text. Nothing here knows what the attributes mean.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

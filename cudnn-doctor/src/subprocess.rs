@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The way in which a child ended.
 pub(crate) struct ChildOutput {
-    /// `None` where the child exceeded its time and was killed.
+    /// `None` if the child exceeded its time and was killed.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,

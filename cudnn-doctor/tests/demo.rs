@@ -1,4 +1,4 @@
-//! `cudnn-doctor demo` as a user runs it, with the GPU hidden where there is one.
+//! `cudnn-doctor demo` as a user runs it, with the GPU hidden if there is one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::{Command, Output};

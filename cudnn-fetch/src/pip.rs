@@ -10,7 +10,7 @@ use crate::release::Release;
 /// pip as a command, run by `python3` or the interpreter in the environment variable `PYTHON`.
 ///
 /// `work_dir` must be a directory that only the caller writes to: Python imports modules from the working directory, so a
-/// `pip.py` in the directory where the user happens to be would run instead of pip.
+/// `pip.py` in the user's current directory would run instead of pip.
 #[must_use]
 pub fn pip(work_dir: &Path) -> Command {
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"));

@@ -53,7 +53,7 @@ pub fn put_drop_in(dir: &Path) {
 }
 
 /// Compiles one of `tests/clients` against NVIDIA's headers and links it to the `libcudnn.so.9` of a directory; `None`
-/// where the headers are not available.
+/// if the headers are not available.
 ///
 /// # Panics
 /// When the compiler fails.

@@ -30,7 +30,7 @@ impl TempDir {
     }
 
     /// Creates a directory with a copy of each library of an installation, for children without privileges, which may
-    /// not enter the user's home directory. Hard links save the disk space where the file system allows them.
+    /// not enter the user's home directory. Hard links save the disk space if the file system allows them.
     ///
     /// # Panics
     /// When it cannot be created.

@@ -77,7 +77,7 @@ fn in_c(rust: &str) -> String {
         return format!("{} *", in_c(pointee));
     }
     if let Some(pointee) = rust.strip_prefix("*const") {
-        // `T const` is the pointee even where that is a pointer itself.
+        // `T const` is the pointee even if that is a pointer itself.
         return format!("{} const *", in_c(pointee));
     }
     let name = rust.trim_start_matches("$crate::").trim_start_matches("core::ffi::");
@@ -129,7 +129,7 @@ fn check(include: &Path, version: Version) {
             continue;
         }
         counted[0] += 1;
-        // The bindings use the tag of a type where there is one.
+        // The bindings use the tag of a type if there is one.
         let tag = ["struct", "enum"].into_iter().find(|tag| read.contains(&format!("{tag} {name} {{")));
         let name = tag.map_or(name.to_owned(), |tag| format!("{tag} {name}"));
         match item {

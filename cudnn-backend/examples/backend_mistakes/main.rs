@@ -1,5 +1,5 @@
 //! The mistakes that people make with the backend API, each made on purpose, and how cuDNN reports it: the rows of
-//! the Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is made where there
+//! the Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is made if there
 //! is one.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`

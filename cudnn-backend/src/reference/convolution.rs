@@ -98,7 +98,7 @@ impl<'a> Problem<'a> {
         of_group.map(|filter| dot(&gathered, filter) as f32).collect()
     }
 
-    /// The spatial offset in x of a tap at a position of y, or `None` where that is padding.
+    /// The spatial offset in x of a tap at a position of y, or `None` if that is padding.
     fn x_offset(&self, position: &[i64], tap: &[i64]) -> Option<i64> {
         let Convolution { padding, stride: steps, dilation } = self.convolution;
         let parameters = padding.iter().zip(steps).zip(dilation);

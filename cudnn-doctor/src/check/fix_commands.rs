@@ -80,7 +80,7 @@ fn by_hand(report: &InstallationReport) -> Help {
     }
 }
 
-/// Installs the full cuDNN: in place of this one, or where there is none.
+/// Installs the full cuDNN: in place of this one, or if there is none.
 pub(super) fn install(report: Option<&InstallationReport>) -> Help {
     let cuda_major = report.map_or(DEFAULT_CUDA_MAJOR, cuda_major);
     let fresh = || packages::install(Component::Cudnn, cuda_major, Installer::Pip).into_iter().collect();

@@ -1,5 +1,6 @@
 //! The driver and the GPUs. NVML answers without creating a CUDA context; it is queried in a child process, because any
-//! file may be installed under its name. The driver's library is looked up by ld.so's rules, and not opened.
+//! file may be installed under its name. The doctor looks up the driver's library by ld.so's rules, and does not open
+//! it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

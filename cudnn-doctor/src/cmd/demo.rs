@@ -10,7 +10,7 @@ use crate::demo::{Failure, run_demo};
 use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
 
-/// The release that is fetched where no cuDNN is installed: the smallest real one.
+/// The release to fetch if no cuDNN is installed: the smallest real one.
 const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
 
 /// The options of `demo`.

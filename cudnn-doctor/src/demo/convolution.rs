@@ -106,7 +106,7 @@ fn with_help(error: cudnn::Error) -> Failure {
     format!("{error}\nhelp: {HELP}").into()
 }
 
-/// The message where no engine can run the convolution, with what may help.
+/// The message if no engine can run the convolution, with help.
 fn no_engine(error: &NoPlan) -> String {
     let help = match cudnn::installation() {
         Some(found) if !found.has(Library::EnginesPrecompiled) => {

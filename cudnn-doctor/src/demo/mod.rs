@@ -34,7 +34,7 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The convolution alone, with the cuDNN that is loaded; reports it where there is no GPU.
+/// Runs the convolution alone, with the loaded cuDNN; reports if there is no GPU.
 pub(crate) fn run_convolution() -> Result<(), Failure> {
     match gpu::first()? {
         Ok(gpu) => convolution::run(&gpu, &mut Progress::default()),

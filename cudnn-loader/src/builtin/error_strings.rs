@@ -1,5 +1,5 @@
 //! `cudnnGetErrorString` and `cudnnGetLastErrorString`: the two functions that people read errors with. Both work with nothing
-//! installed, and hand over to cuDNN's own where it is loaded.
+//! installed, and call cuDNN's functions if cuDNN is loaded.
 
 use std::ffi::{CStr, c_char};
 

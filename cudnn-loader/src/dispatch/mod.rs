@@ -103,7 +103,8 @@ impl Function {
         slot!(self)
     }
 
-    /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Gives the address that calls reach.
+    /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Returns the address that calls
+    /// reach.
     ///
     /// # Errors
     /// The reason for which a call would fail. The loader remembers a failure; [`SubLibrary::load`] tries again.

@@ -27,7 +27,7 @@ impl LoadedObjects {
 
     /// The loaded library with this soname, which ld.so returns to every `dlopen` of the name.
     pub(crate) fn find(&self, soname: &str) -> Option<LoadedObject> {
-        // The list is asked first: opening a name that is not loaded would search hundreds of directories.
+        // The list comes first, because opening a name that is not loaded would search hundreds of directories.
         let listed = self.0.iter().find(|entry| entry.has_soname(soname))?;
         // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
         let library = unsafe { Library::open(Some(soname), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()?;

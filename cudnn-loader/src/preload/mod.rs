@@ -153,7 +153,7 @@ impl PreloadHandle {
     pub fn join(self) -> Result<Report, PreloadError> {
         match self.0 {
             Ok(thread) => thread.join().unwrap_or_else(|_| Preload::new().run()),
-            // The system had no thread left: the work is done here.
+            // The system had no thread left, so this thread does the work.
             Err(preload) => preload.run(),
         }
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Requests one file. Gives the number of bytes requested.
+/// Requests one file. Returns the number of bytes requested.
 pub(super) fn read_ahead(path: &Path) -> io::Result<u64> {
     let parts = cudnn_probe::parts_without_gpu_code(path).map_err(|error| io::Error::other(error.to_string()))?;
     let file = File::open(path)?;

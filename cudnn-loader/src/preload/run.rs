@@ -33,7 +33,7 @@ impl<'a> Recorder<'a> {
         Recorder { start: Instant::now(), steps: Mutex::default(), progress }
     }
 
-    /// Does a step and records it. Gives whether it was done.
+    /// Does a step and records it. Returns whether it succeeded.
     fn step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         let start = self.start.elapsed();
         let outcome = work();
@@ -135,7 +135,7 @@ fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
     });
 }
 
-/// Creates the contexts in parallel. Gives the driver, and a device that has a context.
+/// Creates the contexts in parallel. Returns the driver, and a device that has a context.
 fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
     recorder.step(Step::Driver, || match Driver::new() {

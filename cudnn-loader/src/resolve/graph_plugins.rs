@@ -22,7 +22,7 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         let choice = ld_so_choice(&search_path, installation, *library);
         let foreign = choice.filter(|file| !is_in(file, &installation.dir));
         let (file, checked) = match (expected.check(*library), foreign) {
-            // The installation has none, and ld.so would give graph another installation's.
+            // The installation has none, and ld.so would pick another installation's for graph.
             (Err(ProbeError::NotFound), Some(file)) => {
                 let found = identify(&file, *library).ok().and_then(|identity| identity.cuda_major);
                 match (found, cuda_major) {
@@ -59,7 +59,7 @@ fn is_in(file: &Path, dir: &Path) -> bool {
     file.parent().is_some_and(|parent| same_dir(parent, dir))
 }
 
-/// The file that ld.so would give to graph, which opens the longest name first.
+/// The file that ld.so would open for graph, which opens the longest name first.
 fn ld_so_choice(search_path: &SearchPath, installation: &Installation, library: Library) -> Option<PathBuf> {
     // Graph's run path contains graph's directory.
     let run_path = [installation.dir.clone()];

@@ -20,7 +20,7 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     Some(Version::from_symbol(bytes))
 }
 
-/// The answer of the graph library; 0 before it was asked.
+/// The answer of the graph library; 0 before the loader has asked.
 static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {

@@ -220,7 +220,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
     }
 }
 
-/// Compares the loaded library with its file, and gives the version in memory.
+/// Compares the loaded library with its file, and returns the version in memory.
 ///
 /// # Errors
 /// The difference, as a predicate of the file.

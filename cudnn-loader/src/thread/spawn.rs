@@ -12,7 +12,7 @@ pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 /// Starts a thread in a scope.
 ///
 /// # Errors
-/// The system has no thread left. Gives the work back.
+/// The system has no thread left. Returns the work.
 pub(crate) fn spawn_scoped<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     work: Work<'scope>,

@@ -19,7 +19,7 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 pub(super) struct Cache(Vec<u8>);
 
 impl Cache {
-    /// Reads the cache in this file. A file that is missing or cannot be read gives an empty cache.
+    /// Reads the cache in this file. If the file is missing or cannot be read, the cache is empty.
     pub(super) fn read(file: &Path) -> Self {
         let mut bytes = Vec::new();
         if let Ok(Opened::Regular(file, _)) = open_regular(file) {
