@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares what the doctor prints on a machine with a GPU and two cuDNNs with what the machine's own tools print:
+# Compares the doctor's output on a machine with a GPU and two cuDNNs with the output of the machine's tools:
 #   benches/measurements/doctor-h200.sh DOCTOR [PYTHON]
 # DOCTOR is the program cudnn-doctor; PYTHON is a Python with PyTorch and JAX. Prints Markdown.
 doctor=$1

@@ -1,5 +1,5 @@
-//! Every finding of `check`, provoked: each case is an installation of fake libraries with one thing wrong, or a machine
-//! simulated by a fake NVML.
+//! Provokes every finding of `check`: each case is an installation of fake libraries with one fault, or a machine that
+//! a fake NVML simulates.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ struct Scenario {
 }
 
 impl Scenario {
-    /// A complete installation, that CUDNN_LOADER_DIR names.
+    /// A complete installation, which CUDNN_LOADER_DIR names.
     fn complete() -> Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
         complete_set(&used, VERSION);
@@ -89,7 +89,7 @@ fn nvml(dir: &TempDir, driver: &str, capability: (u32, u32)) {
     support::compile(&code, &["-shared", "-fPIC", "-w"], &dir.path().join("libnvidia-ml.so.1"));
 }
 
-/// A directory that these wheels have installed graph into, by their records.
+/// A directory into which these wheels have installed graph, by their records.
 fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("nvidia/cudnn/lib");
@@ -353,7 +353,7 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
     assert_eq!(commands(&two, "C023", &[]).len(), 2);
     assert!(commands(&two, "C023", &[])[0].starts_with("pip uninstall --yes nvidia-cudnn-cu1"));
-    // A name that is none gives no command.
+    // An invalid name gets no command.
     let hostile = ["nvidia_cudnn_cu12;touch X;#-9.19.0.56"];
     assert!(commands(&hostile, "C012", &[]).iter().all(|command| !command.contains("touch")));
 }

@@ -1,4 +1,4 @@
-//! The subcommands as a user runs them, `check` and `demo` apart.
+//! The subcommands as a user runs them, except for `check` and `demo`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{FakeLibrary, TempDir, Version, lib_dir};
 
-/// Runs the doctor with these variables alone in its environment; its exit status and its stdout.
+/// Runs the doctor with only these variables in its environment; returns its exit status and its stdout.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
     let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
         .args(arguments)
@@ -222,7 +222,7 @@ fn env_prints_shell_lines_that_select_the_installation() {
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
-    // ld.so would split or expand these names, however the shell quotes them.
+    // ld.so would split or expand these names, even if the shell quotes them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = dir.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
@@ -380,7 +380,7 @@ fn every_example_of_the_help_texts_runs() {
                 .env("LD_LIBRARY_PATH", wheel.parent().unwrap())
                 .output()
                 .unwrap();
-            // A directory that the example invents is no cuDNN; everything else is what the doctor was asked to do.
+            // A directory that the example invents is no cuDNN. In all other cases the doctor must succeed.
             let code = output.status.code();
             assert!(matches!(code, Some(0..=2)), "{example}: {output:?}");
             let stderr = String::from_utf8_lossy(&output.stderr);

@@ -16,7 +16,7 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
         let target = root.join("target/buildtime");
         let output = Command::new(env!("CARGO"))
             .current_dir(&root)
-            // The loader compiles with the same bindings and does without what they lack.
+            // The loader compiles with the same bindings, without the functions that they lack.
             .args(["build", "--package", "cudnn-sys", "--package", "cudnn-loader"])
             .args(["--features", "cudnn-sys/buildtime-bindgen", "--message-format", "json"])
             .arg("--target-dir")

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use support::{binutils, drop_in, dynamic_entries, exported_symbols, lib_dir};
 
-/// The maximum size of the library: 600 KiB.
+/// The maximum size of the library: 560 KiB.
 const MAX_SIZE: u64 = 560 << 10;
 
 /// The exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
@@ -18,7 +18,7 @@ fn library() -> PathBuf {
     drop_in().join("lib/libcudnn.so.9")
 }
 
-/// The drop-in's own functions, which `cudnn_shim.h` declares.
+/// The functions that only the drop-in has, which `cudnn_shim.h` declares.
 fn shim_api() -> BTreeSet<String> {
     let header = std::fs::read_to_string(drop_in().join("include/cudnn_shim.h")).unwrap();
     let is_name = |c: char| c.is_ascii_alphanumeric();

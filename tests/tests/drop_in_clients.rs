@@ -109,7 +109,7 @@ fn nvidias_shim_beside_the_drop_in_is_reported_and_never_used() {
     let ours = drop_in_alone();
     let ours = ours.path().join("libcudnn.so.9");
     let theirs = std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9");
-    // As a framework does that opens its shim by an absolute path. The drop-in then takes cuDNN from that directory.
+    // A framework opens its shim by an absolute path. The drop-in then takes cuDNN from that directory.
     let open = format!("open:{}", theirs.display());
     let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
     assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");

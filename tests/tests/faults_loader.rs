@@ -1,6 +1,6 @@
-//! The fault matrix on a real `libcudnn_graph.so.9` with fake libraries beside it. Whatever is wrong with a library, a
-//! call into it must return a fitting status and leave a full report, and everything else must keep working: through the
-//! loader from Rust, and through the drop-in library from a C program.
+//! The fault matrix on a real `libcudnn_graph.so.9` with fake libraries beside it. For each fault of a library, a call
+//! into it must return a fitting status and leave a full report, and all other calls must work: through the loader from
+//! Rust, and through the drop-in library from a C program.
 
 use cudnn_loader::{SubLibrary, Version};
 use support::matrix::{self, Fault};

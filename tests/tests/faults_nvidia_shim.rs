@@ -1,4 +1,4 @@
-//! The fault matrix on full real releases: what NVIDIA's shim does and what this project's loader does. The test generates
+//! The fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test generates
 //! docs/fault-matrix.md and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
 #![cfg(feature = "full-releases")]
 
@@ -32,7 +32,7 @@ impl Release {
         })
     }
 
-    /// The release with the fault in one of its libraries; `None` where it cannot have this fault.
+    /// The release with the fault in one of its libraries; `None` if it cannot have this fault.
     fn with(&self, fault: Fault, library: SubLibrary) -> Option<TempDir> {
         let file = library.library();
         if !self.full.file(file).exists() {
@@ -154,7 +154,7 @@ fn the_documented_fault_matrix_is_true() {
     check_document("docs/fault-matrix.md", &text);
 }
 
-/// Whatever the fault, the loader must return a failure and name the function and the library.
+/// For each fault, the loader must return a failure and name the function and the library.
 fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
     let case = format!("{library}: {}: {output:#?}", fault.description());
     assert_eq!(output.code, Some(0), "{case}");

@@ -20,7 +20,7 @@ const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetRNNDropoutLocationsInternal",
 ];
 
-/// The ones that NVIDIA's shim exports too, in every release.
+/// The functions of these that NVIDIA's shim also exports, in every release.
 const NOT_PUBLIC_OF_THE_SHIM: [&str; 4] =
     ["cudnnGetBackdoor", "cudnnSetBackdoor", "cudnnSetBackdoorEx", "cudnnGetRNNDropoutLocationsInternal"];
 

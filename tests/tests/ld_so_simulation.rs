@@ -164,7 +164,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
             format!("-Wl,-soname,{}", after("soname").unwrap_or(name)),
         ]);
     }
-    // A library of that name to link with; which one ld.so loads is what the case tests.
+    // A library of that name to link with. The case tests which one ld.so loads.
     let stubs = TempDir::new();
     for needed in after("needs").into_iter().flat_map(|names| names.split(',')) {
         let stub = stubs.path().join(needed);

@@ -1,4 +1,4 @@
-//! The log: the loader's own entries where cuDNN's go, or in a file beside cuDNN's, even if there is no cuDNN.
+//! The log: the loader's entries go where cuDNN's go, or into a file beside cuDNN's, even without a cuDNN.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -226,7 +226,7 @@ fn a_callback_gets_the_loaders_entries_too() {
             Subject::Loader => Child::new(DRIVER, subject, dir),
             Subject::Shim => Child::new(DRIVER, subject, drop_in.path()).env("CUDNN_LOADER_DIR", dir),
         };
-        // Errors come whatever the mask, as with cuDNN; the environment's destination gets nothing any more.
+        // No mask disables errors, as with cuDNN. The environment's destination gets no more entries.
         let output = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
         assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
         let reported = errors(&output);
@@ -293,7 +293,7 @@ fn a_log_that_the_program_requests_has_the_form_of_cudnns() {
     let code = shape(&code_file);
     let cudnns_file = log_file(by_variables.path(), false);
     let variables = [shape(&cudnns_file), shape(&log_file(by_variables.path(), true))].concat();
-    // cuDNN calls a few of its own functions while it is loaded, before it can have a callback.
+    // cuDNN calls a few of its functions while it is loaded, before it can have a callback.
     let missing: Vec<&String> = variables.iter().filter(|entry| !code.contains(entry)).collect();
     assert!(missing.iter().all(|entry| entry.contains("cudnnGetCudartVersion")), "{missing:#?}\n{code:#?}");
     let error = |file: &Path| {
@@ -375,7 +375,7 @@ fn a_destination_that_cannot_be_written_costs_only_the_log() {
     let pipe = std::ffi::CString::new(logs.path().join("pipe").to_str().unwrap()).unwrap();
     // SAFETY: the name ends in NUL.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-    // Nobody reads from the pipe. With cuDNN, cuDNN itself would wait for a reader.
+    // The pipe has no reader. With cuDNN, cuDNN itself would wait for one.
     for (destination, cudnn) in [("pipe", nothing.path()), (".", nothing.path()), (".", &*real), ("a/b", &*real)] {
         let child = logging(cudnn, logs.path(), destination);
         let output = run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);

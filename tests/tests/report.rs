@@ -178,7 +178,7 @@ fn the_rpm_database_is_read_in_every_format() {
     assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
 }
 
-/// Whatever the directories contain, the inventory ends and lists the good installations.
+/// With any content of the directories, the inventory ends and lists the good installations.
 #[test]
 fn an_inventory_survives_strange_directories_and_files() {
     use std::os::unix::ffi::OsStringExt;

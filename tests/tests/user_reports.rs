@@ -287,7 +287,7 @@ fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     );
     let world = world.with("LD_LIBRARY_PATH", system.clone());
     let shim = world.run(Child::bare(&program), &[]);
-    // The program's RPATH finds the shim; the shim's own RUNPATH comes after LD_LIBRARY_PATH.
+    // The program's RPATH finds the shim; the shim's RUNPATH comes after LD_LIBRARY_PATH.
     assert_eq!(shim.returned("cudnnGetVersion"), Some("92700"), "{shim:#?}");
     let doctor = world.doctor(&["explain", program.to_str().unwrap()]).has(
         2,
