@@ -164,8 +164,8 @@ impl LoadError {
             LoadErrorKind::NoInstallation => match (self.first_relevant(), self.rejected()) {
                 (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
                 (None, [RejectedCandidate { candidate, .. }]) if candidate.origin == Origin::Explicit => {
-                    "Pass the absolute path of the directory that contains libcudnn_graph.so.9, or no path to search the \
-                     usual places."
+                    "Pass the absolute path of the directory that contains libcudnn_graph.so.9, or no path to search \
+                     the default directories."
                         .into()
                 }
                 (None, [RejectedCandidate { candidate, .. }])
@@ -173,7 +173,7 @@ impl LoadError {
                 {
                     format!(
                         "Set {DIR_VARIABLE} to the absolute path of the directory that contains libcudnn_graph.so.9, or \
-                         unset it to search the usual places."
+                         unset it to search the default directories."
                     )
                 }
                 _ => format!(

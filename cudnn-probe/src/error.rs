@@ -272,7 +272,7 @@ impl ProbeError {
         })
     }
 
-    /// Is the error about the directory as such, and not about a file in it?
+    /// Is the error about the directory itself, and not about a file in it?
     pub(crate) fn is_about_dir(&self) -> bool {
         matches!(
             self,

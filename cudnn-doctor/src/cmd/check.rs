@@ -69,7 +69,7 @@ fn text(diagnosis: &Diagnosis) {
     let Diagnosis { machine, report, convolution, findings } = diagnosis;
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
-        None => outln!("driver  none that NVML can talk to"),
+        None => outln!("driver  unknown: NVML does not answer"),
     }
     for gpu in &machine.gpus {
         outln!("GPU     {} (compute capability {})", gpu.name.printable(), gpu.capability());

@@ -103,12 +103,12 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
                 || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(&mapped)).map(|found| found.to_string());
             (stated.or(in_name).or_else(beside), identity.and_then(|identity| identity.cuda_major))
         }
-        // One driver serves several CUDA majors.
+        // A driver supports several CUDA majors.
         "driver" => (in_name, None),
         "drop-in" => (None, None),
         _ => (in_name, major),
     };
-    // For cuDNN alone, since it means reading every file.
+    // For cuDNN alone, because it reads every file.
     let needed_by = if product == "cuDNN" { needed_by(all, &mapped) } else { Vec::new() };
     let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
     Some(Row { mapped, product, version, cuda_major, needed_by })

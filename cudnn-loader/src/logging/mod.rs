@@ -1,4 +1,4 @@
-//! cuDNN's log, with this crate's own entries in it: pass entries to a closure, write them to a file, or parse them.
+//! cuDNN's log, with this crate's entries in it: pass entries to a closure, write them to a file, or parse them.
 //!
 //! ```no_run
 //! use cudnn_loader::logging::{self, Destination, Severity};
@@ -10,7 +10,7 @@
 //! # Ok::<(), cudnn_loader::Error>(())
 //! ```
 //!
-//! # The loader's own entries
+//! # The loader's entries
 //! The loader logs what it searches, rejects, selects, loads and fails to load, in the form of cuDNN's entries. So one
 //! log explains a failure, even if cuDNN never gets loaded. The functions are named `cudnn_loader::search`, `::select`
 //! and `::load`. A call that fails because cuDNN cannot be loaded is an error of the function that was called.

@@ -231,8 +231,8 @@ fn expand(name: &Path) -> Option<PathBuf> {
     Some(OsString::from_vec(expanded).into())
 }
 
-/// The local time in a format of `strftime`; in a child of `fork`, the seconds since 1970: glibc's lock for the time zone may be
-/// held by a thread that the child does not have.
+/// The local time in a format of `strftime`. In a child of `fork`, the seconds since 1970, because a thread that the
+/// child does not have may have taken glibc's lock for the time zone.
 pub(super) fn local_time(format: &CStr, seconds: u64) -> Vec<u8> {
     if env_config().process == std::process::id() {
         strftime(format, seconds).unwrap_or_default()
@@ -272,7 +272,7 @@ fn fcntl(descriptor: RawFd, command: c_int, argument: c_int) -> Option<c_int> {
 /// Another descriptor for the same open file, above the first three, that no child program inherits.
 fn duplicate(descriptor: RawFd) -> Option<File> {
     let descriptor = fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3)?;
-    // SAFETY: just made, and owned by nobody else.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) }.into())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn current() -> i32 {
     if !LoadedObjects::snapshot().contains("libcuda.so.1") {
         return 0;
     }
-    // Not initialised here: without an initialised driver there is no current device.
+    // This does not initialise the driver: without an initialised driver there is no current device.
     Driver::open().map_or(0, |driver| driver.current())
 }
 

@@ -1,5 +1,5 @@
-//! Makes cuDNN register its engines, which takes most of the time of a first plan: by planning a small convolution for a device
-//! that is described in text. That needs neither a handle nor a context (since cuDNN 9.8).
+//! Makes cuDNN register its engines, which takes most of the time of a first plan. To do so, it plans a small
+//! convolution for a device that is described in text, which needs neither a handle nor a context (since cuDNN 9.8).
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -17,8 +17,8 @@ const DEVICEPROP_JSON: Name = Name(2702);
 const HEURISTICS_DEVICEPROP: Name = Name(204);
 const PLAN_DEVICEPROP: Name = Name(407);
 
-/// A device, with the properties of an H200. The registration does not depend on them, as measured with other compute
-/// capabilities on one.
+/// A device with the properties of an H200. Measurements with other compute capabilities on an H200 showed that the
+/// registration does not depend on them.
 const DEVICE: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
 "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
 "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536,
@@ -26,7 +26,7 @@ const DEVICE: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSiz
 "supportCoopLaunch": 1, "totalGlobalMem": 150109880320, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
 "l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000, "deviceName": "NVIDIA H200"}"#;
 
-/// Plans the convolution, for this device or for the one above, and throws the plan away.
+/// Plans the convolution, for this device or for the one above, and drops the plan.
 pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let (x, w, y) = (tensor(1, [8, 32, 16, 16])?, tensor(2, [32, 32, 3, 3])?, tensor(3, [8, 32, 16, 16])?);
     let ones = [1i64, 1];

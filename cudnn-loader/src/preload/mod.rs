@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::sub_library::SubLibrary;
 use crate::thread::signals::with_signals_blocked;
 
-/// The sub-libraries that have a version check of their own, with that function. Each needs a context; graph's makes one.
+/// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
 pub const VERSION_CHECKS: [(SubLibrary, Function); 4] = [
     (SubLibrary::Graph, Function::CudnnGraphVersionCheck),
     (SubLibrary::Ops, Function::CudnnOpsVersionCheck),

@@ -1,8 +1,8 @@
-//! Makes the kernel read the parts of cuDNN's files that loading touches, before they are touched: everything but the GPU
-//! code, which is most of a file, and of which a program needs little.
+//! Makes the kernel read the parts of cuDNN's files that loading touches ahead of time: all but the GPU code, which is
+//! most of a file, and of which a program needs little.
 //!
-//! The kernel reads the beginning of each part, as much as the disk takes in one request (some megabytes). That is intended:
-//! reading all of it was measured and is slower, since most of the rest is never touched.
+//! The kernel reads the start of each part, as much as the disk takes in one request (some megabytes). That is
+//! intended: reading complete parts was measured and is slower, because programs never touch most of the rest.
 
 use std::fs::File;
 use std::io;

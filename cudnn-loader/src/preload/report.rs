@@ -26,7 +26,7 @@ pub enum Step {
     Driver,
     /// Creating the context of the device with this number, through `cudnnGraphVersionCheck`, as NVIDIA documents.
     Context(i32),
-    /// A sub-library's own version check, which needs a context.
+    /// A sub-library's version check, which needs a context.
     Check(SubLibrary),
     /// cuDNN's registration of its engines.
     Engines,
