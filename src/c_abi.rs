@@ -9,7 +9,8 @@ pub(crate) fn catch_panic<T>(f: impl FnOnce() -> T + std::panic::UnwindSafe) -> 
     std::panic::catch_unwind(f).ok()
 }
 
-/// Copies a text into a C buffer with `snprintf`'s contract: it truncates, always writes the NUL, and returns the full length.
+/// Copies a text into a C buffer with `snprintf`'s contract: it truncates, always writes the NUL, and returns the full
+/// length.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.

@@ -1,8 +1,9 @@
 //! The drop-in `libcudnn.so.9`: cuDNN's functions for programs in any language, with `cudnn-loader` behind them.
 //!
-//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. That needs
-//! link-time optimisation, which `cargo xtask dist` turns on; other builds have one more jump. Each export has the symbol
-//! version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the other.
+//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. That
+//! needs link-time optimisation, which `cargo xtask dist` turns on; other builds have one more jump. Each export has
+//! the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the
+//! other.
 //!
 //! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
 //! of a program.

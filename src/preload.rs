@@ -1,4 +1,5 @@
-//! Preloading: the functions for C (`dist/cudnn_shim.h`), and the environment variable for programs that cannot be changed.
+//! Preloading: the functions for C (`dist/cudnn_shim.h`), and the environment variable for programs that cannot be
+//! changed.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, Once, PoisonError};

@@ -1,5 +1,6 @@
-//! The four functions that NVIDIA's shim exports and no public header declares. Their signatures are unknown, so each export
-//! is a tail jump, and the first call saves every register that can contain an argument while it resolves the symbol.
+//! The four functions that NVIDIA's shim exports and no public header declares. Their signatures are unknown, so each
+//! export is a tail jump, and the first call saves every register that can contain an argument while it resolves the
+//! symbol.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

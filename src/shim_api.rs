@@ -1,5 +1,5 @@
-//! The functions that only the drop-in has: its version, a report and the last load error. `dist/cudnn_shim.h` documents
-//! them for C.
+//! The functions that only the drop-in has: its version, a report and the last load error. `dist/cudnn_shim.h`
+//! documents them for C.
 
 use std::ffi::c_char;
 use std::fmt::Write;

@@ -106,8 +106,8 @@ pub struct Shim(Pointers);
 #[derive(Debug)]
 pub struct Cudarc;
 
-/// Implements [`CallPath`] for a type: its name, how to make it, the three functions, the values of their enums, and how
-/// a status becomes a number.
+/// Implements [`CallPath`] for a type: its name, how to make it, the three functions, the values of their enums, and
+/// how a status becomes a number.
 macro_rules! call_path {
     (
         $path:ty, $name:literal, $new:expr,

@@ -91,8 +91,8 @@ impl Annotations {
     }
 }
 
-/// Collects the names that a header marks as deprecated: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`, and
-/// `CUDNN_DEPRECATED type CALL name(`.
+/// Collects the names that a header marks as deprecated: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`,
+/// and `CUDNN_DEPRECATED type CALL name(`.
 fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     let mut code = String::new();
     // Neither comments nor the definition of the macro mark anything.
@@ -129,8 +129,8 @@ impl fmt::Display for ItemMeta {
 }
 
 /// Prefixes of names for which the headers of 9.28.0 state no release, or not the first that declares them. From a
-/// comparison of the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on. A test compares the result with
-/// every pinned release.
+/// comparison of the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on. A test compares the result
+/// with every pinned release.
 const SINCE_OVERRIDES: [(&str, Version); 21] = [
     ("CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT", (9, 27, 0)),
     ("CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT", (9, 27, 0)),

@@ -117,7 +117,8 @@ fn is_incomplete(item: &syn::ItemStruct) -> bool {
     item.fields.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "_unused"))
 }
 
-/// Does the type of a field implement `Default`? Numbers, enums, pointers and our structs do, arrays of at most 32 elements.
+/// Does the type of a field implement `Default`? Numbers, enums, pointers and our structs do, arrays of at most 32
+/// elements.
 fn has_default(ty: &syn::Type) -> bool {
     match ty {
         syn::Type::Path(_) | syn::Type::Ptr(_) => true,

@@ -16,8 +16,9 @@
 //! # Ok::<(), cudnn_bindgen::Error>(())
 //! ```
 //!
-//! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's comments by
-//! its documentation, and writes the function table. It knows nothing of getting headers, linking or loading.
+//! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's
+//! comments by its documentation, and writes the function table. It knows nothing of getting headers, linking or
+//! loading.
 //!
 //! `cargo xtask bindings` uses it for the checked-in bindings, and the build script of `cudnn-sys` for the feature
 //! `buildtime-bindgen`.
@@ -53,7 +54,8 @@ pub struct File {
 /// name. Headers of older releases state them for few names.
 pub const ANNOTATIONS: &str = "annotations.txt";
 
-/// Generates all files of `cudnn-sys/src/generated`, and [`ANNOTATIONS`]. Writes umbrella headers into the directory `scratch`.
+/// Generates all files of `cudnn-sys/src/generated`, and [`ANNOTATIONS`]. Writes umbrella headers into the directory
+/// `scratch`.
 ///
 /// # Errors
 /// When libclang is missing or rejects the headers, when the headers contain something that the generator cannot write,

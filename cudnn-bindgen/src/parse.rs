@@ -118,7 +118,8 @@ impl ParseCallbacks for KeepAnnotations {
         Some(ItemMeta::from_comment(comment).to_string())
     }
 
-    /// The fields of a struct may have types of another module, which bindgen does not see here. They are plain data too.
+    /// The fields of a struct may have types of another module, which bindgen does not see here. They are plain data
+    /// too.
     fn blocklisted_type_implements_trait(&self, _: &str, _: DeriveTrait) -> Option<ImplementsTrait> {
         Some(ImplementsTrait::Yes)
     }

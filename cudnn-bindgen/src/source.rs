@@ -11,8 +11,8 @@ pub struct Source {
     pub description: String,
     /// The command, as the first line of each generated file names it.
     pub command: String,
-    /// The release (`9.29.0`) that brought the names for which neither the headers nor the annotations state one. Without
-    /// it, such a name is an error.
+    /// The release (`9.29.0`) that brought the names for which neither the headers nor the annotations state one.
+    /// Without it, such a name is an error.
     pub unknown_since: Option<String>,
 }
 

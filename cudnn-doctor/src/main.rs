@@ -24,8 +24,8 @@ use output::{Format, Outcome};
 
 /// Diagnoses cuDNN installations: what is installed, which one programs load, what is wrong, and how to fix it.
 ///
-/// Without a subcommand it runs `check`. Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the doctor could not do
-/// what it was asked to do.
+/// Without a subcommand it runs `check`. Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the doctor could not
+/// do what it was asked to do.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -47,7 +47,8 @@ const CHILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[derive(Subcommand)]
 enum Command {
-    /// Check the driver, the GPUs, the installation and the CUDA libraries it needs, then load cuDNN in a child process.
+    /// Check the driver, the GPUs, the installation and the CUDA libraries it needs, then load cuDNN in a child
+    /// process.
     #[command(after_help = "\
 Examples:
   cudnn-doctor check              what is wrong, why, and how to fix it

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! pip downloads, checks and unpacks. This crate lists the wheels, and keeps each one once. It verifies every file of a
-//! release before it returns its directory. It knows nothing of a wheel's content but its directories and its graph library.
+//! release before it returns its directory. It knows nothing of a wheel's content but its directories and its graph
+//! library.
 
 mod cache;
 mod error;
@@ -50,11 +51,11 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
     RELEASES.iter().find(|release| release.id == id).ok_or_else(unknown)
 }
 
-/// Returns the directory of an unpacked release, and downloads it first if it is not in the cache. pip writes its progress
-/// to stderr.
+/// Returns the directory of an unpacked release, and downloads it first if it is not in the cache. pip writes its
+/// progress to stderr.
 ///
-/// Each call verifies the release, and downloads a damaged one again. The threads of a process take turns. If two processes
-/// download the same release, the first to finish puts its copy into the cache.
+/// Each call verifies the release, and downloads a damaged one again. The threads of a process take turns. If two
+/// processes download the same release, the first to finish puts its copy into the cache.
 ///
 /// # Errors
 /// Any [`FetchError`] but `Unknown`.

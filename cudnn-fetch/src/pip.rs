@@ -9,8 +9,8 @@ use crate::release::Release;
 
 /// pip as a command, run by `python3` or the interpreter in the environment variable `PYTHON`.
 ///
-/// `work_dir` must be a directory that only the caller writes to: Python imports modules from the working directory, so a
-/// `pip.py` in the user's current directory would run instead of pip.
+/// `work_dir` must be a directory that only the caller writes to: Python imports modules from the working directory, so
+/// a `pip.py` in the user's current directory would run instead of pip.
 #[must_use]
 pub fn pip(work_dir: &Path) -> Command {
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"));
@@ -24,7 +24,8 @@ pub fn pip(work_dir: &Path) -> Command {
     command
 }
 
-/// Downloads, checks and unpacks a wheel into `target`, a directory that does not exist. pip writes its progress to stderr.
+/// Downloads, checks and unpacks a wheel into `target`, a directory that does not exist. pip writes its progress to
+/// stderr.
 pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path) -> Result<(), FetchError> {
     let failed = |message: String| FetchError::Pip { release, message };
     // pip checks hashes only of requirements from a file.

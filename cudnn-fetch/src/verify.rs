@@ -1,7 +1,8 @@
 //! Is an unpacked wheel intact? The wheel's list of files (RECORD) has the size and the sha256 of each.
 //!
 //! Hashing a gigabyte takes seconds, so a successful check leaves a stamp: the hash of RECORD, and each file's size and
-//! modification time. While these stay the same, the next check only compares them. Otherwise it hashes all files again.
+//! modification time. While these stay the same, the next check only compares them. Otherwise it hashes all files
+//! again.
 
 use std::fmt::{self, Write};
 use std::fs::{File, Metadata};

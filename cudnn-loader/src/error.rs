@@ -21,8 +21,8 @@ const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
 
 /// Why a function cannot be called, or a sub-library cannot be loaded.
 ///
-/// `{}` prints one line. `{:#}`, `{:?}` and [`LoadError::report`] print the full report: the reason, what to do, ld.so's
-/// message, the selected installation, and each directory that was searched and rejected.
+/// `{}` prints one line. `{:#}`, `{:?}` and [`LoadError::report`] print the full report: the reason, what to do,
+/// ld.so's message, the selected installation, and each directory that was searched and rejected.
 #[derive(Clone)]
 pub struct LoadError {
     function: Option<Function>,
@@ -138,8 +138,8 @@ impl LoadError {
         &self.failure.rejected
     }
 
-    /// The status that a function returns for this error: 3009 if the installation does not include the library, 3000 if it
-    /// is too old for the function, 1002 if files are from two releases or CUDA majors, 1008 otherwise.
+    /// The status that a function returns for this error: 3009 if the installation does not include the library, 3000
+    /// if it is too old for the function, 1002 if files are from two releases or CUDA majors, 1008 otherwise.
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
             LoadErrorKind::LibraryMissing => SUBLIBRARY_UNAVAILABLE,

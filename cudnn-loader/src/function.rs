@@ -1,5 +1,5 @@
-//! cuDNN's public functions as data: name, sub-library, first release. Generated from the one table; knows nothing of how a
-//! function is found.
+//! cuDNN's public functions as data: name, sub-library, first release. Generated from the one table; knows nothing of
+//! how a function is found.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -29,8 +29,8 @@ macro_rules! functions {
             const INFO: &'static [FunctionInfo] =
                 &[$($( FunctionInfo { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
 
-            /// The names in order, each with a NUL at its end. In one string: a pointer to each would make the drop-in library
-            /// larger.
+            /// The names in order, each with a NUL at its end. In one string: a pointer to each would make the drop-in
+            /// library larger.
             const NAMES: &'static str = concat!($($( stringify!($name), "\0", )*)*);
         }
     };

@@ -1,4 +1,5 @@
-//! Each thread's last load error, and the texts that `cudnnGetErrorString` returns for it. Works with nothing installed.
+//! Each thread's last load error, and the texts that `cudnnGetErrorString` returns for it. Works with nothing
+//! installed.
 //!
 //! cuDNN also keeps a last error for each thread, and clears it when it is fetched. A warm call goes straight to cuDNN,
 //! so this crate cannot see which of the two errors is newer. Therefore this crate clears cuDNN's error when it records

@@ -16,15 +16,16 @@
 //! }
 //! ```
 //!
-//! `use cudnn_loader as cudnn;` and `use cudnn_sys as cudnn;` give the same names and signatures; the second links cuDNN, the
-//! first needs none to build. The first call of a function finds an installation and loads the sub-library that exports the
-//! function. From then on a call is one load and one jump. [`api`] has cuDNN's names alone, for a glob import.
+//! `use cudnn_loader as cudnn;` and `use cudnn_sys as cudnn;` give the same names and signatures; the second links
+//! cuDNN, the first needs none to build. The first call of a function finds an installation and loads the sub-library
+//! that exports the function. From then on a call is one load and one jump. [`api`] has cuDNN's names alone, for a glob
+//! import.
 //!
 //! # If cuDNN cannot be loaded
-//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits ([`LoadError::status`]);
-//! the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and [`cudnnGetLastErrorString`] then
-//! returns the full report: the reason, what to do, ld.so's message, and each directory that was searched. To get the error as
-//! a value, ask first:
+//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits
+//! ([`LoadError::status`]); the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and
+//! [`cudnnGetLastErrorString`] then returns the full report: the reason, what to do, ld.so's message, and each
+//! directory that was searched. To get the error as a value, ask first:
 //!
 //! ```no_run
 //! use cudnn_loader::Function;
@@ -35,9 +36,9 @@
 //! ```
 //!
 //! # One installation
-//! The first use selects one directory, by `cudnn-probe`'s search. Everything comes from there by absolute path until the process
-//! ends: the loader unloads nothing, and never loads a second cuDNN beside a first. If the process has loaded a cuDNN already,
-//! because a framework did, the loader adopts that one.
+//! The first use selects one directory, by `cudnn-probe`'s search. Everything comes from there by absolute path until
+//! the process ends: the loader unloads nothing, and never loads a second cuDNN beside a first. If the process has
+//! loaded a cuDNN already, because a framework did, the loader adopts that one.
 //!
 //! The selection is deliberately global to the process, and a test cannot replace it: cuDNN itself has global state,
 //! and two copies in one process break each other.
@@ -53,7 +54,8 @@
 //! call.
 //!
 //! # Safety
-//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation requires.
+//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
+//! requires.
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -21,7 +21,8 @@ impl Options {
         Options::default()
     }
 
-    /// Load cuDNN from this directory, or from the directory of this file, and search nowhere else. The path must be absolute.
+    /// Load cuDNN from this directory, or from the directory of this file, and search nowhere else. The path must be
+    /// absolute.
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.path = Some(path.into());
         self
@@ -39,8 +40,8 @@ impl Options {
         self
     }
 
-    /// Reject a directory with a damaged library, or with libraries of different releases. Without it, a damaged library
-    /// only fails the functions that it contains.
+    /// Reject a directory with a damaged library, or with libraries of different releases. Without it, a damaged
+    /// library only fails the functions that it contains.
     pub fn strict(mut self, strict: bool) -> Self {
         self.requirements = self.requirements.strict(strict);
         self

@@ -1,5 +1,5 @@
-//! Links the libraries of the `link-*` features, generates bindings for `buildtime-bindgen`, and passes the directories and
-//! versions on to dependents. Without features it has no requirements.
+//! Links the libraries of the `link-*` features, generates bindings for `buildtime-bindgen`, and passes the directories
+//! and versions on to dependents. Without features it has no requirements.
 
 #[cfg(feature = "buildtime-bindgen")]
 mod bindings;

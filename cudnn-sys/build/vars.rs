@@ -1,5 +1,5 @@
-//! The environment variables that control the build. Each is named here once and read through [`read`], which makes cargo
-//! rerun the build script when the value changes.
+//! The environment variables that control the build. Each is named here once and read through [`read`], which makes
+//! cargo rerun the build script when the value changes.
 
 use std::ffi::OsString;
 

@@ -20,8 +20,8 @@ pub struct Error {
 }
 
 impl Error {
-    /// Turns the status of a call into a `Result`. For a failure, fetches the calling thread's message, which also clears it.
-    /// [`check!`](crate::check) does this for a call.
+    /// Turns the status of a call into a `Result`. For a failure, fetches the calling thread's message, which also
+    /// clears it. [`check!`](crate::check) does this for a call.
     ///
     /// # Errors
     /// For every status but success.
@@ -72,8 +72,8 @@ impl core::error::Error for Error {}
 /// # }
 /// ```
 ///
-/// The function may be named by any path. The macro takes `cudnnGetLastErrorString` from the module that has the function,
-/// or from the parent of a sub-library's module (`graph`, `ops`, `cnn`, `adv`, `ext`).
+/// The function may be named by any path. The macro takes `cudnnGetLastErrorString` from the module that has the
+/// function, or from the parent of a sub-library's module (`graph`, `ops`, `cnn`, `adv`, `ext`).
 #[macro_export]
 macro_rules! check {
     ($($call:tt)+) => { $crate::__check!([] $($call)+) };

@@ -15,9 +15,9 @@
 //! # }
 //! ```
 //!
-//! Each sub-library has a module ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]); the crate root re-exports all of them.
-//! Without features the crate links nothing: crates that load cuDNN at run time use the types, the constants and the
-//! function table ([`for_each_function!`]). `cudnn-loader` does, and has the same functions under the same names.
+//! Each sub-library has a module ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]); the crate root re-exports all of
+//! them. Without features the crate links nothing: crates that load cuDNN at run time use the types, the constants and
+//! the function table ([`for_each_function!`]). `cudnn-loader` does, and has the same functions under the same names.
 //!
 //! # Linking
 //! To call the functions of this crate, enable the feature of the library that has them:
@@ -46,11 +46,12 @@
 //! }
 //! ```
 //!
-//! Build scripts of direct dependents also get `DEP_CUDNN9_VERSION` (the release of the bindings), `DEP_CUDNN9_LIB_VERSION`
-//! (the release that is linked) and `DEP_CUDNN9_INCLUDE` (its headers, if there are any).
+//! Build scripts of direct dependents also get `DEP_CUDNN9_VERSION` (the release of the bindings),
+//! `DEP_CUDNN9_LIB_VERSION` (the release that is linked) and `DEP_CUDNN9_INCLUDE` (its headers, if there are any).
 //!
 //! # Enums
-//! A C enum is a transparent newtype around its integer, so an unknown value from a newer cuDNN is not undefined behaviour:
+//! A C enum is a transparent newtype around its integer, so an unknown value from a newer cuDNN is not undefined
+//! behaviour:
 //!
 //! ```
 //! use cudnn_sys::cudnnStatus_t;

@@ -1,5 +1,5 @@
-//! The fault matrix: every kind of fault, in every sub-library. One table serves this project's loader and NVIDIA's shim,
-//! with fake libraries and with real releases.
+//! The fault matrix: every kind of fault, in every sub-library. One table serves this project's loader and NVIDIA's
+//! shim, with fake libraries and with real releases.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

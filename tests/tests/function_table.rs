@@ -6,8 +6,8 @@ use std::path::Path;
 use cudnn_loader::{Function, SubLibrary, Version};
 use support::{exported_symbols, lib_dir};
 
-/// Names that libraries export and no public header declares. cuDNN's libraries call each other through them; the bindings
-/// omit them. The drop-in library exports those that NVIDIA's shim exports.
+/// Names that libraries export and no public header declares. cuDNN's libraries call each other through them; the
+/// bindings omit them. The drop-in library exports those that NVIDIA's shim exports.
 const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetBackdoor",
     "cudnnSetBackdoor",

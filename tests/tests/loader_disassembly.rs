@@ -1,4 +1,5 @@
-//! A warm call through the loader costs a load and a jump, as the disassembly of every function in a release build shows.
+//! A warm call through the loader costs a load and a jump, as the disassembly of every function in a release build
+//! shows.
 
 use std::collections::BTreeMap;
 use std::path::Path;

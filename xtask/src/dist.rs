@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the drop-in library with what a C or C++ program needs to build with it, as a directory to install.
+//! `cargo xtask dist`: the drop-in library with what a C or C++ program needs to build with it, as a directory to
+//! install.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

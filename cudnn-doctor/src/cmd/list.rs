@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
     /// Also look in these roots: virtual environments, conda environments, CUDA toolkits, unpacked archives.
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Also read which GPUs the kernels were compiled for. Takes a second or more if the files are not in the page cache.
+    /// Also read which GPUs the kernels were compiled for. Takes a second or more if the files are not in the page
+    /// cache.
     #[arg(long)]
     deep: bool,
 }

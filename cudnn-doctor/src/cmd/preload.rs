@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// Do not register cuDNN's engines.
     #[arg(long)]
     no_engines: bool,
-    /// Register the engines for the device that this file describes, instead of for a generic one. cuDNN must have written
-    /// the description: it crashes on others.
+    /// Register the engines for the device that this file describes, instead of for a generic one. cuDNN must have
+    /// written the description: it crashes on others.
     #[arg(long, value_name = "FILE", conflicts_with = "no_engines")]
     description: Option<PathBuf>,
     /// Then create a handle and query the workspace of a convolution, as a first use does.

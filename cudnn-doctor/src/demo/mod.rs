@@ -148,8 +148,8 @@ impl Progress {
         outln!("  {name}: {:.2} ms", duration.as_secs_f64() * 1e3);
     }
 
-    /// Prints the libraries that were loaded since the last time: first those that the loader opened, with the time that
-    /// it took, then those that cuDNN opened itself.
+    /// Prints the libraries that were loaded since the last time: first those that the loader opened, with the time
+    /// that it took, then those that cuDNN opened itself.
     pub(crate) fn opened(&mut self) {
         for opened in SubLibrary::ALL.iter().filter_map(|library| library.loaded()) {
             if self.is_new(&opened.path) {

@@ -1,5 +1,5 @@
-//! `cudnnGetErrorString` and `cudnnGetLastErrorString`: the two functions that people read errors with. Both work with nothing
-//! installed, and call cuDNN's functions if cuDNN is loaded.
+//! `cudnnGetErrorString` and `cudnnGetLastErrorString`: the two functions that people read errors with. Both work with
+//! nothing installed, and call cuDNN's functions if cuDNN is loaded.
 
 use std::ffi::{CStr, c_char};
 
@@ -11,8 +11,8 @@ use crate::error::status_name;
 use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
 use crate::resolve::libraries::graph_functions;
 
-/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load error
-/// behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
+/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load
+/// error behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
 pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 
 /// A status's name: from the loaded cuDNN, which may know more names than this crate's table, or from the table.

@@ -1,5 +1,5 @@
-//! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function. Nothing
-//! here is written by hand for one function.
+//! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function.
+//! Nothing here is written by hand for one function.
 
 pub(crate) mod trampoline;
 
@@ -33,12 +33,12 @@ macro_rules! functions {
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
         /// The slots, in the order of the table. Private to this crate: another crate would reach it through its global
-        /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses, each
-        /// of which needs a relocation.
+        /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses,
+        /// each of which needs a relocation.
         static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
 
-        /// The functions again, for the drop-in's exports: an exception that a callback of the caller throws passes through.
-        /// Link-time optimisation makes an export of each.
+        /// The functions again, for the drop-in's exports: an exception that a callback of the caller throws passes
+        /// through. Link-time optimisation makes an export of each.
         pub mod c_unwind {
             use super::*;
             $($(
@@ -170,7 +170,8 @@ impl SubLibrary {
     /// See [`SubLibrary::symbol`].
     ///
     /// # Safety
-    /// `P` is a pointer type, and the symbol is what it points to: a function with that signature, or data of that type.
+    /// `P` is a pointer type, and the symbol is what it points to: a function with that signature, or data of that
+    /// type.
     pub unsafe fn get<P: Copy>(self, name: &CStr) -> Result<P, LoadError> {
         // SAFETY: the caller's obligation, passed on.
         self.symbol(name).map(|address| unsafe { pointer_as(address) })
@@ -186,8 +187,8 @@ unsafe fn pointer_as<P: Copy>(address: *const c_void) -> P {
 }
 
 impl Options {
-    /// Selects an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again if an earlier
-    /// attempt failed.
+    /// Selects an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again if an
+    /// earlier attempt failed.
     ///
     /// # Errors
     /// Why there is none, or why the selected one does not meet the options.

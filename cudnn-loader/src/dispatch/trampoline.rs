@@ -1,6 +1,6 @@
-//! The way from a resolver to the function that it resolves, in assembly: no signature is known here, so every register that can
-//! contain an argument is saved while the function is resolved, and then restored. Arguments on the stack stay where
-//! they are.
+//! The way from a resolver to the function that it resolves, in assembly: no signature is known here, so every register
+//! that can contain an argument is saved while the function is resolved, and then restored. Arguments on the stack stay
+//! where they are.
 
 /// The body of a resolver: passes a number to the trampoline. At this point nothing is on the stack, so no unwinding
 /// information is needed.
@@ -20,8 +20,8 @@ macro_rules! pass_number {
 }
 pub(super) use pass_number;
 
-/// The body of a naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed, and jumps to
-/// the address that it returns, with all arguments as they were.
+/// The body of a naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed,
+/// and jumps to the address that it returns, with all arguments as they were.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! The border to ld.so, the dynamic loader: opening libraries, looking up symbols, and the list of what is loaded. The only
-//! module that opens libraries; it does not know which to open, or why.
+//! The border to ld.so, the dynamic loader: opening libraries, looking up symbols, and the list of what is loaded. The
+//! only module that opens libraries; it does not know which to open, or why.
 
 pub(crate) mod dlerror;
 pub(crate) mod objects;
@@ -44,8 +44,8 @@ pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment of
-/// such a process comes from a less privileged user and must not be trusted.
+/// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment
+/// of such a process comes from a less privileged user and must not be trusted.
 #[must_use]
 pub fn is_secure_execution() -> bool {
     // SAFETY: the call reads the process's auxiliary vector.

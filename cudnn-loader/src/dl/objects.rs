@@ -39,7 +39,8 @@ impl LoadedObjects {
         self.0.iter().any(|entry| entry.has_soname(soname))
     }
 
-    /// The file of NVIDIA's shim, if the process has loaded it: a library with the shim's soname that is not the drop-in.
+    /// The file of NVIDIA's shim, if the process has loaded it: a library with the shim's soname that is not the
+    /// drop-in.
     pub(crate) fn nvidia_shim(&self, soname: &str) -> Option<PathBuf> {
         let containing = containing_base();
         let is_nvidias =

@@ -10,7 +10,8 @@ use cudnn_probe::{Host, Library};
 
 use super::objects::{LoadedObjects, RunPath};
 
-/// Each run path directory that contains a cuDNN, with the object that names it. Objects that depend on the shim come first.
+/// Each run path directory that contains a cuDNN, with the object that names it. Objects that depend on the shim come
+/// first.
 pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> Vec<(PathBuf, PathBuf)> {
     let paths = objects.run_paths(Library::Shim.file_name());
     let (dependents, others): (Vec<RunPath>, Vec<RunPath>) = paths.into_iter().partition(|path| path.needs_soname);

@@ -1,5 +1,5 @@
-//! The callback that the program has set, as cuDNN takes it, and the entries that wait for it. Knows nothing of what an entry
-//! contains.
+//! The callback that the program has set, as cuDNN takes it, and the entries that wait for it. Knows nothing of what an
+//! entry contains.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
@@ -99,8 +99,8 @@ pub(crate) fn set(callback: Callback) {
     SET_COUNT.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Passes the callback to cuDNN if cuDNN is loaded and does not have it. The caller must let exceptions pass: cuDNN logs the
-/// call, and the previous callback may throw.
+/// Passes the callback to cuDNN if cuDNN is loaded and does not have it. The caller must let exceptions pass: cuDNN
+/// logs the call, and the previous callback may throw.
 pub(crate) fn install() -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     let mut has_installed = false;

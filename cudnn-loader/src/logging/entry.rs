@@ -1,5 +1,5 @@
-//! An entry of cuDNN's log: parsed, and formatted, as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of where
-//! entries come from or go to.
+//! An entry of cuDNN's log: parsed, and formatted, as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of
+//! where entries come from or go to.
 
 use std::ffi::c_uint;
 use std::fmt;
@@ -157,7 +157,8 @@ impl fmt::Display for Severity {
 #[must_use]
 pub fn parse(log: &str) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
-    // The entry that the next lines belong to. An entry begins with a capital letter; its other lines have the small one.
+    // The entry that the next lines belong to. An entry begins with a capital letter; its other lines have the small
+    // one.
     let mut open: Option<(u8, Entry)> = None;
     for line in log.lines() {
         match (mark_of(line), &mut open) {

@@ -1,4 +1,5 @@
-//! The receivers that a Rust program sets: a closure, or a file in cuDNN's form. cuDNN calls both through `cudnnSetCallback`.
+//! The receivers that a Rust program sets: a closure, or a file in cuDNN's form. cuDNN calls both through
+//! `cudnnSetCallback`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,12 +34,12 @@ pub struct Event {
 /// The closure behind a thin pointer.
 struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
 
-/// Passes log entries of these severities to a closure, in the thread that made the call. Errors always come: cuDNN does not
-/// let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN gets the hook
-/// when it is loaded. A panic in the closure is contained.
+/// Passes log entries of these severities to a closure, in the thread that made the call. Errors always come: cuDNN
+/// does not let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN gets
+/// the hook when it is loaded. A panic in the closure is contained.
 ///
-/// The closure is kept for the rest of the process, since another thread may be in it when it is replaced. The loader does not
-/// pass entries that the closure itself causes by calling cuDNN.
+/// The closure is kept for the rest of the process, since another thread may be in it when it is replaced. The loader
+/// does not pass entries that the closure itself causes by calling cuDNN.
 ///
 /// # Errors
 /// cuDNN is loaded and refuses the callback.
@@ -72,8 +73,8 @@ fn install(
 /// cuDNN calls this in any function, for a [`Hook`].
 ///
 /// # Safety
-/// `hook` is a `Hook`; `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and one more
-/// at the end.
+/// `hook` is a `Hook`; `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and
+/// one more at the end.
 unsafe extern "C" fn call_hook(
     severity: cudnnSeverity_t,
     hook: *mut c_void,
@@ -161,8 +162,8 @@ pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
     })
 }
 
-/// Passes log entries of these severities to the crate `tracing`, with the target `cudnn` and the fields `function`, `status` and
-/// `thread`.
+/// Passes log entries of these severities to the crate `tracing`, with the target `cudnn` and the fields `function`,
+/// `status` and `thread`.
 ///
 /// # Errors
 /// See [`set_hook`].

@@ -1,4 +1,5 @@
-//! The resolver's events as log entries in cuDNN's form: what the loader searched, rejected, selected, loaded and failed to load.
+//! The resolver's events as log entries in cuDNN's form: what the loader searched, rejected, selected, loaded and
+//! failed to load.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -16,7 +16,8 @@
 //! and `::load`. A call that fails because cuDNN cannot be loaded is an error of the function that was called.
 //!
 //! # Environment variables
-//! Unless the program calls [`set_hook`] or [`write_to`], cuDNN's variables decide. They are read once, as cuDNN reads them:
+//! Unless the program calls [`set_hook`] or [`write_to`], cuDNN's variables decide. They are read once, as cuDNN reads
+//! them:
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -24,9 +25,10 @@
 //! | `CUDNN_LOGDEST_DBG` | `NULL`, `stdout`, `stderr` (the default), or a file: see [`Destination::File`] |
 //! | `CUDNN_LOGERR_DBG`, `CUDNN_LOGWARN_DBG`, `CUDNN_LOGINFO_DBG` | older: `1` each for one severity, if there is no level |
 //!
-//! On stdout and stderr the loader's entries stand among cuDNN's. If the destination is a file, the loader writes a file of its
-//! own beside it, with `.loader` at the end of the name: cuDNN empties its file when it is loaded, and writes at offsets of its
-//! own. In secure-execution mode (setuid programs) the loader ignores these variables. [`parse`] reads either file.
+//! On stdout and stderr the loader's entries stand among cuDNN's. If the destination is a file, the loader writes a
+//! file of its own beside it, with `.loader` at the end of the name: cuDNN empties its file when it is loaded, and
+//! writes at offsets of its own. In secure-execution mode (setuid programs) the loader ignores these variables.
+//! [`parse`] reads either file.
 
 pub(crate) mod callback;
 mod entry;

@@ -30,8 +30,8 @@ pub enum Destination {
     Stdout,
     /// The standard error.
     Stderr,
-    /// This file, which is emptied first. As in `CUDNN_LOGDEST_DBG`, the first `%i` in the name becomes the process id, and
-    /// `strftime`'s conversions (`%Y`, `%m`, `%d`, `%H`, `%M`, `%S` and so on) become the local time.
+    /// This file, which is emptied first. As in `CUDNN_LOGDEST_DBG`, the first `%i` in the name becomes the process id,
+    /// and `strftime`'s conversions (`%Y`, `%m`, `%d`, `%H`, `%M`, `%S` and so on) become the local time.
     File(PathBuf),
 }
 

@@ -7,8 +7,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::dl::dlerror::dlerror_text;
 use crate::dl::objects::LoadedObjects;
 
-/// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if the
-/// process has not loaded the driver.
+/// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
+/// the process has not loaded the driver.
 pub(super) fn current() -> i32 {
     if !LoadedObjects::snapshot().contains("libcuda.so.1") {
         return 0;
@@ -90,8 +90,8 @@ impl Driver {
         if has_context && unsafe { (self.get_device)(&raw mut device) } == 0 { device } else { 0 }
     }
 
-    /// Creates the device's primary context, which the CUDA runtime uses too, and makes it current in this thread. It is never
-    /// released.
+    /// Creates the device's primary context, which the CUDA runtime uses too, and makes it current in this thread. It
+    /// is never released.
     pub(super) fn make_context(&self, device: i32) -> Result<(), DriverError> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the answer has room; the driver refuses a number that is no device.

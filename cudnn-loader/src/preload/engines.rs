@@ -113,7 +113,8 @@ impl Descriptor {
     fn set<T>(self, name: Name, ty: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
         let count = i64::try_from(elements.len()).unwrap_or(0);
         let elements: *const c_void = elements.as_ptr().cast();
-        // SAFETY: the descriptor is live, and there are `count` elements of the type that this module pairs with each name.
+        // SAFETY: the descriptor is live, and there are `count` elements of the type that this module pairs with each
+        // name.
         unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, elements) }.to_result()?;
         Ok(self)
     }

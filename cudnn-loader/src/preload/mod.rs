@@ -1,5 +1,5 @@
-//! Loading ahead of the first use: files, libraries, CUDA contexts and cuDNN's engines, in parallel where cuDNN and ld.so
-//! allow it.
+//! Loading ahead of the first use: files, libraries, CUDA contexts and cuDNN's engines, in parallel where cuDNN and
+//! ld.so allow it.
 //!
 //! ```no_run
 //! use cudnn_loader::preload::Preload;
@@ -96,16 +96,16 @@ impl Preload {
         self
     }
 
-    /// Also makes cuDNN register its engines, in parallel with the creation of the context: the first plan or workspace query
-    /// then takes some 100 ms less. Skipped before cuDNN 9.8, which needs a context for it, and if cuBLASLt is missing, because
-    /// cuDNN would abort.
+    /// Also makes cuDNN register its engines, in parallel with the creation of the context: the first plan or workspace
+    /// query then takes some 100 ms less. Skipped before cuDNN 9.8, which needs a context for it, and if cuBLASLt is
+    /// missing, because cuDNN would abort.
     pub fn engines(mut self, engines: bool) -> Self {
         self.engines = engines;
         self
     }
 
-    /// Registers the engines for the device with this description (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`) and not for a
-    /// general one.
+    /// Registers the engines for the device with this description (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`) and not
+    /// for a general one.
     ///
     /// # Safety
     /// The description is one that cuDNN made: cuDNN corrupts memory on some malformed ones.

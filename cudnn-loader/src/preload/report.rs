@@ -90,7 +90,8 @@ pub struct Report {
     pub duration: Duration,
 }
 
-/// A preload in which a step failed. What was loaded stays loaded, and a call or another preload tries again what failed.
+/// A preload in which a step failed. What was loaded stays loaded, and a call or another preload tries again what
+/// failed.
 ///
 /// `{}` prints one line, `{:#}` and `{:?}` also all steps.
 #[derive(Clone)]
@@ -140,7 +141,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// A time with two decimals, right-aligned. Without floating point, whose formatting would be a good part of the drop-in.
+/// A time with two decimals, right-aligned. Without floating point, whose formatting would be a good part of the
+/// drop-in.
 struct Milliseconds(Duration);
 
 impl fmt::Display for Milliseconds {

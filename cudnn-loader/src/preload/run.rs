@@ -80,7 +80,8 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
                 recorder.step(Step::Driver, || StepOutcome::Skipped("the system has no thread left for it".into()));
             })
         });
-        // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver it.
+        // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
+        // it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
         let has_graph = recorder.step(Step::Load(SubLibrary::Graph), || match preload.options.load() {
             Ok(_) => StepOutcome::Done,
@@ -224,8 +225,8 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         let version = installation.version;
         return StepOutcome::Skipped(format!("cuDNN {version} needs a context for it; {SINCE} and newer do not"));
     }
-    // From 9.11 on, cuDNN's engines abort the process if cuBLASLt is missing: they open it by name and do not check the result.
-    // 9.10.2 plans without it.
+    // From 9.11 on, cuDNN's engines abort the process if cuBLASLt is missing: they open it by name and do not check the
+    // result. 9.10.2 plans without it.
     let needs_cublas = installation.version >= Version::new(9, 11, 0) && installation.has(Library::EnginesPrecompiled);
     let missing = cublas_name(installation).filter(|name| needs_cublas && !is_available(installation, name));
     if let Some(cublas) = missing {

@@ -120,8 +120,8 @@ fn search(options: &Options) -> Shared<Selected> {
     }
 }
 
-/// Selects the cuDNN whose graph library the process has loaded already, or rejects it: a second cuDNN is never loaded. Its
-/// version comes from memory, since its files may have been replaced meanwhile.
+/// Selects the cuDNN whose graph library the process has loaded already, or rejects it: a second cuDNN is never loaded.
+/// Its version comes from memory, since its files may have been replaced meanwhile.
 fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Selected> {
     let dir = dir_of(&graph.path);
     let reject = |dir: &Path, origin: Origin, error| {

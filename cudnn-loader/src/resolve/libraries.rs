@@ -186,7 +186,8 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
     Ok(LoadedLibrary { library, path, version, duration: start.elapsed(), handle, graph_functions: functions })
 }
 
-/// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads it.
+/// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads
+/// it.
 fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
     if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
         let loaded = dir_of(&object.path);

@@ -1,9 +1,9 @@
 //! A value that one thread makes and all others share, without a lock.
 //!
-//! The first thread claims the work; the others wait, so that a library is opened once and not sixty-four times. No thread
-//! waits for ever: the owner may itself wait for a lock of a waiting thread (ld.so's lock, which is taken while static
-//! constructors run), or may not exist any more (after `fork`). A thread whose time is up makes the value itself, and the
-//! first one to publish wins. That is harmless here: opening a library twice returns the same library.
+//! The first thread claims the work; the others wait, so that a library is opened once and not sixty-four times. No
+//! thread waits for ever: the owner may itself wait for a lock of a waiting thread (ld.so's lock, which is taken while
+//! static constructors run), or may not exist any more (after `fork`). A thread whose time is up makes the value
+//! itself, and the first one to publish wins. That is harmless here: opening a library twice returns the same library.
 //!
 //! `once_cell::race::OnceBox` is the nearest type of another crate. It cannot make other threads wait for the owner,
 //! and cannot retry a failure as [`RaceOnce::reset`] does.

@@ -1,5 +1,5 @@
-//! The basis of the lock-free types: atomics, a thread's identity, and bounded waiting.
-//! The model in `model/` replaces this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
+//! The basis of the lock-free types: atomics, a thread's identity, and bounded waiting. The model in `model/` replaces
+//! this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -34,8 +34,8 @@ impl Backoff {
     }
 }
 
-/// Takes the lock, or gives up after [`Backoff::TIMEOUT`]. In a child of `fork`, a lock that another thread of the parent
-/// had is never released.
+/// Takes the lock, or gives up after [`Backoff::TIMEOUT`]. In a child of `fork`, a lock that another thread of the
+/// parent had is never released.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut backoff = Backoff::new();
     loop {

@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-/// Postpones the cancellation of this thread (`pthread_cancel`) as long as the guard lives. A cancellation unwinds the stack
-/// at any call that may block, and unwinding Rust code that way aborts the process.
+/// Postpones the cancellation of this thread (`pthread_cancel`) as long as the guard lives. A cancellation unwinds the
+/// stack at any call that may block, and unwinding Rust code that way aborts the process.
 #[derive(Debug)]
 pub struct CancelDisabled {
     previous: c_int,

@@ -1,4 +1,5 @@
-//! Threads: guards for the state of the calling one (cancellation, signals, re-entrancy), and new ones. Knows nothing of cuDNN.
+//! Threads: guards for the state of the calling one (cancellation, signals, re-entrancy), and new ones. Knows nothing
+//! of cuDNN.
 
 pub(crate) mod cancel;
 pub(crate) mod reentrancy;

@@ -18,7 +18,8 @@ impl SignalsBlocked {
         unsafe {
             let (mut all, mut previous) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&raw mut all);
-            // Signals that a crash in the thread itself raises stay deliverable, so that the program's crash handler runs.
+            // Signals that a crash in the thread itself raises stay deliverable, so that the program's crash handler
+            // runs.
             for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP] {
                 libc::sigdelset(&raw mut all, fault);
             }

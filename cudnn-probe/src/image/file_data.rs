@@ -1,5 +1,5 @@
-//! The contents of a file, as the crate `object` reads them: in many small pieces at a few places. Each piece is read once
-//! and kept as long as the value. It must not know what the pieces mean.
+//! The contents of a file, as the crate `object` reads them: in many small pieces at a few places. Each piece is read
+//! once and kept as long as the value. It must not know what the pieces mean.
 //!
 //! `object::ReadCache` does the same with a hash map, which would be a good part of the drop-in library.
 

@@ -1,4 +1,5 @@
-//! The engine and heuristics libraries that `libcudnn_graph.so.9` opens itself: they come from the selected installation.
+//! The engine and heuristics libraries that `libcudnn_graph.so.9` opens itself: they come from the selected
+//! installation.
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;

@@ -1,5 +1,5 @@
-//! First calls under difficult conditions: in racing threads, from a static constructor, in a cancelled thread, and after
-//! fork.
+//! First calls under difficult conditions: in racing threads, from a static constructor, in a cancelled thread, and
+//! after fork.
 
 use std::ffi::CString;
 use std::sync::Barrier;
@@ -10,8 +10,8 @@ use cudnn_loader::{Function, SubLibrary};
 
 const THREADS: usize = 64;
 
-/// Every thread makes the first call of every function, each starting at another one. A function of an installed library
-/// must resolve; any other must return a failure and leave an error that names the function.
+/// Every thread makes the first call of every function, each starting at another one. A function of an installed
+/// library must resolve; any other must return a failure and leave an error that names the function.
 pub(crate) fn race() {
     let missing: Vec<SubLibrary> = missing_libraries();
     let barrier = Barrier::new(THREADS);
