@@ -1,7 +1,7 @@
 /* Functions that the drop-in libcudnn.so.9 has in addition to cuDNN's: a report, the last load error, preloading.
  *
  * NVIDIA's libcudnn.so.9 does not have them. A program that must also run with NVIDIA's looks them up with
- * dlsym(RTLD_DEFAULT, ...) and does without them if that returns NULL. All of them are thread-safe.
+ * dlsym(RTLD_DEFAULT, ...) and omits the calls if that returns NULL. All of them are thread-safe.
  */
 #ifndef CUDNN_SHIM_H
 #define CUDNN_SHIM_H

@@ -34,8 +34,8 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     replace(text, |c| c != '\n' && is_unsafe(c), |c| c.escape_default().to_string())
 }
 
-/// A JSON document that is safe to print. Within it such characters can stand only in strings, where JSON has its own
-/// escape for them.
+/// A JSON document that is safe to print. It can contain such characters only in strings, and JSON has an escape for
+/// them.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
     replace(document, |c| c != '\n' && is_unsafe(c), |c| format!("\\u{:04x}", u32::from(c)))
 }

@@ -110,7 +110,7 @@ fn record_path(dir: &Path) -> PathBuf {
     dist_info.unwrap_or_else(|| dir.to_owned()).join("RECORD")
 }
 
-/// Parses the lines with a size: `path,sha256=...,size`. RECORD's own line has none.
+/// Parses the lines with a size: `path,sha256=...,size`. RECORD's line for itself has none.
 fn parse(record: &str, dir: &Path) -> Vec<Entry> {
     // A path outside of the directory is a start script: `pip --target` puts it elsewhere than RECORD lists.
     let lines = record.lines().filter(|line| !line.starts_with("../"));

@@ -1,5 +1,5 @@
-//! A `pip.py` in the working directory does not run instead of pip. A test of its own, since it changes the working
-//! directory and the environment of its process.
+//! A `pip.py` in the working directory does not run instead of pip. A separate test program, because it changes the
+//! working directory and the environment of its process.
 #![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use cudnn_fetch::{FetchError, Network, fetch_into, release};

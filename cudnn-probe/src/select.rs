@@ -73,7 +73,8 @@ impl Installation {
         self.dir.join(library.file_name())
     }
 
-    /// Does the file of this library exist? A broken link counts: its own error is more useful than "does not exist".
+    /// Does the file of this library exist? A broken link counts, because its error is more useful than "does not
+    /// exist".
     #[must_use]
     pub fn has(&self, library: Library) -> bool {
         self.path(library).symlink_metadata().is_ok()

@@ -1,4 +1,4 @@
-//! The command `cudnn-doctor`, for tests outside its own package.
+//! The command `cudnn-doctor`, for tests outside its package.
 
 use std::path::PathBuf;
 use std::process::Command;

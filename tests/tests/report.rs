@@ -44,10 +44,9 @@ fn a_real_jit_wheel_is_reported_in_full() {
         (package.installer, package.to_string().as_str()),
         (Installer::Pip, "pip nvidia-cudnn-jit-cu12 9.19.0.56")
     );
-    let says: Vec<String> =
-        report.evidence.iter().map(|witness| format!("{}: {}", witness.value, witness.source)).collect();
-    for witness in ["cuDNN 9.19.0: cudnn_graph_version in", "CUDA 12.9: GPU code in", "include/cudnn_version.h"] {
-        assert!(says.iter().any(|text| text.contains(witness)), "{witness}: {says:#?}");
+    let evidence: Vec<String> = report.evidence.iter().map(|one| format!("{}: {}", one.value, one.source)).collect();
+    for fragment in ["cuDNN 9.19.0: cudnn_graph_version in", "CUDA 12.9: GPU code in", "include/cudnn_version.h"] {
+        assert!(evidence.iter().any(|text| text.contains(fragment)), "{fragment}: {evidence:#?}");
     }
 }
 

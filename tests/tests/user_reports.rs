@@ -406,7 +406,7 @@ fn bundle_lacks_libraries() -> Option<Report> {
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
     require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "]);
-    Some(world.report("A bundle holds three of the libraries.", None, doctor, printed(&loader)))
+    Some(world.report("A bundle contains three of the libraries.", None, doctor, printed(&loader)))
 }
 
 /// CUDA_HOME has one cuDNN and a wheel another.

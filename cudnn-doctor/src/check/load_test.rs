@@ -27,7 +27,7 @@ const MAX_STDERR_LINES: usize = 3;
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
 
-/// cuDNN's own checks: each loads a sub-library and compares its version with graph's.
+/// cuDNN's version checks: each loads a sub-library and compares its version with graph's.
 const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
     (Function::CudnnGraphVersionCheck, cudnn::cudnnGraphVersionCheck),
     (Function::CudnnOpsVersionCheck, cudnn::cudnnOpsVersionCheck),

@@ -93,7 +93,7 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
     let product = if is_drop_in { "drop-in" } else { product };
     let (version, cuda_major) = match product {
         "cuDNN" => {
-            // By its own path if that is still the same file: the wheel's metadata is beside it.
+            // By its path if that is still the same file, because the wheel's metadata is beside it.
             let file = if is_as_on_disk(&mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());

@@ -128,7 +128,7 @@ struct DynamicStrings {
 
 fn read_list() -> Vec<Entry> {
     unsafe extern "C" fn push(info: *mut libc::dl_phdr_info, _: usize, list: *mut c_void) -> c_int {
-        // SAFETY: `read_list` passes its vector, which nobody else uses meanwhile.
+        // SAFETY: `read_list` passes its vector, and does not use it meanwhile.
         let list = unsafe { &mut *list.cast::<Vec<Entry>>() };
         // SAFETY: ld.so passes a structure that describes a loaded object.
         let info = unsafe { &*info };

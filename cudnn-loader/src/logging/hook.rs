@@ -42,7 +42,7 @@ struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
 /// does not pass entries that the closure itself causes by calling cuDNN.
 ///
 /// # Errors
-/// cuDNN is loaded and refuses the callback.
+/// cuDNN is loaded and rejects the callback.
 pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
     let hook: &'static Hook = Box::leak(Box::new(Hook(Box::new(closure))));
     install(severities, std::ptr::from_ref(hook).cast_mut().cast(), call_hook)
@@ -53,7 +53,7 @@ pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync 
 /// is loaded.
 ///
 /// # Errors
-/// cuDNN is loaded and refuses the callback.
+/// cuDNN is loaded and rejects the callback.
 pub fn write_to(severities: &[Severity], destination: Destination) -> Result<(), Error> {
     let sink: &'static Sink = Box::leak(Box::new(Sink::new(destination)));
     install(severities, std::ptr::from_ref(sink).cast_mut().cast(), write_entry)

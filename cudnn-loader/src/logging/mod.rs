@@ -5,7 +5,7 @@
 //!
 //! // Before the first call or after it:
 //! logging::set_hook(&[Severity::Warning, Severity::Error], |event| eprintln!("{}: {}", event.entry.severity, event.entry))?;
-//! // Or, in cuDNN's own form:
+//! // Or, in cuDNN's form:
 //! logging::write_to(Severity::up_to(3), Destination::File("cudnn_%Y%m%d_%i.log".into()))?;
 //! # Ok::<(), cudnn_loader::Error>(())
 //! ```
@@ -25,9 +25,9 @@
 //! | `CUDNN_LOGDEST_DBG` | `NULL`, `stdout`, `stderr` (the default), or a file: see [`Destination::File`] |
 //! | `CUDNN_LOGERR_DBG`, `CUDNN_LOGWARN_DBG`, `CUDNN_LOGINFO_DBG` | older: `1` each for one severity, if there is no level |
 //!
-//! On stdout and stderr the loader's entries stand among cuDNN's. If the destination is a file, the loader writes a
-//! file of its own beside it, with `.loader` at the end of the name: cuDNN empties its file when it is loaded, and
-//! writes at offsets of its own. In secure-execution mode (setuid programs) the loader ignores these variables.
+//! On stdout and stderr the loader's entries appear among cuDNN's. If the destination is a file, the loader writes
+//! another file beside it, with `.loader` at the end of the name: cuDNN empties its file when it is loaded, and writes
+//! at offsets that it counts. In secure-execution mode (setuid programs) the loader ignores these variables.
 //! [`parse`] reads either file.
 
 pub(crate) mod callback;

@@ -1,7 +1,7 @@
 //! The sub-libraries of the selected installation: each is checked on disk, loaded after its dependencies, verified in
 //! memory, and kept. From a loaded library comes a function's address.
 //!
-//! [`RaceOnce`] shares each library, so no lock is held while ld.so works.
+//! [`RaceOnce`] shares each library, so the loader has no lock while ld.so works.
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;

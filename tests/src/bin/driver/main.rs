@@ -153,9 +153,9 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("write", option) => write_log(option),
         ("callback", mask) => set_callback(mask.parse().expect("a number"), shim),
         ("check", _) => {
-            // SAFETY: cuDNN refuses null.
+            // SAFETY: cuDNN rejects null.
             let result = unsafe { cudnn_loader::check!(cudnn_loader::cudnnBackendFinalize(std::ptr::null_mut())) };
-            let error = result.expect_err("null is refused");
+            let error = result.expect_err("null is rejected");
             println!("check = {error}; category {:?}", error.status.category());
         }
         ("preload", options) => preload(options),
@@ -289,7 +289,7 @@ fn set_callback(mask: u32, shim: Option<&Shim>) {
         let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
         println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
         // This call fails too, which must not call this function without end.
-        // SAFETY: cuDNN refuses null.
+        // SAFETY: cuDNN rejects null.
         let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
     }
     let function: Signature = match shim {
