@@ -10,8 +10,8 @@ use cudnn_probe::ld_so::{Resolution, SearchPath, Simulation};
 use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
-/// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH), `soname
-/// NAME`; or `text`, `aarch64`, `dir`, `link TARGET`. The file `prog` is the program.
+/// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
+/// `soname NAME`; or `text`, `aarch64`, `dir`, `link TARGET`. The file `prog` is the program.
 const CASES: &[(&str, &str)] = &[
     ("no path has the library", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),

@@ -13,10 +13,10 @@ use super::{JIT, child, complete_jit, graph_with, run};
 fn racing_threads_open_each_library_once_and_lose_no_error() {
     let Some(jit) = lib_dir("jit-cu12-9.19.0") else { return };
     let complete = complete_jit(&jit);
-    let witness = dlopen_witness(&complete);
+    let tracer = dlopen_tracer(&complete);
     for round in 0..10 {
         for dir in [jit.as_path(), complete.path()] {
-            let output = run(child(dir).env("LD_PRELOAD", &witness), &["race"]);
+            let output = run(child(dir).env("LD_PRELOAD", &tracer), &["race"]);
             let case = format!("round {round}: {output:#?}");
             let text = output.returned("race").unwrap_or_default();
             assert!(text.ends_with(" 0 wrong"), "{case}");
@@ -38,8 +38,8 @@ fn racing_threads_open_each_library_once_and_lose_no_error() {
 }
 
 /// A library for LD_PRELOAD that prints every library that the program opens.
-fn dlopen_witness(dir: &TempDir) -> PathBuf {
-    let file = dir.path().join("libwitness.so");
+fn dlopen_tracer(dir: &TempDir) -> PathBuf {
+    let file = dir.path().join("libtracer.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         void *dlopen(const char *file, int flags) {
             void *(*real)(const char *, int) = dlsym(RTLD_NEXT, \"dlopen\");
