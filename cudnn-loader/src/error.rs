@@ -247,10 +247,22 @@ impl LoadError {
         relevant().find(is_readable).or_else(|| relevant().next())
     }
 
+    /// The directory that the program or the user named, if the search was limited to it.
+    fn requested(&self) -> Option<&RejectedCandidate> {
+        match self.rejected() {
+            [only] if matches!(only.candidate.origin, Origin::Explicit | Origin::Variable(_)) => Some(only),
+            _ => None,
+        }
+    }
+
     /// One sentence about the failure that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation => match self.first_relevant() {
+            LoadErrorKind::NoInstallation => match self.first_relevant().or_else(|| self.requested()) {
+                Some(rejected) if self.requested().is_some() => {
+                    let origin = &rejected.candidate.origin;
+                    format!("no usable cuDNN 9 found: {:?} ({origin}) {}", rejected.path(), rejected.error)
+                }
                 Some(rejected) => format!("no usable cuDNN 9 found: {:?} {}", rejected.path(), rejected.error),
                 None => "no usable cuDNN 9 found".into(),
             },
@@ -289,7 +301,7 @@ impl LoadError {
             LoadErrorKind::SymbolMissing { path } => {
                 format!("{path:?} does not export it, although its release should")
             }
-            LoadErrorKind::PrivateSymbolMissing { name, path } => format!("{path:?} does not export {name}"),
+            LoadErrorKind::PrivateSymbolMissing { name, path } => format!("{path:?} does not export {name:?}"),
             LoadErrorKind::AlreadySelected { error } => match self.installation() {
                 Some(Installation { dir, .. }) => {
                     format!("this process already uses the cuDNN in {dir:?}, which {error}")
@@ -356,6 +368,7 @@ impl fmt::Display for LoadError {
         }
         match self.function {
             Some(function) => write!(f, "{function} cannot be called: {}", self.reason()),
+            None if matches!(self.kind(), LoadErrorKind::PrivateSymbolMissing { .. }) => f.write_str(&self.reason()),
             None => write!(f, "{} cannot be loaded: {}", self.library, self.reason()),
         }
     }

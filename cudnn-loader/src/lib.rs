@@ -53,6 +53,9 @@
 //! cuDNN limit forked children further. A cancellation (`pthread_cancel`) during a first call takes effect after the
 //! call.
 //!
+//! # Features
+//! `log` and `tracing` add [`logging`]'s `to_log` and `to_tracing`, which pass cuDNN's log to the crate of that name.
+//!
 //! # Safety
 //! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
 //! requires.
@@ -82,6 +85,9 @@ mod thread;
 pub mod api {
     pub use cudnn_sys::types::*;
 
+    // With the functions, in place of the modules of types that the line above brings.
+    pub use crate::dispatch::{adv, cnn, ext, graph, ops};
+
     #[allow(
         unused_imports,
         unreachable_pub,
@@ -92,8 +98,8 @@ pub mod api {
 
 pub use api::*;
 pub use builtin::error_strings::VERBOSE_VARIABLE;
-pub use cudnn_probe::{Installation, Origin, ProbeError, RejectedCandidate, Version};
-pub use cudnn_sys::{Error, check};
+pub use cudnn_probe::{Installation, Library, Origin, ProbeError, RejectedCandidate, Version};
+pub use cudnn_sys::{Error, check, types};
 pub use dispatch::{adv, cnn, ext, graph, load, ops};
 pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};

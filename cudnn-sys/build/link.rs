@@ -63,6 +63,12 @@ fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, St
     let mut searched = String::new();
     for Candidate { dir, origin, .. } in search.candidates() {
         match libraries.iter().try_for_each(|library| check(&dir, *library, architecture)) {
+            // cargo reads one instruction a line, and the linker's arguments are text.
+            Ok(()) if dir.to_str().is_none_or(|dir| dir.contains('\n')) => {
+                searched.push_str(&format!(
+                    "\n  {dir:?} ({origin}): a name with a newline, or that is not UTF-8, cannot be linked"
+                ));
+            }
             Ok(()) => return Ok(dir),
             Err((library, error)) => searched.push_str(&format!("\n  {dir:?} ({origin}): {library} {error}")),
         }

@@ -1,13 +1,17 @@
 //! A failed call as an error value: the function, its status, and cuDNN's message.
 
 use alloc::string::{String, ToString};
+use alloc::vec;
 use core::ffi::{CStr, c_char};
 use core::fmt;
 
 use crate::cudnnStatus_t;
 
 /// A failed call of a cuDNN function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `{}` prints one line: the function, its status and the first line of the message. `{:#}` and `{:?}` print the complete
+/// message.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
     /// The function.
@@ -36,7 +40,8 @@ impl Error {
         if status.is_success() {
             return Ok(());
         }
-        let mut text = [0 as c_char; 4096];
+        // A report of cudnn-loader lists every directory that it searched.
+        let mut text = vec![0 as c_char; 1 << 15];
         // SAFETY: the buffer has the length that is passed.
         unsafe { last_error(text.as_mut_ptr(), text.len()) };
         if let Some(last) = text.last_mut() {
@@ -51,7 +56,17 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {:?}", self.function, self.status)?;
-        if self.text.is_empty() { Ok(()) } else { write!(f, ": {}", self.text) }
+        // cudnn-loader's report begins with the function's name too.
+        let text = self.text.strip_prefix(self.function).unwrap_or(&self.text).trim_start();
+        let text = if f.alternate() { text } else { text.lines().next().unwrap_or_default() };
+        if text.is_empty() { Ok(()) } else { write!(f, ": {text}") }
+    }
+}
+
+/// What `main` prints when it returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 

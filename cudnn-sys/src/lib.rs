@@ -166,3 +166,14 @@ macro_rules! declare {
     };
 }
 for_each_function!(declare);
+
+/// cuDNN's functions, types and constants, and nothing else: `use cudnn_sys::api::*`. `cudnn_loader::api` has the same names.
+pub mod api {
+    pub use crate::{adv, cnn, cuda, cuda::*, ext, graph, ops};
+    #[allow(
+        unused_imports,
+        unreachable_pub,
+        reason = "bindings of an older release have nothing for a newer library"
+    )]
+    pub use crate::{adv::*, cnn::*, ext::*, graph::*, ops::*};
+}

@@ -473,3 +473,25 @@ fn processes_that_share_a_file_name_append_complete_entries() {
     assert_eq!(failed.len(), 2, "{entries:#?}");
     assert_ne!(failed.first().unwrap().process, failed.last().unwrap().process);
 }
+
+#[test]
+fn a_hook_may_call_cudnn() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output =
+        run(Child::new(DRIVER, Subject::Loader, &real), &["log:calls", "~cudnnGetVersion", "~cudnnGetVersion"]);
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+}
+
+#[test]
+fn a_device_as_the_destination_gets_no_file_beside_it() {
+    let nothing = TempDir::new();
+    let child = || Child::new(DRIVER, Subject::Loader, nothing.path()).env(LEVEL, "1");
+    let output = run(child().env(DESTINATION, "/dev/stderr"), &["~cudnnCreate"]);
+    assert_eq!(functions(&parse(&output.stderr)), ["cudnn_loader::search", "cudnnCreate"], "{output:#?}");
+    let dir = format!("{}/", nothing.path().display());
+    run(child().env(DESTINATION, dir), &["~cudnnCreate"]);
+    assert_eq!(std::fs::read_dir(nothing.path()).unwrap().count(), 0);
+    for device in ["/dev/stderr", "/dev/null"] {
+        assert!(!Path::new(&format!("{device}.loader")).exists());
+    }
+}

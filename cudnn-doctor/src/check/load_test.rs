@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cudnn_loader::{self as cudnn, Function, LoadError, LoadErrorKind, Options, cudnnStatus_t};
+use cudnn_loader::preload::VERSION_CHECKS;
+use cudnn_loader::{LoadError, LoadErrorKind, Options, cudnnStatus_t};
 use serde_json::{Value, json};
 
 use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NOT_LOADED};
@@ -26,14 +27,6 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_STDERR_LINES: usize = 3;
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
-
-/// cuDNN's version checks: each loads a sub-library and compares its version with graph's.
-const VERSION_CHECKS: [(Function, VersionCheck); 4] = [
-    (Function::CudnnGraphVersionCheck, cudnn::cudnnGraphVersionCheck),
-    (Function::CudnnOpsVersionCheck, cudnn::cudnnOpsVersionCheck),
-    (Function::CudnnCnnVersionCheck, cudnn::cudnnCnnVersionCheck),
-    (Function::CudnnAdvVersionCheck, cudnn::cudnnAdvVersionCheck),
-];
 
 /// The prefix of the help that the demo prints.
 const HELP_PREFIX: &str = "help: ";
@@ -123,9 +116,11 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
         report_load_error(&error);
         return ExitCode::SUCCESS;
     }
-    for (function, check) in VERSION_CHECKS {
-        match function.resolve() {
-            Ok(_) => {
+    // Each loads a sub-library and compares its version with graph's.
+    for (_, function) in VERSION_CHECKS {
+        // SAFETY: the loader's table lists functions of this type.
+        match unsafe { function.get::<VersionCheck>() } {
+            Ok(check) => {
                 // SAFETY: the function has no parameters.
                 let status = unsafe { check() };
                 if !status.is_success() {

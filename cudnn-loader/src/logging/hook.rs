@@ -1,6 +1,7 @@
 //! The receivers that a Rust program sets: a closure, or a file in cuDNN's form. cuDNN calls both through
 //! `cudnnSetCallback`.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
@@ -12,6 +13,7 @@ use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
 use super::sink::{Destination, Sink};
 use crate::thread::cancel::CancelDisabled;
+use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A log entry as it arrives, with what cuDNN adds to it as numbers.
 #[derive(Clone, Debug)]
@@ -70,6 +72,10 @@ fn install(
     unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::dispatch::graph::cudnnGetLastErrorString) }
 }
 
+thread_local! {
+    static IS_IN_HOOK: Cell<bool> = const { Cell::new(false) };
+}
+
 /// cuDNN calls this in any function, for a [`Hook`].
 ///
 /// # Safety
@@ -85,6 +91,8 @@ unsafe extern "C" fn call_hook(
     let Some(hook) = (unsafe { hook.cast::<Hook>().as_ref() }) else { return };
     // SAFETY: cuDNN's own, as long as this call lasts.
     let Some(debug) = (unsafe { debug.as_ref() }) else { return };
+    // The closure may call cuDNN, which would call the hook again, without end.
+    let Some(_in_hook) = ReentrancyGuard::enter(&IS_IN_HOOK) else { return };
     // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
     let _cancel_disabled = CancelDisabled::new();
     // Formatting or the closure may panic, and a panic must not reach C.
@@ -151,6 +159,7 @@ unsafe fn lines(message: *const c_char) -> Vec<String> {
 /// # Errors
 /// See [`set_hook`].
 #[cfg(feature = "log")]
+#[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
     set_hook(severities, |event| {
         let level = match event.entry.severity {
@@ -168,6 +177,7 @@ pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
 /// # Errors
 /// See [`set_hook`].
 #[cfg(feature = "tracing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
 pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
     set_hook(severities, |event| {
         let Entry { function, thread, .. } = &event.entry;

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use cudnn_probe::{Installation, RejectedCandidate, Version};
+use cudnn_probe::{Candidate, Installation, RejectedCandidate, Version};
 use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
 use super::callback::{self, Message};
@@ -44,8 +44,8 @@ pub(crate) fn record(event: &Event<'_>) {
 fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[RejectedCandidate]) {
     log(Severity::Info, SEARCH, SUCCESS, &|lines| {
         for RejectedCandidate { candidate, error, .. } in rejected {
-            let value = format_args!("{:?} ({}): {error}", candidate.dir, candidate.origin);
-            argument(lines, "rejected", "path", &value);
+            let Candidate { dir, origin, .. } = candidate;
+            argument(lines, "rejected", "path", &format_args!("{dir:?} ({origin}): {error}"));
         }
     });
     // A directory that contains something unusable is worth a warning.

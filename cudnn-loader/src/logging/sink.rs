@@ -61,7 +61,9 @@ pub(super) fn env_config() -> &'static EnvConfig {
 fn beside_cudnns(destination: Destination) -> Destination {
     match destination {
         // A directory: cuDNN writes nothing either.
-        Destination::File(name) if name.file_name().is_none() => Destination::None,
+        Destination::File(name) if is_directory(&name) => Destination::None,
+        // A device or a pipe, such as /dev/stderr: cuDNN does not empty it, so both write there.
+        Destination::File(name) if is_special(&name) => Destination::File(name),
         Destination::File(name) => {
             let mut name = name.into_os_string();
             name.push(".loader");
@@ -69,6 +71,14 @@ fn beside_cudnns(destination: Destination) -> Destination {
         }
         other => other,
     }
+}
+
+fn is_directory(name: &Path) -> bool {
+    name.file_name().is_none() || name.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn is_special(name: &Path) -> bool {
+    expand(name).and_then(|name| std::fs::metadata(name).ok()).is_some_and(|metadata| !metadata.is_file())
 }
 
 fn mask(variable: &dyn Fn(&str) -> Option<OsString>) -> c_uint {

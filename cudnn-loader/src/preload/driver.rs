@@ -29,6 +29,7 @@ pub(super) struct Driver {
 
 /// An error of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DriverError {
     /// The function that failed: `cuInit`; or `libcuda.so.1`, if that cannot be loaded.
     pub function: &'static str,

@@ -27,7 +27,7 @@ use crate::sub_library::SubLibrary;
 use crate::thread::signals::with_signals_blocked;
 
 /// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
-pub const VERSION_CHECKS: [(SubLibrary, Function); 4] = [
+pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
     (SubLibrary::Graph, Function::CudnnGraphVersionCheck),
     (SubLibrary::Ops, Function::CudnnOpsVersionCheck),
     (SubLibrary::Cnn, Function::CudnnCnnVersionCheck),

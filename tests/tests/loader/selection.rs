@@ -92,6 +92,8 @@ fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
     ] {
         let hostile = Child::bare(DRIVER).env(DIR_VARIABLE, value).env("LD_LIBRARY_PATH", good.path());
         let output = run(hostile, &["load:", "maps"]);
+        let first_line = output.last_error("load").lines().next().unwrap_or_default().to_owned();
+        assert!(first_line.contains("(set by CUDNN_LOADER_DIR)"), "{value:?}: {first_line}");
         assert!(output.last_error("load").contains(fragment), "{value:?}: {output:#?}");
         assert!(mapped(&output).is_empty(), "{value:?}: {output:#?}");
     }

@@ -149,7 +149,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             std::thread::scope(|scope| scope.spawn(|| print_last_error(&last_error(shim))).join()).expect("no panic");
         }
         ("create", _) => create(shim),
-        ("log", option) => receive_log(option == "panic"),
+        ("log", option) => receive_log(option),
         ("write", option) => write_log(option),
         ("callback", mask) => set_callback(mask.parse().expect("a number"), shim),
         ("check", _) => {
@@ -252,14 +252,19 @@ fn load(list: &str) {
     }
 }
 
-fn receive_log(panics: bool) {
+fn receive_log(option: &str) {
     use cudnn_loader::logging::{Severity, set_hook};
     let all = [Severity::Info, Severity::Warning, Severity::Error];
+    let (panics, calls) = (option == "panic", option == "calls");
     let received = set_hook(&all, move |event| {
         let (entry, status) = (&event.entry, event.status);
         println!("event {}: {entry}: {} {:?} {:?}", entry.severity, status.0, entry.thread, event.device);
         if panics {
             panic!("in the closure");
+        }
+        if calls {
+            // SAFETY: the function has no parameters.
+            unsafe { cudnn_loader::cudnnGetVersion() };
         }
     });
     println!("log = {received:?}");
