@@ -20,7 +20,7 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// Opens the library at this absolute path, with its dependencies.
+/// Opens the library at this absolute path, or of this name (the driver's), with its dependencies.
 ///
 /// # Errors
 /// ld.so's message.
@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     // This crate parses the message, so it must not be in the user's language.
     let _locale = CLocale::set();
     // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified
-    // as cuDNN's.
+    // as cuDNN's, or is the driver's.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
 }
 

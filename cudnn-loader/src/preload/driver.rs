@@ -1,16 +1,17 @@
 //! The functions of NVIDIA's driver that create a context. The driver is loaded at run time; nothing is linked.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::path::Path;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-
-use crate::dl::dlerror::dlerror_text;
+use crate::dl;
 use crate::dl::objects::LoadedObjects;
+
+const LIBRARY: &str = "libcuda.so.1";
 
 /// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
 /// the process has not loaded the driver.
 pub(super) fn current() -> i32 {
-    if !LoadedObjects::snapshot().contains("libcuda.so.1") {
+    if !LoadedObjects::snapshot().contains(LIBRARY) {
         return 0;
     }
     // This does not initialise the driver: without an initialised driver there is no current device.
@@ -51,27 +52,26 @@ impl Driver {
     }
 
     fn open() -> Result<Self, DriverError> {
-        // SAFETY: programs are meant to load the driver's library.
-        let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL) };
-        let library =
-            library.map_err(|error| DriverError { function: "libcuda.so.1", message: dlerror_text(&error) })?;
+        let error = |message| DriverError { function: LIBRARY, message };
+        // Never unloaded, like the rest of CUDA.
+        let library = dl::open(Path::new(LIBRARY)).map_err(error)?;
+        let address = |name: &CStr| {
+            dl::symbol(&library, name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
+        };
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the driver's function of this name has the type of the field, as cuda.h declares it.
-                unsafe { symbol(&library, $name) }?
+                unsafe { std::mem::transmute::<*mut c_void, _>(address($name)?) }
             };
         }
-        let driver = Driver {
+        Ok(Driver {
             init: symbol!(c"cuInit"),
             get_count: symbol!(c"cuDeviceGetCount"),
             get_current: symbol!(c"cuCtxGetCurrent"),
             get_device: symbol!(c"cuCtxGetDevice"),
             retain: symbol!(c"cuDevicePrimaryCtxRetain"),
             set_current: symbol!(c"cuCtxSetCurrent"),
-        };
-        // Never unloaded, like the rest of CUDA.
-        std::mem::forget(library);
-        Ok(driver)
+        })
     }
 
     /// The number of devices.
@@ -100,15 +100,6 @@ impl Driver {
         // SAFETY: the driver has just returned the context, and it is never released.
         check("cuCtxSetCurrent", unsafe { (self.set_current)(context) })
     }
-}
-
-/// # Safety
-/// `T` is the type of a pointer to the function.
-unsafe fn symbol<T: Copy>(library: &Library, name: &'static CStr) -> Result<T, DriverError> {
-    // SAFETY: the caller's obligation, passed on.
-    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    let missing = |_| DriverError { function: "libcuda.so.1", message: format!("does not export {name:?}") };
-    found.map(|symbol| *symbol).map_err(missing)
 }
 
 impl std::fmt::Display for DriverError {

@@ -103,12 +103,7 @@ fn a_checked_call_reports_what_failed_with_cudnns_text_or_the_loaders() {
         "{output:#?}"
     );
     let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere"), &["check"]);
-    assert!(
-        output
-            .stdout
-            .contains("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008): cudnnBackendFinalize cannot be called: "),
-        "{output:#?}"
-    );
+    assert!(output.stdout.contains("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008): cannot be called: "), "{output:#?}");
     assert!(output.stdout.contains("help: "), "{output:#?}");
 }
 

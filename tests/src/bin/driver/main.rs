@@ -156,7 +156,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             // SAFETY: cuDNN rejects null.
             let result = unsafe { cudnn_loader::check!(cudnn_loader::cudnnBackendFinalize(std::ptr::null_mut())) };
             let error = result.expect_err("null is rejected");
-            println!("check = {error}; category {:?}", error.status.category());
+            println!("check = {error:#}; category {:?}", error.status.category());
         }
         ("preload", options) => preload(options),
         ("load", options) => load(options),
