@@ -385,6 +385,10 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
             LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => Some(error),
+            LoadErrorKind::NoInstallation => {
+                let rejected = self.first_relevant().or_else(|| self.requested())?;
+                Some(&rejected.error)
+            }
             _ => None,
         }
     }

@@ -145,8 +145,21 @@ pub enum ProbeError {
     },
 }
 
+/// One line that continues a path. With `{:#}`, [`ProbeError::help`] follows on a line of its own.
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f)?;
+        if f.alternate()
+            && let Some(help) = self.help()
+        {
+            write!(f, "\nhelp: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ProbeError {
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProbeError::NotFound => f.write_str("does not exist"),
             ProbeError::BrokenLink { target } => write!(f, "is a symbolic link to {target:?}, which does not exist"),

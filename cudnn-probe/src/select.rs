@@ -42,7 +42,9 @@ impl RejectedCandidate {
 
 impl fmt::Display for RejectedCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({}) {}", self.path(), self.candidate.origin, self.error)
+        write!(f, "{:?} ({}) ", self.path(), self.candidate.origin)?;
+        // With `{:#}`, the error adds its help.
+        fmt::Display::fmt(&self.error, f)
     }
 }
 

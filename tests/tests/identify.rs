@@ -140,6 +140,21 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     rejected("is empty");
     std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
     rejected("is truncated");
+    // Names that are zeros, as at the end of a file that was never downloaded.
+    let mut bytes = good(&dir);
+    let name = Library::Graph.file_name().as_bytes();
+    for index in 0..bytes.len() - name.len() {
+        if bytes[index..].starts_with(name) {
+            bytes[index] = 0;
+        }
+    }
+    std::fs::write(&file, bytes).unwrap();
+    rejected("is damaged: it does not state its name");
+    let error = identify(&file, Library::Graph).unwrap_err();
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(format!("{error:#}"), "does not exist");
+    let error = identify(&file, Library::Graph).unwrap_err();
+    assert!(format!("{error:#}").starts_with("is empty\nhelp: Reinstall"), "{error:#}");
     // A library with only its full name is reported with the missing symlink.
     good(&dir);
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();

@@ -132,6 +132,10 @@ fn read(
 ) -> Result<Identity, ProbeError> {
     let format = Format::read(data, length, os, wanted)?;
     let contents = format.contents()?;
+    if contents.name.is_empty() {
+        // Such as a file whose end was never downloaded, and is zeros.
+        return Err(ProbeError::Malformed { reason: "it does not state its name".into() });
+    }
     if contents.name != library.name_on(os) {
         return Err(ProbeError::WrongSoname { found: contents.name, wanted: library });
     }

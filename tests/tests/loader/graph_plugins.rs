@@ -3,9 +3,13 @@
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
-use support::{FakeLibrary, TempDir, lib_dir};
+#[cfg(feature = "full-releases")]
+use support::lib_dir;
+use support::{FakeLibrary, TempDir};
 
-use super::{JIT, child, graph_with, mapped, run};
+#[cfg(feature = "full-releases")]
+use super::mapped;
+use super::{JIT, child, graph_with, run};
 
 #[test]
 fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_another() {
