@@ -18,14 +18,21 @@ pub(super) fn current() -> i32 {
     Driver::open().map_or(0, |driver| driver.current())
 }
 
+// The driver's functions, as cuda.h declares them.
+type Init = unsafe extern "C" fn(c_uint) -> c_uint;
+type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
+type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
+type RetainContext = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
+type SetContext = unsafe extern "C" fn(*mut c_void) -> c_uint;
+
 /// `libcuda.so.1`.
 pub(super) struct Driver {
-    init: unsafe extern "C" fn(c_uint) -> c_uint,
-    get_count: unsafe extern "C" fn(*mut c_int) -> c_uint,
-    get_current: unsafe extern "C" fn(*mut *mut c_void) -> c_uint,
-    get_device: unsafe extern "C" fn(*mut c_int) -> c_uint,
-    retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint,
-    set_current: unsafe extern "C" fn(*mut c_void) -> c_uint,
+    init: Init,
+    get_count: GetInt,
+    get_current: GetContext,
+    get_device: GetInt,
+    retain: RetainContext,
+    set_current: SetContext,
 }
 
 /// An error of the driver.
@@ -59,18 +66,18 @@ impl Driver {
             dl::symbol(&library, name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
         };
         macro_rules! symbol {
-            ($name:literal) => {
-                // SAFETY: the driver's function of this name has the type of the field, as cuda.h declares it.
-                unsafe { std::mem::transmute::<*mut c_void, _>(address($name)?) }
+            ($name:literal as $type:ty) => {
+                // SAFETY: the driver's function of this name has this type.
+                unsafe { std::mem::transmute::<*mut c_void, $type>(address($name)?) }
             };
         }
         Ok(Driver {
-            init: symbol!(c"cuInit"),
-            get_count: symbol!(c"cuDeviceGetCount"),
-            get_current: symbol!(c"cuCtxGetCurrent"),
-            get_device: symbol!(c"cuCtxGetDevice"),
-            retain: symbol!(c"cuDevicePrimaryCtxRetain"),
-            set_current: symbol!(c"cuCtxSetCurrent"),
+            init: symbol!(c"cuInit" as Init),
+            get_count: symbol!(c"cuDeviceGetCount" as GetInt),
+            get_current: symbol!(c"cuCtxGetCurrent" as GetContext),
+            get_device: symbol!(c"cuCtxGetDevice" as GetInt),
+            retain: symbol!(c"cuDevicePrimaryCtxRetain" as RetainContext),
+            set_current: symbol!(c"cuCtxSetCurrent" as SetContext),
         })
     }
 
