@@ -140,7 +140,10 @@ impl SearchPath {
     /// The first of these directories, or of their subdirectories for this processor, that has the file.
     fn in_dirs(&self, dirs: &[PathBuf], name: &str) -> Option<PathBuf> {
         dirs.iter().find_map(|dir| {
-            let special = self.hwcaps.iter().map(|level| dir.join("glibc-hwcaps").join(level).join(name));
+            // Few directories have these subdirectories.
+            let special = dir.join("glibc-hwcaps");
+            let levels = if special.is_dir() { self.hwcaps.as_slice() } else { &[] };
+            let special = levels.iter().map(|level| special.join(level).join(name));
             special.chain([dir.join(name)]).find(|file| is_candidate(file))
         })
     }
@@ -148,6 +151,10 @@ impl SearchPath {
 
 /// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.
 fn is_candidate(file: &Path) -> bool {
+    // Most names that ld.so tries do not exist: one look at the directory must do for them.
+    if !file.exists() {
+        return false;
+    }
     match image::links(file) {
         Ok(_) => true,
         Err(ProbeError::WrongArchitecture { .. } | ProbeError::NotFound | ProbeError::BrokenLink { .. }) => false,
