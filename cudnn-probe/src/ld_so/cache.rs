@@ -2,8 +2,9 @@
 //! one.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::host::Host;
 use crate::platform::{LD_CACHE_FLAGS, Opened, open_regular, path_from_bytes};
 
 /// The largest cache that is read, in bytes. Real ones have some hundreds of kilobytes.
@@ -16,22 +17,23 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
 /// The bytes of a cache.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cache(Vec<u8>);
+pub(crate) struct Cache(Vec<u8>);
 
 impl Cache {
-    /// Reads the cache in this file. If the file is missing or cannot be read, the cache is empty.
-    pub(super) fn read(file: &Path) -> Self {
+    /// Reads the cache of this host. If the file is missing or cannot be read, the cache is empty.
+    pub(crate) fn read(host: &Host) -> Self {
         let mut bytes = Vec::new();
-        if let Ok(Opened::Regular(file, _)) = open_regular(file) {
+        if let Ok(Opened::Regular(file, _)) = open_regular(&host.system("/etc/ld.so.cache")) {
             // After an error, the part that was read is parsed as a truncated cache.
             let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
         }
         Cache(bytes)
     }
 
-    /// The files that the cache has for this name and this architecture, in the cache's order.
-    pub(super) fn files(&self, name: &str) -> Vec<PathBuf> {
-        parse(&self.0, name).unwrap_or_default()
+    /// The files that the cache has for this name and this architecture, in the cache's order, whether they exist or
+    /// not.
+    pub(crate) fn files(&self, host: &Host, name: &str) -> impl Iterator<Item = PathBuf> {
+        parse(&self.0, name).unwrap_or_default().into_iter().map(|file| host.system(file))
     }
 }
 

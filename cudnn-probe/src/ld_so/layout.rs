@@ -15,6 +15,20 @@ pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
     dirs.iter().map(|dir| host.system(dir)).collect()
 }
 
+/// The same directories, each once: `/lib` is a link to `/usr/lib` on most systems.
+pub(crate) fn distinct_default_dirs(host: &Host) -> Vec<PathBuf> {
+    let mut seen = Vec::new();
+    let is_new = |dir: &PathBuf| match std::fs::canonicalize(dir) {
+        Ok(real) if seen.contains(&real) => false,
+        Ok(real) => {
+            seen.push(real);
+            true
+        }
+        Err(_) => true,
+    };
+    default_dirs(host).into_iter().filter(is_new).collect()
+}
+
 /// The value with which ld.so replaces `$LIB`.
 pub(super) fn lib(host: &Host) -> String {
     if is_multiarch(host) {

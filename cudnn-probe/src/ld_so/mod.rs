@@ -14,6 +14,9 @@ mod paths;
 mod simulate;
 mod tokens;
 
+pub(crate) use cache::Cache;
+pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
+pub(crate) use paths::library_path;
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation};
 pub use tokens::{expand_tokens, run_path_dirs};

@@ -15,8 +15,10 @@ use super::{layout, tokens};
 #[derive(Clone, Debug)]
 pub struct SearchPath {
     host: Host,
+    /// `LD_LIBRARY_PATH`, with the subdirectories for this processor.
     library_path: Vec<PathBuf>,
     cache: Cache,
+    /// With the subdirectories for this processor.
     default_dirs: Vec<PathBuf>,
     hwcaps: Vec<&'static str>,
 }
@@ -39,35 +41,28 @@ impl SearchPath {
     /// for the working directory.
     #[must_use]
     pub fn new(host: &Host) -> Self {
-        let origin = host.program_dir();
-        SearchPath::read(host, |dir| {
-            // Without a known program, a directory with `$ORIGIN` becomes a relative one.
-            tokens::expand_tokens(host, path_from_bytes(dir).as_os_str(), origin.unwrap_or(Path::new("")))
-        })
+        SearchPath::read(host, library_path(host))
     }
 
     /// The search path that ld.so has in a process of this program, including relative directories.
     pub(super) fn of_program(host: &Host, program: &Path) -> Self {
         let origin = program.parent().unwrap_or(Path::new("/"));
-        SearchPath::read(host, |dir| {
+        let dir = |dir: &[u8]| {
             let dir = if dir.is_empty() { PathBuf::from(".") } else { path_from_bytes(dir) };
             let dir = tokens::substitute(host, dir.as_os_str(), origin, false)?;
             Some(std::path::absolute(&dir).unwrap_or(dir))
-        })
+        };
+        SearchPath::read(host, split_library_path(host, dir))
     }
 
-    fn read(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Self {
-        let variable = host.variable("LD_LIBRARY_PATH");
-        let library_path = variable.map(|variable| {
-            // ld.so accepts semicolons, too.
-            bytes_of(&variable).split(|byte| matches!(byte, b':' | b';')).filter_map(dir).collect()
-        });
+    fn read(host: &Host, library_path: Vec<PathBuf>) -> Self {
+        let hwcaps = hwcaps();
         SearchPath {
+            library_path: with_hwcaps(&library_path, &hwcaps),
+            cache: Cache::read(host),
+            default_dirs: with_hwcaps(&layout::default_dirs(host), &hwcaps),
+            hwcaps,
             host: host.clone(),
-            library_path: library_path.unwrap_or_default(),
-            cache: Cache::read(&host.system("/etc/ld.so.cache")),
-            default_dirs: layout::default_dirs(host),
-            hwcaps: hwcaps(),
         }
     }
 
@@ -93,60 +88,57 @@ impl SearchPath {
             return None;
         }
         for (index, dirs) in rpaths {
-            if let Some(file) = self.in_dirs(&dirs, name) {
+            if let Some(file) = in_dirs(&with_hwcaps(&dirs, &self.hwcaps), name) {
                 return Some((file, Step::Rpath(index)));
             }
         }
-        if let Some(file) = self.in_dirs(&self.library_path, name) {
+        if let Some(file) = in_dirs(&self.library_path, name) {
             return Some((file, Step::LibraryPath));
         }
-        if let Some(file) = self.in_dirs(runpath, name) {
+        if let Some(file) = in_dirs(&with_hwcaps(runpath, &self.hwcaps), name) {
             return Some((file, Step::Runpath));
         }
         let is_excluded = |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
-        if let Some(file) = self.cached(name).find(|file| is_candidate(file) && !is_excluded(file)) {
+        if let Some(file) = self.cache.files(&self.host, name).find(|file| is_candidate(file) && !is_excluded(file)) {
             return Some((file, Step::Cache));
         }
         if no_default_dirs {
             return None;
         }
-        self.in_dirs(&self.default_dirs, name).map(|file| (file, Step::DefaultDir))
+        in_dirs(&self.default_dirs, name).map(|file| (file, Step::DefaultDir))
     }
+}
 
-    /// The directories of `LD_LIBRARY_PATH`.
-    pub(crate) fn library_path(&self) -> &[PathBuf] {
-        &self.library_path
-    }
+/// The absolute directories of `LD_LIBRARY_PATH`.
+pub(crate) fn library_path(host: &Host) -> Vec<PathBuf> {
+    let origin = host.program_dir();
+    split_library_path(host, |dir| {
+        // Without a known program, a directory with `$ORIGIN` becomes a relative one.
+        tokens::expand_tokens(host, path_from_bytes(dir).as_os_str(), origin.unwrap_or(Path::new("")))
+    })
+}
 
-    /// The files that the cache has for this name, whether they exist or not.
-    pub(crate) fn cached(&self, name: &str) -> impl Iterator<Item = PathBuf> {
-        self.cache.files(name).into_iter().map(|file| self.host.system(file))
-    }
+fn split_library_path(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let Some(variable) = host.variable("LD_LIBRARY_PATH") else { return Vec::new() };
+    // ld.so accepts semicolons, too.
+    bytes_of(&variable).split(|byte| matches!(byte, b':' | b';')).filter_map(dir).collect()
+}
 
-    /// The directories that are built into ld.so, each once: `/lib` is a link to `/usr/lib` on most systems.
-    pub(crate) fn default_dirs(&self) -> Vec<PathBuf> {
-        let mut seen = Vec::new();
-        let is_new = |dir: &&PathBuf| match std::fs::canonicalize(dir) {
-            Ok(real) if seen.contains(&real) => false,
-            Ok(real) => {
-                seen.push(real);
-                true
-            }
-            Err(_) => true,
-        };
-        self.default_dirs.iter().filter(is_new).cloned().collect()
-    }
+/// Each directory after its subdirectories for this processor. Few directories have these, so this looks once for all
+/// names.
+fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str]) -> Vec<PathBuf> {
+    let with_its = |dir: &PathBuf| {
+        let special = dir.join("glibc-hwcaps");
+        let levels = if special.is_dir() { hwcaps } else { &[] };
+        let levels: Vec<PathBuf> = levels.iter().map(|level| special.join(level)).collect();
+        levels.into_iter().chain([dir.clone()])
+    };
+    dirs.iter().flat_map(with_its).collect()
+}
 
-    /// The first of these directories, or of their subdirectories for this processor, that has the file.
-    fn in_dirs(&self, dirs: &[PathBuf], name: &str) -> Option<PathBuf> {
-        dirs.iter().find_map(|dir| {
-            // Few directories have these subdirectories.
-            let special = dir.join("glibc-hwcaps");
-            let levels = if special.is_dir() { self.hwcaps.as_slice() } else { &[] };
-            let special = levels.iter().map(|level| special.join(level).join(name));
-            special.chain([dir.join(name)]).find(|file| is_candidate(file))
-        })
-    }
+/// The file in the first of these directories that has it.
+fn in_dirs(dirs: &[PathBuf], name: &str) -> Option<PathBuf> {
+    dirs.iter().map(|dir| dir.join(name)).find(|file| is_candidate(file))
 }
 
 /// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.

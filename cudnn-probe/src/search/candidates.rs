@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::host::Host;
-use crate::ld_so::SearchPath;
+use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
 use crate::platform::CUDA_TARGET_DIR;
 
@@ -225,12 +225,13 @@ impl Search {
 
     /// The directories that ld.so would search for a bare name.
     fn ld_so(&self) -> Vec<Candidate> {
-        let search_path = SearchPath::new(&self.host);
-        let library_path = search_path.library_path().iter().map(|dir| Candidate::new(dir, Origin::LibraryPath));
-        let cached = search_path
-            .cached(Library::Graph.file_name())
+        let library_path = library_path(&self.host);
+        let library_path = library_path.into_iter().map(|dir| Candidate::new(dir, Origin::LibraryPath));
+        let cache = Cache::read(&self.host);
+        let cached = cache
+            .files(&self.host, Library::Graph.file_name())
             .filter_map(|file| Some(Candidate::new(file.parent()?, Origin::LdCache)));
-        let default_dirs = search_path.default_dirs();
+        let default_dirs = distinct_default_dirs(&self.host);
         let default_dirs = default_dirs.into_iter().map(|dir| Candidate::new(dir, Origin::LdDefault));
         library_path.chain(cached).chain(default_dirs).collect()
     }
@@ -245,7 +246,7 @@ impl Search {
     }
 
     fn well_known(&self) -> Vec<Candidate> {
-        let default_dirs = SearchPath::new(&self.host).default_dirs();
+        let default_dirs = distinct_default_dirs(&self.host);
         let dirs = WELL_KNOWN.iter().map(|dir| self.host.system(dir)).filter(|dir| !default_dirs.contains(dir));
         dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)).collect()
     }
