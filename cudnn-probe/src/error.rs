@@ -246,7 +246,9 @@ impl ProbeError {
             | ProbeError::GraphMissing { found_in: None }
             | ProbeError::NotAbsolute => return None,
             ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {dir:?} instead."),
-            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => install(DEFAULT_CUDA_MAJOR, ""),
+            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
+                format!("Install cuDNN 9{}.", example(DEFAULT_CUDA_MAJOR))
+            }
             ProbeError::SonameLinkMissing { file } => {
                 let (file, link) = (packages::quoted(file), packages::quoted(link_name(file)));
                 format!("In that directory, create the symlink of each library: `ln -s {file} {link}`, and so on.")
@@ -308,10 +310,10 @@ fn link_name(file: &str) -> &str {
     file.split_inclusive(".so.9").next().unwrap_or(file)
 }
 
-fn install(cuda_major: u32, suffix: &str) -> String {
+/// A command that installs cuDNN for someone whose installer is unknown.
+fn example(cuda_major: u32) -> String {
     let command = packages::install(Component::Cudnn, cuda_major, Installer::Pip);
-    let command = command.map(|command| format!(", for example with `{command}`")).unwrap_or_default();
-    format!("Install cuDNN 9{suffix}{command}.")
+    command.map(|command| format!(", for example with `{command}`")).unwrap_or_default()
 }
 
 fn reinstall(package: Option<&Package>, reason: &str) -> String {
@@ -329,11 +331,6 @@ fn replace(package: Option<&Package>, cuda_major: u32) -> String {
         Some(commands) if !commands.is_empty() => {
             format!("Replace it by cuDNN for CUDA {cuda_major}: `{}`.", packages::command_line(&commands))
         }
-        _ => {
-            let wheel = Component::Cudnn.wheel(cuda_major);
-            format!(
-                "Uninstall this cuDNN, then install one for CUDA {cuda_major}, for example with `pip install {wheel}`."
-            )
-        }
+        _ => format!("Uninstall this cuDNN, then install one for CUDA {cuda_major}{}.", example(cuda_major)),
     }
 }

@@ -1,6 +1,7 @@
 //! The libraries of cuDNN 9: file names, version symbols, dependencies.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::platform::Os;
 use crate::version::Version;
@@ -130,6 +131,12 @@ impl Library {
             _ => &[Library::Graph],
         }
     }
+}
+
+/// The shim of cuDNN 8 or 7 in a directory, and its major version.
+pub(crate) fn older_shim(dir: &Path) -> Option<(u32, PathBuf)> {
+    let shims = [8, 7].map(|major| (major, dir.join(format!("libcudnn.so.{major}"))));
+    shims.into_iter().find(|(_, shim)| shim.exists())
 }
 
 impl fmt::Display for Library {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::error::ProbeError;
 use crate::image::{Identity, identify};
-use crate::library::Library;
+use crate::library::{Library, older_shim};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
@@ -104,13 +104,9 @@ impl Installation {
             });
         }
         let identity = identify(&self.path(library), library)?;
-        let too_old = identity.cuda_at_most.filter(|most| self.cuda_major.is_some_and(|graph| *most < graph));
-        match (identity.version, too_old.or(identity.cuda_major), self.cuda_major) {
-            (Some(found), _, _) if found != self.version => {
-                Err(ProbeError::MixedVersions { found, graph: self.version })
-            }
-            (_, Some(found), Some(graph)) if found != graph => Err(ProbeError::MixedCuda { found, graph }),
-            _ => Ok(identity),
+        match identity.conflict(Some(self.version), self.cuda_major) {
+            Some(error) => Err(error),
+            None => Ok(identity),
         }
     }
 }
@@ -254,7 +250,7 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
     if let Some(file) = names.find(|name| name.starts_with("libcudnn_graph.so.9.")) {
         return ProbeError::SonameLinkMissing { file };
     }
-    if let Some(major) = [8, 7].into_iter().find(|major| dir.join(format!("libcudnn.so.{major}")).exists()) {
+    if let Some((major, _)) = older_shim(dir) {
         return ProbeError::OtherMajor { major };
     }
     // The default search looks into these subdirectories anyway.

@@ -49,6 +49,22 @@ pub struct Identity {
     pub run_path: Option<String>,
 }
 
+impl Identity {
+    /// The reason why the library cannot be used with an installation of this version and CUDA major version, as far
+    /// as these are known.
+    pub(crate) fn conflict(&self, version: Option<Version>, cuda_major: Option<u32>) -> Option<ProbeError> {
+        if let (Some(found), Some(graph)) = (self.version, version)
+            && found != graph
+        {
+            return Some(ProbeError::MixedVersions { found, graph });
+        }
+        let graph = cuda_major?;
+        let other = self.cuda_major.filter(|found| *found != graph);
+        let found = other.or(self.cuda_at_most.filter(|most| *most < graph))?;
+        Some(ProbeError::MixedCuda { found, graph })
+    }
+}
+
 /// Reads a file as this library of cuDNN 9, built for Linux and this processor.
 ///
 /// ```no_run

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Identity, identify_any};
-use crate::library::Library;
-use crate::packages::{Installer, Package};
+use crate::library::{Library, older_shim};
+use crate::packages::{Component, Installer, Package};
 use crate::platform::{Architecture, Os};
 use crate::release_facts::has_library;
 use crate::version::Version;
@@ -120,7 +120,7 @@ impl InstallationReport {
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
         let mut packages = package::packages(&dir, os, version, host).into_iter();
         let package = packages.next();
-        let is_jit_package = package.as_ref().is_some_and(|package| package.name.contains("-jit"));
+        let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
         let missing = missing(&libraries, version, is_jit_package);
         let variant = variant(&libraries, &missing, is_jit_package);
         Some(InstallationReport {
@@ -159,15 +159,7 @@ impl InstallationReport {
         if self.version.is_some_and(|version| !has_library(version, report.library)) {
             return None;
         }
-        if let (Some(found), Some(graph)) = (identity.version, self.version)
-            && found != graph
-        {
-            return Some(ProbeError::MixedVersions { found, graph });
-        }
-        let graph = self.cuda_major?;
-        let found = identity.cuda_major.filter(|found| *found != graph);
-        let found = found.or(identity.cuda_at_most.filter(|most| identity.cuda_major.is_none() && *most < graph));
-        found.map(|found| ProbeError::MixedCuda { found, graph })
+        identity.conflict(self.version, self.cuda_major)
     }
 
     /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
@@ -268,8 +260,7 @@ fn version_in_header(header: &Path) -> Option<Version> {
 
 /// A directory with cuDNN 8 or 7, by its file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
-    let major = [8, 7].into_iter().find(|major| dir.join(format!("libcudnn.so.{major}")).exists())?;
-    let shim = dir.join(format!("libcudnn.so.{major}"));
+    let (major, shim) = older_shim(&dir)?;
     let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
     let mut packages = package::packages(&dir, Os::Linux, version, host).into_iter();
     Some(InstallationReport {
