@@ -4,10 +4,11 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Mutex, Once, PoisonError};
 
+use cudnn_loader::__private::write_text;
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
-use crate::c_abi::{catch_panic, write_text};
+use crate::c_abi::catch_panic;
 use crate::symbol_version::versioned;
 
 /// Starts a preload in a background thread when the drop-in is loaded: `libraries`, `contexts` (of the first device),

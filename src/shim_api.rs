@@ -4,9 +4,10 @@
 use std::ffi::c_char;
 use std::fmt::Write;
 
+use cudnn_loader::__private::write_text;
 use cudnn_loader::SubLibrary;
 
-use crate::c_abi::{catch_panic, write_text};
+use crate::c_abi::catch_panic;
 use crate::symbol_version::versioned;
 
 /// Returns the drop-in's version.

@@ -113,6 +113,7 @@ pub use sub_library::SubLibrary;
 /// The drop-in library's API, besides the public one. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::{c_unwind, resolve_private_symbol};
     pub use crate::dl::is_secure_execution;
     pub use crate::resolve::installation::process_needs_shim;

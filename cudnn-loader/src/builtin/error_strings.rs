@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char};
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
+use super::c_buffer::write_text;
 use crate::dl::is_secure_execution;
 use crate::error::status_name;
 use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
@@ -64,14 +65,8 @@ pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_cha
     // SAFETY: there is room for one byte, and it was written above.
     let cudnn_was_last = unsafe { message.read() } != 0;
     if let (Some(report), false) = (report, cudnn_was_last) {
-        let mut end = report.len().min(max_size - 1);
-        while !report.is_char_boundary(end) {
-            end -= 1;
-        }
-        // SAFETY: `end` is less than `max_size`, and at most the report's length.
-        unsafe { message.cast::<u8>().copy_from_nonoverlapping(report.as_ptr(), end) };
-        // SAFETY: `end` is less than `max_size`.
-        unsafe { message.add(end).write(0) };
+        // SAFETY: the caller's obligation, passed on.
+        unsafe { write_text(&report, message, max_size) };
     }
 }
 

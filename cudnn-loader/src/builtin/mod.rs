@@ -1,6 +1,7 @@
 //! The functions of cuDNN that this crate answers itself. To add one, write it in a file here and name it in
 //! [`builtin`].
 
+pub(crate) mod c_buffer;
 pub(crate) mod error_strings;
 mod set_callback;
 
