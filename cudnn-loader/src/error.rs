@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
-use cudnn_probe::{DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
+use cudnn_probe::{Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
@@ -161,22 +161,18 @@ impl LoadError {
     #[must_use]
     pub fn help(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation => match (self.first_relevant(), self.rejected()) {
+            LoadErrorKind::NoInstallation => match (self.first_relevant(), self.requested()) {
                 (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
-                (None, [RejectedCandidate { candidate, .. }]) if candidate.origin == Origin::Explicit => {
+                (None, Some(RejectedCandidate { candidate: Candidate { origin: Origin::Explicit, .. }, .. })) => {
                     "Pass the absolute path of the directory that contains libcudnn_graph.so.9, or no path to search \
                      the default directories."
                         .into()
                 }
-                (None, [RejectedCandidate { candidate, .. }])
-                    if candidate.origin == Origin::Variable(DIR_VARIABLE) =>
-                {
-                    format!(
-                        "Set {DIR_VARIABLE} to the absolute path of the directory that contains libcudnn_graph.so.9, or \
-                         unset it to search the default directories."
-                    )
-                }
-                _ => format!(
+                (None, Some(_)) => format!(
+                    "Set {DIR_VARIABLE} to the absolute path of the directory that contains libcudnn_graph.so.9, or \
+                     unset it to search the default directories."
+                ),
+                (None, None) => format!(
                     "Install cuDNN, for example with `pip install {}` in the active virtual environment, or set \
                      {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9.",
                     Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR)
@@ -255,10 +251,15 @@ impl LoadError {
         }
     }
 
+    /// The directory that the one line is about: a relevant one, or else the one that was named.
+    fn blamed(&self) -> Option<&RejectedCandidate> {
+        self.first_relevant().or_else(|| self.requested())
+    }
+
     /// One sentence about the failure that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation => match self.first_relevant().or_else(|| self.requested()) {
+            LoadErrorKind::NoInstallation => match self.blamed() {
                 Some(rejected) if self.requested().is_some() => {
                     let origin = &rejected.candidate.origin;
                     format!("no usable cuDNN 9 found: {:?} ({origin}) {}", rejected.path(), rejected.error)
@@ -385,10 +386,7 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
             LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => Some(error),
-            LoadErrorKind::NoInstallation => {
-                let rejected = self.first_relevant().or_else(|| self.requested())?;
-                Some(&rejected.error)
-            }
+            LoadErrorKind::NoInstallation => Some(&self.blamed()?.error),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ pub(crate) mod run_paths;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
 
+use cudnn_probe::Host;
 use dlerror::{CLocale, dlerror_text};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -42,6 +43,11 @@ pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the handle was never closed, and the name ends in NUL.
     let address = unsafe { libc::dlsym(handle.0, name.as_ptr()) };
     (!address.is_null()).then_some(address)
+}
+
+/// This process, as the search and the model of ld.so see it.
+pub(crate) fn host() -> Host {
+    Host::current().secure_execution(is_secure_execution())
 }
 
 /// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment

@@ -211,7 +211,7 @@ impl Entry {
         let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
         // Entries from before the selection have no version.
         let number = number.filter(|number| *number != 0);
-        let version = number.map(|number| Version::new(number / 10000, number / 100 % 100, number % 100));
+        let version = number.map(|number| Version::from_number(number as usize));
         let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
         Entry {
             severity,

@@ -93,10 +93,7 @@ unsafe extern "C" fn call_hook(
     let Some(debug) = (unsafe { debug.as_ref() }) else { return };
     // The closure may call cuDNN, which would call the hook again, without end.
     let Some(_in_hook) = ReentrancyGuard::enter(&IS_IN_HOOK) else { return };
-    // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
-    let _cancel_disabled = CancelDisabled::new();
-    // Formatting or the closure may panic, and a panic must not reach C.
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    contain_panic(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
         let severity = Severity::from_number(severity);
@@ -109,9 +106,7 @@ unsafe extern "C" fn call_hook(
             stream: debug.stream.cast(),
             device: (!debug.handle.is_null()).then_some(debug.cudaDeviceId),
         });
-    }));
-    // Leaked: the destructor of a panic's payload may panic too.
-    std::mem::forget(result);
+    });
 }
 
 /// cuDNN calls this in any function, for a [`Sink`].
@@ -126,14 +121,20 @@ unsafe extern "C" fn write_entry(
 ) {
     // SAFETY: `write_to` passed it, and it is never freed.
     let Some(sink) = (unsafe { sink.cast::<Sink>().as_ref() }) else { return };
-    let _cancel_disabled = CancelDisabled::new();
-    let result = catch_unwind(AssertUnwindSafe(|| {
+    contain_panic(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
         let lines = lines.iter().map(String::as_str);
         sink.write(entry::format(Severity::from_number(severity), lines).as_bytes());
-    }));
-    std::mem::forget(result);
+    });
+}
+
+/// Formatting or the program's closure may panic, and a panic must not reach C.
+fn contain_panic(work: impl FnOnce()) {
+    // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
+    let _cancel_disabled = CancelDisabled::new();
+    // The result is leaked: the destructor of a panic's payload may panic too.
+    std::mem::forget(catch_unwind(AssertUnwindSafe(work)));
 }
 
 /// # Safety

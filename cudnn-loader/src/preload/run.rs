@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use cudnn_probe::ld_so::SearchPath;
-use cudnn_probe::{Host, Installation, Library, Version};
+use cudnn_probe::{Installation, Library, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::{self, Driver};
@@ -13,7 +13,7 @@ use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
-use crate::dl::{is_secure_execution, run_paths};
+use crate::dl::{self, run_paths};
 use crate::error::LoadErrorKind;
 use crate::function::Function;
 use crate::guard::entry;
@@ -258,7 +258,7 @@ fn is_available(installation: &Installation, name: &str) -> bool {
 
 /// The file that ld.so would find for cuDNN's engines, whose run path is graph's.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
-    let host = Host::current().secure_execution(is_secure_execution());
+    let host = dl::host();
     let run_path = run_paths::dirs_of(&host, &installation.path(Library::Graph));
     SearchPath::new(&host).resolve(name, &run_path)
 }

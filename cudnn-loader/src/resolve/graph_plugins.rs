@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::SearchPath;
-use cudnn_probe::{Host, Installation, Library, ProbeError, Version, identify};
+use cudnn_probe::{Installation, Library, ProbeError, Version, identify};
 
 use super::installation::same_dir;
 use crate::dl;
@@ -17,7 +17,7 @@ use crate::error::LoadErrorKind;
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
-    let search_path = SearchPath::new(&Host::current().secure_execution(dl::is_secure_execution()));
+    let search_path = SearchPath::new(&dl::host());
     for library in Library::OPENED_BY_GRAPH {
         let choice = ld_so_choice(&search_path, installation, *library);
         let foreign = choice.filter(|file| !is_in(file, &installation.dir));

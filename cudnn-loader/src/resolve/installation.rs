@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cudnn_probe::{Candidate, Host, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify};
+use cudnn_probe::{Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify};
 
 use super::in_memory;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
-use crate::dl::{is_secure_execution, run_paths};
+use crate::dl::{self, run_paths};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::options::Options;
@@ -89,7 +89,7 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options) -> Shared<Selected> {
-    let host = Host::current().secure_execution(is_secure_execution());
+    let host = dl::host();
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
         search = search.explicit(path);
@@ -107,7 +107,7 @@ fn search(options: &Options) -> Shared<Selected> {
         search = search.add_loaded(dir);
     }
     // In secure-execution mode ld.so does not trust every `$ORIGIN` either.
-    if !is_secure_execution() {
+    if !dl::is_secure_execution() {
         for (dir, object) in run_paths::dirs_with_cudnn(&host, objects) {
             search = search.add_run_path(dir, object);
         }
