@@ -127,13 +127,15 @@ fn split_library_path(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Ve
 /// Each directory after its subdirectories for this processor. Few directories have these, so this looks once for all
 /// names.
 fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str]) -> Vec<PathBuf> {
-    let with_its = |dir: &PathBuf| {
+    let mut all = Vec::new();
+    for dir in dirs {
         let special = dir.join("glibc-hwcaps");
-        let levels = if special.is_dir() { hwcaps } else { &[] };
-        let levels: Vec<PathBuf> = levels.iter().map(|level| special.join(level)).collect();
-        levels.into_iter().chain([dir.clone()])
-    };
-    dirs.iter().flat_map(with_its).collect()
+        if special.is_dir() {
+            all.extend(hwcaps.iter().map(|level| special.join(level)));
+        }
+        all.push(dir.clone());
+    }
+    all
 }
 
 /// The file in the first of these directories that has it.
