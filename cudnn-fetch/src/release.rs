@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// A pinned wheel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// A short name: CUDA major and version (`cu12-9.28.0`), with a prefix for a JIT wheel or another platform.
     pub id: &'static str,
@@ -20,13 +20,27 @@ pub struct Release {
 }
 
 impl Release {
-    /// cuDNN's directory in the unpacked wheel.
-    fn product_dir(&self, unpacked: &Path) -> PathBuf {
-        unpacked.join(if self.package.contains("-jit-") { "nvidia/cudnn_jit" } else { "nvidia/cudnn" })
+    /// Is it a wheel of cuDNN, and not of a library that cuDNN needs?
+    #[must_use]
+    pub fn is_cudnn(&self) -> bool {
+        self.package.starts_with("nvidia-cudnn")
     }
 
-    fn is_windows(&self) -> bool {
+    /// Is it a JIT-only wheel, which has a part of the libraries?
+    #[must_use]
+    pub fn is_jit(&self) -> bool {
+        self.package.contains("-jit-")
+    }
+
+    /// Is it a wheel for Windows?
+    #[must_use]
+    pub fn is_windows(&self) -> bool {
         self.platform.is_some_and(|platform| platform.starts_with("win"))
+    }
+
+    /// cuDNN's directory in the unpacked wheel.
+    fn product_dir(&self, unpacked: &Path) -> PathBuf {
+        unpacked.join(if self.is_jit() { "nvidia/cudnn_jit" } else { "nvidia/cudnn" })
     }
 
     /// The directory of the libraries in the unpacked wheel.
@@ -43,8 +57,7 @@ impl Release {
 
     /// The file name of the library that every cuDNN wheel must have; `None` for other packages.
     pub(crate) fn graph_library(&self) -> Option<&'static str> {
-        let is_cudnn = self.package.starts_with("nvidia-cudnn");
-        is_cudnn.then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
+        self.is_cudnn().then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
     }
 
     /// The name of the release's directory in the cache.

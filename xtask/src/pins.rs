@@ -64,7 +64,7 @@ pub(crate) fn newest(releases: &'static [Release]) -> Result<&'static Release> {
 
 /// The prefix of a cuDNN release's identifier, and its version. `None` for other packages.
 fn split(release: &Release) -> Option<(String, Version)> {
-    let version = Version::parse(release.version).ok().filter(|_| release.package.starts_with("nvidia-cudnn"))?;
+    let version = Version::parse(release.version).ok().filter(|_| release.is_cudnn())?;
     Some((release.id.strip_suffix(&version.release())?.to_owned(), version))
 }
 

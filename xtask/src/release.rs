@@ -67,7 +67,7 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
     let mut added = Vec::new();
     for Line { prefix, newest } in pins::lines(RELEASES) {
         let platforms = match newest.platform {
-            Some(platform) if platform.starts_with("win") => vec![platform],
+            Some(platform) if newest.is_windows() => vec![platform],
             Some(_) => vec!["linux_aarch64"],
             None => ["linux_x86_64", "linux_aarch64"].into_iter().take(newest.sha256.len()).collect(),
         };
@@ -101,7 +101,7 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
             megabytes: u32::try_from(first.len.div_ceil(1_000_000))?,
         }));
         let what = match RELEASES.iter().find(|pinned| pinned.id == release.id) {
-            Some(pinned) if format!("{pinned:?}") == format!("{release:?}") => "unchanged pin",
+            Some(pinned) if pinned == release => "unchanged pin",
             Some(_) => "changed pin",
             None => "new pin",
         };
@@ -159,7 +159,7 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
 
 /// Compares the libraries of a wheel with those that the probe expects of this release.
 fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary: &mut Summary) -> Result<()> {
-    let os = if lib_dir.ends_with("bin") { Os::Windows } else { Os::Linux };
+    let os = if release.is_windows() { Os::Windows } else { Os::Linux };
     let parsed: cudnn_probe::Version = version.release().parse()?;
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(lib_dir)? {
@@ -170,9 +170,8 @@ fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary
     }
     for library in Library::ALL {
         let is_there = files.remove(library.name_on(os));
-        // A JIT wheel has a part of the libraries.
         let is_expected = release_facts::has_library(parsed, *library);
-        if is_there != is_expected && (is_there || !release.package.contains("-jit-")) {
+        if is_there != is_expected && (is_there || !release.is_jit()) {
             let problem = if is_there { "has" } else { "lacks" };
             summary.problems.push(format!(
                 "{} {problem} {}; correct LIBRARY_SINCE in cudnn-probe/src/release_facts.rs",

@@ -70,7 +70,7 @@ pub(super) fn fetch_libraries(
 
 fn list(format: Format) {
     // The other pinned wheels are for this project's build and tests.
-    let releases = || RELEASES.iter().filter(|release| release.package.contains("cudnn"));
+    let releases = || RELEASES.iter().filter(|release| release.is_cudnn());
     match format {
         Format::Json => {
             let value = |release: &Release| {
