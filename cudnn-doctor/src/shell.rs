@@ -2,23 +2,7 @@
 
 use std::path::Path;
 
-use cudnn_probe::packages;
-
-use crate::escape;
-
-/// One argument of a shell command, for any text. Characters that a terminal would interpret become `$'..'`
-/// escapes, which bash, zsh and ksh read.
-pub(crate) fn quoted(text: &str) -> String {
-    if text.chars().any(escape::is_unsafe) {
-        let byte = |byte: u8| match byte {
-            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
-            0x20..=0x7e => char::from(byte).to_string(),
-            other => format!("\\x{other:02x}"),
-        };
-        return format!("$'{}'", text.bytes().map(byte).collect::<String>());
-    }
-    packages::quoted(text)
-}
+use cudnn_probe::packages::quoted;
 
 /// A path as one argument.
 pub(crate) fn quoted_path(path: &Path) -> String {
@@ -41,13 +25,22 @@ pub(crate) fn removal(dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::escape::is_unsafe;
+
+    #[test]
+    fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {
+        for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
+            let line = quoted(&format!("a{unsafe_one}b"));
+            assert!(line.starts_with("$'a") && line.is_ascii() && !line.contains(char::is_control), "{line:?}");
+        }
+    }
 
     #[test]
     fn any_name_is_one_argument() {
         assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("a\x1b[1m\n'\\"), r"$'a\x1b[1m\x0a\'\\'");
+        assert_eq!(quoted("a\x1b[1m\n'\\"), r"$'a\033[1m\012\'\\'");
     }
 
     #[test]
