@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cudnn_loader::preload::VERSION_CHECKS;
-use cudnn_loader::{LoadError, LoadErrorKind, Options, cudnnStatus_t};
+use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
 use serde_json::{Value, json};
 
 use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NOT_LOADED};
@@ -121,11 +121,11 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
         // SAFETY: the loader's table lists functions of this type.
         match unsafe { function.get::<VersionCheck>() } {
             Ok(check) => {
-                // SAFETY: the function has no parameters.
-                let status = unsafe { check() };
-                if !status.is_success() {
-                    let message = format!("{function} returned {status:?}");
-                    let notes = demo::last_error().lines().map(|line| format!("cuDNN's message: {line}")).collect();
+                // SAFETY: the function has no parameters, and the loader's functions are of one cuDNN.
+                let checked = unsafe { Error::check(check(), function.name(), cudnnGetLastErrorString) };
+                if let Err(error) = checked {
+                    let message = format!("{function} returned {:?}", error.status);
+                    let notes = error.text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
                     let help = "the libraries in the directory are of different releases: remove them and install one \
                                 release";
                     report_failure(VERSION_CHECK, &message, notes, help);

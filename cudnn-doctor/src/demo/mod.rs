@@ -1,13 +1,12 @@
 //! cuDNN in use, each step shown with the time it takes: the first call into each sub-library, and a convolution where
 //! there is a GPU. For `demo`, and for the load test of `check`. It must not know how an installation is chosen.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cudnn_backend::gpu::Gpu;
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
-use cudnn_probe::Installation;
+use cudnn_probe::{Installation, mapped_libraries};
 
 use crate::escape::Printable;
 use crate::output::outln;
@@ -59,8 +58,8 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
         let mut tensor = std::ptr::null_mut();
         // SAFETY: the first call creates the descriptor that the others use.
         unsafe {
-            cudnn::cudnnCreateTensorDescriptor(&mut tensor).to_result()?;
-            let set = cudnn::cudnnSetTensor4dDescriptor(
+            cudnn::check!(cudnn::cudnnCreateTensorDescriptor(&mut tensor))?;
+            let set = cudnn::check!(cudnn::cudnnSetTensor4dDescriptor(
                 tensor,
                 cudnn::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC,
                 cudnn::cudnnDataType_t::CUDNN_DATA_HALF,
@@ -68,32 +67,30 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
                 64,
                 56,
                 56,
-            );
-            cudnn::cudnnDestroyTensorDescriptor(tensor).to_result()?;
-            set.to_result()
+            ));
+            cudnn::check!(cudnn::cudnnDestroyTensorDescriptor(tensor))?;
+            set
         }
     })?;
     progress.first_call(Function::CudnnCreateConvolutionDescriptor, || {
         let mut convolution = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
-            cudnn::cudnnCreateConvolutionDescriptor(&mut convolution).to_result()?;
-            cudnn::cudnnDestroyConvolutionDescriptor(convolution).to_result()
+            cudnn::check!(cudnn::cudnnCreateConvolutionDescriptor(&mut convolution))?;
+            cudnn::check!(cudnn::cudnnDestroyConvolutionDescriptor(convolution))
         }
     })?;
     progress.first_call(Function::CudnnCreateRNNDescriptor, || {
         let mut rnn = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe {
-            cudnn::cudnnCreateRNNDescriptor(&mut rnn).to_result()?;
-            cudnn::cudnnDestroyRNNDescriptor(rnn).to_result()
+            cudnn::check!(cudnn::cudnnCreateRNNDescriptor(&mut rnn))?;
+            cudnn::check!(cudnn::cudnnDestroyRNNDescriptor(rnn))
         }
     })?;
     // Resolved but not called: it needs a GPU.
     progress.first_call(Function::CudnnCausalConv1dForward, || Ok(()))?;
-    progress.first_call(Function::CudnnBackendCreateDescriptor, || {
-        convolution::input().descriptor().map(drop).map_err(|error| error.status)
-    })?;
+    progress.first_call(Function::CudnnBackendCreateDescriptor, || convolution::input().descriptor().map(drop))?;
     Ok(installation)
 }
 
@@ -111,7 +108,7 @@ impl Progress {
     fn first_call(
         &mut self,
         function: Function,
-        call: impl FnOnce() -> Result<(), cudnnStatus_t>,
+        call: impl FnOnce() -> Result<(), cudnn::Error>,
     ) -> Result<(), Failure> {
         let start = Instant::now();
         let result = function.resolve().map(|_| call());
@@ -119,18 +116,18 @@ impl Progress {
         match result {
             Ok(Ok(())) => Ok(()),
             // cuDNN itself failed: its engines open the driver's library.
-            Ok(Err(cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED))
-                if function == Function::CudnnBackendCreateDescriptor && !Gpu::has_driver() =>
+            Ok(Err(error))
+                if error.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
+                    && function == Function::CudnnBackendCreateDescriptor
+                    && !Gpu::has_driver() =>
             {
                 outln!(
                     "     failed: this cuDNN's engines need libcuda.so.1, the driver's library, which is not installed"
                 );
                 self.lacks_driver = true;
-                // Reading clears it, so that a later error does not repeat it.
-                last_error();
                 Ok(())
             }
-            Ok(Err(status)) => Err(format!("{function} returned {status:?}: {}\nhelp: {HELP}", last_error()).into()),
+            Ok(Err(error)) => Err(format!("{error:#}\nhelp: {HELP}").into()),
             Err(error) => match error.kind() {
                 LoadErrorKind::LibraryMissing | LoadErrorKind::FunctionTooNew { .. } => {
                     outln!("     the installation does not include {}", function.library());
@@ -156,14 +153,10 @@ impl Progress {
                 outln!("     loaded {} in {:.2} ms", opened.path.printable(), opened.duration.as_secs_f64() * 1e3);
             }
         }
-        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-        for line in maps.split(|byte| *byte == b'\n') {
-            let path =
-                line.iter().position(|byte| *byte == b'/').and_then(|start| line.get(start..)).unwrap_or_default();
-            let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            let is_cudnn = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libcudnn"));
-            if is_cudnn && self.is_new(path) {
-                outln!("     loaded {}", path.printable());
+        for mapped in mapped_libraries(std::process::id()).unwrap_or_default() {
+            let name = mapped.path.file_name().unwrap_or_default();
+            if name.as_encoded_bytes().starts_with(b"libcudnn") && self.is_new(&mapped.path) {
+                outln!("     loaded {}", mapped.path.printable());
             }
         }
     }
@@ -181,12 +174,3 @@ impl Progress {
 /// The help for a failure inside cuDNN.
 pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try \
                                another installation, set CUDNN_LOADER_DIR to its directory";
-
-/// The last error message of cuDNN, or of the loader, on this thread.
-pub(crate) fn last_error() -> String {
-    let mut text = [0u8; 4096];
-    // SAFETY: the buffer has the length that is passed.
-    unsafe { cudnn::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
-    let text = std::ffi::CStr::from_bytes_until_nul(&text).unwrap_or_default();
-    text.to_string_lossy().into_owned()
-}
