@@ -31,23 +31,13 @@ pub(super) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
     }
 }
 
-/// Replaces damaged or missing files by those of the same release.
+/// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
 pub(super) fn reinstall(report: &InstallationReport) -> Help {
     if !report.other_packages.is_empty() {
         return replace(report);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
         Some((package, command)) => with_commands(format!("reinstall {}:", package.name), &[command]),
-        None => by_hand(report),
-    }
-}
-
-/// Replaces files of two releases or two CUDA majors by those of one release.
-pub(super) fn clean_reinstall(report: &InstallationReport) -> Help {
-    match &report.package {
-        // One package: its files replace those that were copied over them.
-        Some(_) if report.other_packages.is_empty() => reinstall(report),
-        Some(_) => replace(report),
         None => by_hand(report),
     }
 }
@@ -83,12 +73,11 @@ fn by_hand(report: &InstallationReport) -> Help {
 /// Installs the full cuDNN: in place of this one, or if there is none.
 pub(super) fn install(report: Option<&InstallationReport>) -> Help {
     let cuda_major = report.map_or(DEFAULT_CUDA_MAJOR, cuda_major);
-    let fresh = || packages::install(Component::Cudnn, cuda_major, Installer::Pip).into_iter().collect();
-    let commands: Vec<Command> = match report.map(|report| (report, all_packages(report))) {
-        Some((_, packages)) if packages.iter().any(Package::is_cudnn) => {
+    let commands: Vec<Command> = match report.map(all_packages) {
+        Some(packages) if packages.iter().any(Package::is_cudnn) => {
             packages::replace(&packages, Component::Cudnn, cuda_major)
         }
-        _ => fresh(),
+        _ => packages::install(Component::Cudnn, cuda_major, Installer::Pip).into_iter().collect(),
     };
     with_commands("install the full cuDNN in the program's environment:", &commands)
 }

@@ -7,7 +7,7 @@ use super::finding::{
     UNUSABLE_LIBRARY,
 };
 use super::fix_commands;
-use super::machine::{Gpu, Machine, is_older};
+use super::machine::{Gpu, Machine, capability, is_older};
 use crate::escape::Printable;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version.
@@ -40,7 +40,7 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     let evidence = || report.evidence.iter().map(|evidence| format!("{}: {}", evidence.value, evidence.source));
     let finding = |error: &ProbeError, message: String| {
         let kind = if matches!(error, ProbeError::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
-        Finding::new(kind, message).notes(evidence()).help(fix_commands::clean_reinstall(report))
+        Finding::new(kind, message).notes(evidence()).help(fix_commands::reinstall(report))
     };
     let conflicts = report.conflicts();
     conflicts.iter().map(|(part, error)| finding(error, format!("{} {error}", part.path.printable()))).collect()
@@ -67,7 +67,7 @@ fn overlapping_packages(report: &InstallationReport) -> Option<Finding> {
     Some(
         Finding::new(OVERLAPPING_PACKAGES, message)
             .notes(packages().map(|package| format!("installed: {package}")))
-            .help(fix_commands::clean_reinstall(report)),
+            .help(fix_commands::reinstall(report)),
     )
 }
 
@@ -89,11 +89,10 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "cuDNN {version} does not support {}: its compute capability is {}, the minimum is {}.{}",
+        "cuDNN {version} does not support {}: its compute capability is {}, the minimum is {}",
         gpu.name,
         gpu.capability(),
-        minimum / 10,
-        minimum % 10
+        capability(minimum)
     );
     let finding = Finding::new(OLD_GPU, message);
     let (last, wheel_version) = LAST_FOR_OLD_GPUS;

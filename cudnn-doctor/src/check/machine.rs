@@ -131,8 +131,13 @@ impl Gpu {
 
     /// `9.0`.
     pub(crate) fn capability(&self) -> String {
-        format!("{}.{}", self.compute_capability / 10, self.compute_capability % 10)
+        capability(self.compute_capability)
     }
+}
+
+/// A compute capability in tenths as people write it: `9.0` for 90.
+pub(crate) fn capability(tenths: u32) -> String {
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// The answer of the child process, or why there is none.

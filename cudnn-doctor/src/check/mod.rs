@@ -12,7 +12,9 @@ mod requirements;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::Function;
-use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, ProbeError, RejectedCandidate, Requirements, Version};
+use cudnn_probe::{
+    DIR_VARIABLE, InstallationReport, Installed, Library, ProbeError, RejectedCandidate, Requirements, Version,
+};
 
 use crate::context::Context;
 use crate::escape::Printable;
@@ -51,11 +53,12 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
     let machine = Machine::detect(&context.host);
     let selection = context.select(&Requirements::default());
     let selected = selection.installation.as_ref();
-    let report = selected.and_then(|one| InstallationReport::read(&one.dir, &context.host));
+    let mut others = selected.map_or(Vec::new(), |_| context.inventory(&[]));
+    let report = selected.and_then(|selected| take_report(&mut others, &selected.dir, context));
     let mut findings = rejected(context, &selection.rejected);
     let mut convolution = Vec::new();
     if let (Some(selected), Some(report)) = (selected, &report) {
-        findings.extend(several(context, report));
+        findings.extend(several(&others, report));
         findings.extend(requirements::findings(requested, context, selected, report));
         findings.extend(installation::findings(report, &machine));
         findings.extend(ld_so::findings(report, context));
@@ -82,13 +85,17 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         if matches!(error, ProbeError::OtherMajor { .. }) {
             continue;
         }
-        let report = InstallationReport::read(&dir, &context.host);
-        let Some(help) = fix_commands::repair(error, report.as_ref()) else { continue };
         let origin = format!("found: {}", candidate.origin);
         if let Some((_, finding)) = seen.iter_mut().find(|(other, _)| *other == dir) {
             *finding = finding.clone().note(origin);
             continue;
         }
+        // Most of these directories contain no cuDNN.
+        if error.help().is_none() {
+            continue;
+        }
+        let report = InstallationReport::read(&dir, &context.host);
+        let Some(help) = fix_commands::repair(error, report.as_ref()) else { continue };
         let message = format!("{} {error}", one.path().printable());
         let finding = Finding::new(REJECTED, message).note(origin).help(help);
         seen.push((dir, finding));
@@ -131,11 +138,18 @@ fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Find
     }
 }
 
-fn several(context: &Context, used: &InstallationReport) -> Option<Finding> {
-    let others: Vec<String> = context
-        .inventory(&[])
-        .into_iter()
-        .filter(|other| other.report.dir != used.dir)
+/// The report on the installation in this directory, which leaves the list of all.
+fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Option<InstallationReport> {
+    match all.iter().position(|installed| installed.report.dir == dir) {
+        Some(index) => Some(all.remove(index).report),
+        // It is listed by the other name of a directory that is mounted twice.
+        None => InstallationReport::read(dir, &context.host),
+    }
+}
+
+fn several(others: &[Installed], used: &InstallationReport) -> Option<Finding> {
+    let others: Vec<String> = others
+        .iter()
         .map(|other| {
             let report = &other.report;
             let version = report.version.map_or(report.major.to_string(), |version| version.to_string());

@@ -3,6 +3,7 @@
 use cudnn_probe::release_facts;
 use serde_json::{Value, json};
 
+use crate::check::machine::capability;
 use crate::check::{FINDINGS, FindingKind};
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
 
@@ -14,18 +15,13 @@ pub(crate) fn run(format: Format) -> Outcome {
     Outcome::Fine
 }
 
-/// `9.0` for 90.
-fn capability(tenths: &u32) -> String {
-    format!("{}.{}", tenths / 10, tenths % 10)
-}
-
 fn value() -> Value {
     json!({
         "schema": SCHEMA,
         "min_driver": release_facts::MIN_DRIVER.iter().map(|(cuda, driver)| json!({ "cuda_major": cuda, "driver": driver })).collect::<Vec<_>>(),
         "min_compute_capability": release_facts::MIN_COMPUTE_CAPABILITY.iter().map(|(since, oldest)| json!({
             "since": since.to_string(),
-            "compute_capability": capability(oldest),
+            "compute_capability": capability(*oldest),
         })).collect::<Vec<_>>(),
         "library_since": release_facts::LIBRARY_SINCE
             .iter().map(|(library, since)| json!({ "library": library.file_name(), "since": since.to_string() })).collect::<Vec<_>>(),
@@ -50,7 +46,7 @@ fn text() {
     }
     outln!("\nMinimum compute capability for each cuDNN release (NVIDIA's support matrix):");
     for (since, oldest) in release_facts::MIN_COMPUTE_CAPABILITY {
-        outln!("  since {since}: {}", capability(oldest));
+        outln!("  since {since}: {}", capability(*oldest));
     }
     outln!("\nLibraries that later releases added (from the wheels of every minor release):");
     for (library, since) in release_facts::LIBRARY_SINCE {
