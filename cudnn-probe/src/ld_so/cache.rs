@@ -111,6 +111,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "megabytes of input take minutes")]
     fn a_hostile_cache_gives_a_bounded_number_of_bounded_paths() {
         let bytes = cache(LD_CACHE_FLAGS, "libx", "/libx", 10_000);
         assert_eq!(parse(&bytes, "libx").map(|found| found.len()), Some(MAX_FILES));

@@ -22,6 +22,7 @@
 //! plan:FILE       plans a convolution for the device described in the file: see `plan`
 //! race            many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
+//! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
 //! release:ID      fetches a release as the tests do
 //! sleep:MILLISECONDS
 //! lock:FILE       opens a file for writing, inheritable, locks it, and keeps it open
@@ -37,6 +38,7 @@
 //! Functions get zeros for arguments: name only functions that cuDNN does not reach, or that accept zeros.
 
 mod plan;
+mod stress;
 mod threads;
 
 use std::collections::BTreeSet;
@@ -167,6 +169,10 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
+        ("stress", options) => {
+            let (seconds, log) = options.split_once(',').expect("a time and a file");
+            stress::stress(seconds.parse().expect("a number"), log, shim);
+        }
         ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
         ("lock", file) => {
             let file = std::fs::File::create(file).expect("the file can be created");
