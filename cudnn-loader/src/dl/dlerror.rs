@@ -76,7 +76,7 @@ pub(super) struct CLocale {
 impl CLocale {
     pub(super) fn set() -> Option<Self> {
         // SAFETY: the name ends in NUL; the call makes a new locale and changes none.
-        let english = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
+        let english = unsafe { libc::newlocale(libc::LC_MESSAGES_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
         if english.is_null() {
             return None;
         }
