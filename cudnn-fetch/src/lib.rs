@@ -28,7 +28,7 @@ pub use error::FetchError;
 pub use pip::pip;
 pub use release::Release;
 pub use variable::CACHE_VARIABLE;
-pub use verify::Damage;
+pub use verify::{Damage, sha256};
 
 include!("generated/releases.rs");
 

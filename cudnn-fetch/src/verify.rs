@@ -131,8 +131,10 @@ fn modified(metadata: &Metadata) -> u128 {
     since_epoch.map_or(0, |duration| duration.as_nanos())
 }
 
-/// The sha256 of a file in URL-safe base64; `None` if it cannot be read.
-fn sha256(path: &Path) -> Option<String> {
+/// The sha256 of a file in URL-safe base64 without padding, as the records of wheels have it; `None` if it cannot be
+/// read.
+#[must_use]
+pub fn sha256(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

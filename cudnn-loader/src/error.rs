@@ -355,9 +355,11 @@ pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
 /// The status for a library that was rejected.
 pub(crate) fn status_for(error: &ProbeError) -> cudnnStatus_t {
     match error {
-        ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::WrongMajor { .. } => {
-            SUBLIBRARY_VERSION_MISMATCH
-        }
+        ProbeError::MixedVersions { .. }
+        | ProbeError::MixedCuda { .. }
+        | ProbeError::OtherRelease { .. }
+        | ProbeError::OtherInstallation { .. }
+        | ProbeError::WrongMajor { .. } => SUBLIBRARY_VERSION_MISMATCH,
         _ => SUBLIBRARY_LOADING_FAILED,
     }
 }

@@ -129,6 +129,23 @@ pub enum ProbeError {
         /// The one of the rest.
         graph: u32,
     },
+    /// The library is of another release than the rest of its installation: it needs symbols that the rest lacks.
+    OtherRelease {
+        /// The symbols.
+        missing: Vec<String>,
+    },
+    /// The library belongs to another installation, and graph would load it.
+    OtherInstallation {
+        /// The directory of graph.
+        graph: PathBuf,
+    },
+    /// A library of the installation cannot be used.
+    UnusableLibrary {
+        /// The library.
+        library: Library,
+        /// The reason.
+        error: Box<ProbeError>,
+    },
     /// The process has already loaded a cuDNN from another directory.
     OtherLoaded {
         /// The directory of the loaded one.
@@ -204,6 +221,15 @@ impl ProbeError {
             ProbeError::MixedCuda { found, graph } => {
                 write!(f, "is built for CUDA {found}, but the {} beside it for CUDA {graph}", Library::Graph)
             }
+            ProbeError::OtherRelease { missing } => {
+                let count = missing.len();
+                write!(f, "is of another release than the libraries beside it: they lack {count} symbols that it needs")?;
+                missing.first().map_or(Ok(()), |first| write!(f, ", such as {first:?}"))
+            }
+            ProbeError::OtherInstallation { graph } => {
+                write!(f, "does not belong to the {} in {graph:?}, which would load it", Library::Graph)
+            }
+            ProbeError::UnusableLibrary { library, error } => write!(f, "contains a {library} that {error}"),
             ProbeError::OtherLoaded { loaded, loaded_version, version } => {
                 if let Some(version) = version {
                     write!(f, "is cuDNN {version}, and ")?;
@@ -225,6 +251,7 @@ impl Error for ProbeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             ProbeError::Unreadable { error } => Some(error),
+            ProbeError::UnusableLibrary { error, .. } => Some(error),
             _ => None,
         }
     }
@@ -275,11 +302,17 @@ impl ProbeError {
                 }
             }
             ProbeError::WrongCuda { wanted, .. } => replace(package, *wanted),
-            ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } => {
+            ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::OtherRelease { .. } => {
                 "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
                  over another."
                     .into()
             }
+            ProbeError::OtherInstallation { .. } => {
+                "Remove its directory from LD_LIBRARY_PATH, or install the full cuDNN, which contains this library, \
+                 in place of the JIT-only or partial one."
+                    .into()
+            }
+            ProbeError::UnusableLibrary { error, .. } => return error.help_for(package),
             ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
                 "A process can use one cuDNN: request the same directory everywhere, before anything loads another."
                     .into()
@@ -299,6 +332,7 @@ impl ProbeError {
                 | ProbeError::NotAbsolute
                 | ProbeError::TooOld { .. }
                 | ProbeError::WrongCuda { .. }
+                | ProbeError::UnusableLibrary { .. }
                 | ProbeError::OtherLoaded { .. }
                 | ProbeError::OtherRequested { .. }
         )

@@ -24,7 +24,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`check_dir`] |
-//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`] |
+//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`missing_symbols`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
 //! | explain a file or directory that cannot be used | [`ProbeError`] and [`ProbeError::help`] |
@@ -56,13 +56,13 @@ mod version;
 
 pub use error::ProbeError;
 pub use host::Host;
-pub use image::{GpuCode, Identity, gpu_code, identify, identify_any, identify_for, parts_without_gpu_code};
+pub use image::{GpuCode, Identity, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code};
 pub use inventory::{Installed, inventory};
 pub use library::Library;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os};
 pub use process::{MappedLibrary, mapped_libraries, needed_by};
-pub use report::{Evidence, InstallationReport, LibraryReport, Variant};
+pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
 pub use version::{Version, VersionError};

@@ -3,10 +3,10 @@
 
 use std::fmt;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::image::{Identity, identify};
+use crate::image::{Identity, identify, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
@@ -109,6 +109,28 @@ impl Installation {
             None => Ok(identity),
         }
     }
+
+    /// Compares the symbols that one of its libraries needs with those that the libraries it depends on define. Engines
+    /// and heuristics state no version: only this shows that one is of another release. It reads some hundred
+    /// kilobytes.
+    ///
+    /// # Errors
+    /// [`ProbeError::OtherRelease`] if the symbols differ, or the reason why a file cannot be read.
+    pub fn check_symbols(&self, library: Library) -> Result<(), ProbeError> {
+        let dependencies: Vec<PathBuf> = library.dependencies().iter().map(|other| self.path(*other)).collect();
+        match missing_symbols(&self.path(library), &dependencies)? {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(ProbeError::OtherRelease { missing }),
+        }
+    }
+
+    /// Does a library in another directory belong to this release, and to this CUDA major version as far as it is known?
+    /// The graph library beside it states its release.
+    #[must_use]
+    pub fn matches(&self, library: Library, dir: &Path) -> bool {
+        let other = Installation { dir: dir.to_owned(), ..self.clone() };
+        [Library::Graph, library].into_iter().all(|library| other.check(library).is_ok())
+    }
 }
 
 /// A program's requirements for an installation.
@@ -117,16 +139,15 @@ impl Installation {
 /// use cudnn_probe::{Requirements, Version};
 /// let requirements = Requirements::new().minimum(Version::new(9, 8, 0)).cuda_major(12).strict(true);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Requirements {
     /// The oldest version that is accepted.
     pub minimum: Option<Version>,
     /// The CUDA major version that it must be built for.
     pub cuda_major: Option<u32>,
-    /// Whether to reject an installation that contains a damaged library, or one of another version. Otherwise only
-    /// the functions of that library fail.
-    pub strict: bool,
+    /// The check of every library: a function pointer, so that a program that never requires it contains no code for it.
+    strict: Option<fn(&Installation) -> Result<(), ProbeError>>,
 }
 
 impl Requirements {
@@ -150,10 +171,11 @@ impl Requirements {
         self
     }
 
-    /// Whether every library of the installation must be usable.
+    /// Whether to reject an installation that contains a damaged library, or one of another release. Otherwise only the
+    /// functions of that library fail.
     #[must_use]
     pub fn strict(mut self, is_strict: bool) -> Self {
-        self.strict = is_strict;
+        self.strict = is_strict.then_some(check_every_library);
         self
     }
 
@@ -165,7 +187,7 @@ impl Requirements {
         if let Some(wanted) = self.minimum.filter(|wanted| installation.version < *wanted) {
             return Err(ProbeError::TooOld { found: installation.version, wanted });
         }
-        if self.cuda_major.is_none() && !self.strict {
+        if self.cuda_major.is_none() && self.strict.is_none() {
             return Ok(());
         }
         let cuda_major = installation.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
@@ -174,18 +196,20 @@ impl Requirements {
         {
             return Err(ProbeError::WrongCuda { found, wanted });
         }
-        if self.strict {
-            let expected = Installation { cuda_major, ..installation.clone() };
-            for library in Library::ALL {
-                match expected.check(*library) {
-                    // cuDNN does not open a library that is left over from a newer release.
-                    Ok(_) | Err(ProbeError::NotFound | ProbeError::NotInRelease { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(())
+        self.strict.map_or(Ok(()), |check| check(&Installation { cuda_major, ..installation.clone() }))
     }
+}
+
+/// Are all libraries that exist usable, and of one release?
+fn check_every_library(installation: &Installation) -> Result<(), ProbeError> {
+    for library in Library::ALL.iter().copied() {
+        match installation.check(library).and_then(|_| installation.check_symbols(library)) {
+            // cuDNN does not open a library that is left over from a newer release.
+            Ok(()) | Err(ProbeError::NotFound | ProbeError::NotInRelease { .. }) => {}
+            Err(error) => return Err(ProbeError::UnusableLibrary { library, error: Box::new(error) }),
+        }
+    }
+    Ok(())
 }
 
 /// The result of [`select`].

@@ -93,6 +93,12 @@ findings! {
     OVERLAPPING_PACKAGES = "C023" Warning "several packages own the same files":
         "Wheels for two CUDA majors, or the full and the JIT-only wheel, install into the same directory; the last one \
          overwrites the others.";
+    NOT_AS_INSTALLED = "C024" Warning "a file is not the one that its package installed":
+        "Another package or a copy has overwritten it, or it was patched or damaged later. The record of a wheel has the \
+         size and the sha256 of each file; `--verify` compares the sha256, too.";
+    LINKED_MIX = "C025" Warning "ld.so would mix two installations for programs linked to a sub-library":
+        "LD_LIBRARY_PATH leads to another installation. It comes before the run path by which a sub-library finds the \
+         libraries that it needs.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found":
         "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
     NO_NVRTC = "C031" Warning "NVRTC was not found":

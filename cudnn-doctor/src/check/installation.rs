@@ -1,10 +1,10 @@
 //! The installation itself, and whether it fits the machine.
 
-use cudnn_probe::{InstallationReport, ProbeError, Variant, Version, release_facts};
+use cudnn_probe::{InstallationReport, LibraryReport, ProbeError, Variant, Version, release_facts};
 
 use super::finding::{
-    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES,
-    UNUSABLE_LIBRARY,
+    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, OLD_DRIVER, OLD_GPU,
+    OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
 use super::fix_commands;
 use super::machine::{Gpu, Machine, capability, is_older};
@@ -16,9 +16,13 @@ const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21")
 /// The CUDA majors after this one do not support these GPUs.
 const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 
-pub(super) fn findings(report: &InstallationReport, machine: &Machine) -> Vec<Finding> {
+/// The most missing symbols that a finding lists.
+const MAX_SYMBOLS: usize = 4;
+
+pub(super) fn findings(report: &InstallationReport, machine: &Machine, verify: bool) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(conflicts(report));
+    findings.extend(not_as_installed(report, verify));
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report));
     findings.extend(known_issues(report));
@@ -40,10 +44,53 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     let evidence = || report.evidence.iter().map(|evidence| format!("{}: {}", evidence.value, evidence.source));
     let finding = |error: &ProbeError, message: String| {
         let kind = if matches!(error, ProbeError::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
-        Finding::new(kind, message).notes(evidence()).help(fix_commands::reinstall(report))
+        Finding::new(kind, message).notes(symbols(error)).notes(evidence()).help(fix_commands::reinstall(report))
     };
     let conflicts = report.conflicts();
     conflicts.iter().map(|(part, error)| finding(error, format!("{} {error}", part.path.printable()))).collect()
+}
+
+/// The symbols that the other libraries lack.
+fn symbols(error: &ProbeError) -> Vec<String> {
+    let ProbeError::OtherRelease { missing } = error else { return Vec::new() };
+    let listed = missing.iter().take(MAX_SYMBOLS).map(|symbol| format!("needs the symbol {symbol}"));
+    let rest = missing.len().saturating_sub(MAX_SYMBOLS);
+    listed.chain((rest > 0).then(|| format!("and {rest} more"))).collect()
+}
+
+/// Libraries that differ from those that a wheel installed, by its record. Unusable ones are reported already.
+fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
+    let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
+    let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
+    if differences.is_empty() {
+        return None;
+    }
+    let (count, dir) = (differences.len(), report.dir.printable());
+    let message = match count {
+        1 => format!("a library in {dir} is not the file that its package installed"),
+        _ => format!("{count} libraries in {dir} are not the files that their package installed"),
+    };
+    Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).help(fix_commands::reinstall(report)))
+}
+
+/// The difference between a file and every record of it. After one wheel was installed over another, the file is as one
+/// of the two records states.
+fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
+    let name = part.library.file_name();
+    let len = std::fs::metadata(&part.path).ok()?.len();
+    let last = part.recorded.last()?;
+    if part.recorded.iter().all(|recorded| recorded.len != len) {
+        return Some(format!("{name} has {len} bytes, but {} installed {} bytes", last.package, last.len));
+    }
+    let mut hashes = part.recorded.iter().filter(|recorded| recorded.len == len).map(|recorded| &recorded.sha256);
+    if !verify || hashes.clone().any(Option::is_none) {
+        return None;
+    }
+    let found = cudnn_fetch::sha256(&part.path);
+    hashes.all(|recorded| *recorded != found).then(|| {
+        let found = found.as_deref().unwrap_or("unknown");
+        format!("{name} has the right size, but another sha256 ({found}) than the file that {} installed", last.package)
+    })
 }
 
 fn incomplete(report: &InstallationReport) -> Option<Finding> {

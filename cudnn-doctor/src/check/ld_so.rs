@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::ld_so::{Resolution, Simulation};
 use cudnn_probe::{InstallationReport, Library};
 
-use super::finding::{Finding, Help, LD_SO_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use super::finding::{Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
 use super::fix_commands;
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{dependencies, mix};
+use crate::dependency_report::{Dependency, dependencies, mix};
 use crate::escape::Printable;
-use crate::shell::prepend_library_path;
+use crate::shell::{prepend_library_path, quoted_path};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
 
 pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
-    findings.extend(mixed(report, context));
+    findings.extend(mixed(report, context).or_else(|| linked(report, context)));
     findings.extend(companions(report, context));
     findings
 }
@@ -76,20 +76,44 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let message = problem.unwrap_or_else(|| {
         format!("NVIDIA's shim in {} would load graph from {}", report.dir.printable(), graph_dir.printable())
     });
-    let foreign = dependencies.iter().filter_map(|dependency| {
-        let file = dependency.file.as_deref()?;
-        let is_foreign = dependency.name.starts_with("libcudnn") && !is_same(file.parent()?, &report.dir);
-        is_foreign.then(|| format!("{}: {}", file.printable(), dependency.rule))
-    });
     Some(
         Finding::new(LD_SO_MIX, message)
             .note(format!("for programs that load {}", shim.path.printable()))
-            .notes(foreign)
+            .notes(foreign(&dependencies, report))
             .help(
                 Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
                     .command("cudnn-doctor explain"),
             ),
     )
+}
+
+/// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without
+/// NVIDIA's shim? ld.so searches LD_LIBRARY_PATH before its run path.
+fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    [Library::Ops, Library::Cnn, Library::Adv].into_iter().find_map(|library| {
+        let file = &report.library(library)?.path;
+        let dependencies = dependencies(Simulation::new(file, &context.host).ok()?);
+        Some(
+            Finding::new(LINKED_MIX, mix(&dependencies)?)
+                .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
+                .note("programs that load NVIDIA's shim, or use this project's loader, get one installation")
+                .notes(foreign(&dependencies, report))
+                .help(
+                    Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
+                        .command(format!("cudnn-doctor explain {}", quoted_path(file))),
+                ),
+        )
+    })
+}
+
+/// The files of cuDNN that ld.so finds in other directories, each with the rule.
+fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<String> {
+    let foreign = dependencies.iter().filter_map(|dependency| {
+        let file = dependency.file.as_deref()?;
+        let is_foreign = dependency.name.starts_with("libcudnn") && !is_same(file.parent()?, &report.dir);
+        is_foreign.then(|| format!("{}: {}", file.printable(), dependency.rule))
+    });
+    foreign.collect()
 }
 
 /// The libraries of CUDA that cuDNN opens by name when it needs them.

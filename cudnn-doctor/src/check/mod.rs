@@ -36,6 +36,8 @@ pub(crate) struct Requested {
     pub(crate) load: bool,
     /// Run a convolution there.
     pub(crate) convolution: bool,
+    /// Hash the libraries.
+    pub(crate) verify: bool,
 }
 
 /// The result of the check.
@@ -60,7 +62,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
     if let (Some(selected), Some(report)) = (selected, &report) {
         findings.extend(several(&others, report));
         findings.extend(requirements::findings(requested, context, selected, report));
-        findings.extend(installation::findings(report, &machine));
+        findings.extend(installation::findings(report, &machine, requested.verify));
         findings.extend(ld_so::findings(report, context));
         if requested.load {
             let loaded = load_test::load(&report.dir, requested.convolution);

@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// Also run the convolution of `demo`, if there is a GPU.
     #[arg(long, conflicts_with = "no_load")]
     gpu: bool,
+    /// Also compare the sha256 of each library with the record of the wheel that installed it. Reads all files, which
+    /// takes seconds.
+    #[arg(long)]
+    verify: bool,
     /// The oldest cuDNN that the program can use: 9.3.0.
     #[arg(long, value_name = "VERSION")]
     minimum: Option<Version>,
@@ -40,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         functions: arguments.function.clone(),
         load: !arguments.no_load,
         convolution: arguments.gpu,
+        verify: arguments.verify,
     };
     let diagnosis = diagnose(context, &requested);
     match format {

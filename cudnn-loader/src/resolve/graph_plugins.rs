@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::SearchPath;
-use cudnn_probe::{Installation, Library, ProbeError, Version, identify};
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{Installation, Library, ProbeError};
 
 use super::installation::same_dir;
 use crate::dl;
@@ -12,25 +13,26 @@ use crate::error::LoadErrorKind;
 
 /// Makes sure that graph, when it opens its plugins, gets those of its installation.
 ///
-/// The loader rejects plugins for another CUDA major, because cuDNN does not notice them. Plugins of another release
-/// lack symbols, so they fail to load. Damaged plugins are left to cuDNN, which may never need them.
+/// The loader rejects plugins for another CUDA major, because cuDNN does not notice them, and those of another
+/// installation that ld.so would load although they do not belong to graph. Plugins of another release in the
+/// installation itself lack symbols, so that they fail to load; damaged ones are left to cuDNN, which may never need
+/// them.
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
     let search_path = SearchPath::new(&dl::host());
-    for library in Library::OPENED_BY_GRAPH {
+    // Graph does not open the libraries that its release does not have.
+    for library in Library::OPENED_BY_GRAPH.iter().filter(|library| has_library(installation.version, **library)) {
         let choice = ld_so_choice(&search_path, installation, *library);
         let foreign = choice.filter(|file| !is_in(file, &installation.dir));
         let (file, checked) = match (expected.check(*library), foreign) {
-            // The installation has none, and ld.so would pick another installation's for graph.
+            // The installation has none, and ld.so would pick another installation's for graph. One that ld.so cannot
+            // load, because graph lacks symbols that it needs, does no harm.
             (Err(ProbeError::NotFound), Some(file)) => {
-                let found = identify(&file, *library).ok().and_then(|identity| identity.cuda_major);
-                match (found, cuda_major) {
-                    (Some(found), Some(graph)) if found != graph && is_compatible(&file, installation.version) => {
-                        (file, Err(ProbeError::MixedCuda { found, graph }))
-                    }
-                    _ => continue,
+                if file.parent().is_some_and(|dir| expected.matches(*library, dir)) || dl::open(&file).is_err() {
+                    continue;
                 }
+                (file, Err(ProbeError::OtherInstallation { graph: installation.dir.clone() }))
             }
             // These libraries are large: the loader opens one ahead of cuDNN only if ld.so would take another file. If
             // the loader cannot open it, cuDNN cannot either, and reports that when it needs the library.
@@ -40,19 +42,11 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
             }
             (checked, _) => (installation.path(*library), checked.map(drop)),
         };
-        if let Err(error @ ProbeError::MixedCuda { .. }) = checked {
+        if let Err(error @ (ProbeError::MixedCuda { .. } | ProbeError::OtherInstallation { .. })) = checked {
             return Err(LoadErrorKind::Rejected { path: file, error });
         }
     }
     Ok(())
-}
-
-/// Whether an engine library of another installation can be loaded into a graph library of this version: one of another
-/// minor release needs symbols that graph lacks. An engine library states no version; the graph library beside it does.
-fn is_compatible(engine: &Path, graph: Version) -> bool {
-    let beside = engine.with_file_name(Library::Graph.file_name());
-    let version = identify(&beside, Library::Graph).ok().and_then(|identity| identity.version);
-    version.is_none_or(|version| (version.major, version.minor) == (graph.major, graph.minor))
 }
 
 fn is_in(file: &Path, dir: &Path) -> bool {

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, ProbeError, Version};
 
 use super::installation::{Reset, Shared, dir_of, failure, reset_selection, select, selected};
@@ -93,9 +94,7 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     let library = load(function.library()).map_err(|error| match error.kind() {
         // The installation is older than the library. The function is then too new, and its error names its first
         // release. A file of that library may be left over from a newer installation.
-        LoadErrorKind::LibraryMissing | LoadErrorKind::Rejected { error: ProbeError::NotInRelease { .. }, .. } => {
-            too_new(function).unwrap_or(error)
-        }
+        LoadErrorKind::LibraryMissing => too_new(function).unwrap_or(error),
         _ => error,
     });
     let library = library.map_err(|error| error.of_function(function))?;
@@ -189,6 +188,10 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
 /// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads
 /// it.
 fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
+    // Such a file is left over from a newer release, even if the process has loaded it.
+    if !has_library(installation.version, library.library()) {
+        return Err(LoadErrorKind::LibraryMissing);
+    }
     if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
         let loaded = dir_of(&object.path);
         if loaded == installation.dir {
@@ -210,7 +213,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
         expected.cuda_major =
             cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
         expected.check(library.library()).map_err(|error| match error {
-            ProbeError::NotFound | ProbeError::NotInRelease { .. } => LoadErrorKind::LibraryMissing,
+            ProbeError::NotFound => LoadErrorKind::LibraryMissing,
             error => LoadErrorKind::Rejected { path: path.clone(), error },
         })?;
     }

@@ -16,10 +16,11 @@ use super::tables::{Contents, Data, Links, malformed};
 
 /// The longest table of headers that is read, in bytes. cuDNN's libraries have tables of some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, symbols of one hash chain, bytes of a name, and bytes of a run path. Real
-/// libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
+/// The most entries of the dynamic section, undefined symbols, symbols of one hash chain, bytes of a name, and bytes of
+/// a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
-const MAX_HASH_CHAIN: u64 = 1 << 12;
+const MAX_UNDEFINED: u32 = 1 << 11;
+const MAX_HASH_CHAIN: u64 = 1 << 8;
 const MAX_NAME_LEN: u64 = 4 << 10;
 const MAX_RUN_PATH_LEN: u64 = 1 << 20;
 
@@ -92,6 +93,27 @@ impl<'a> Elf<'a> {
     pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let address = self.dynamic.address_of(self.data, name.as_bytes())?;
         self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
+    }
+
+    /// The symbols that other libraries must define, with this text in their names.
+    pub(super) fn undefined(&self, text: &str) -> Vec<&'a str> {
+        let (data, dynamic) = (self.data, &self.dynamic);
+        let (Some(symbols), Some(hash)) = (dynamic.symbols, dynamic.hash) else { return Vec::new() };
+        // The hash table states the first symbol that is in it; the undefined ones come before.
+        let first = Dynamic::hash_word(data, hash, 1).unwrap_or(0).min(MAX_UNDEFINED);
+        let symbols: &[elf::Sym64<LittleEndian>] = data.read_slice_at(symbols, first as usize).unwrap_or_default();
+        let is_needed = |symbol: &&elf::Sym64<LittleEndian>| {
+            symbol.st_shndx(ENDIAN) == elf::SHN_UNDEF && symbol.st_bind() == elf::STB_GLOBAL
+        };
+        let names = symbols.iter().filter(is_needed).filter_map(|symbol| {
+            std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok()
+        });
+        names.filter(|name| name.contains(text)).collect()
+    }
+
+    /// Does it export this symbol?
+    pub(super) fn defines(&self, symbol: &str) -> bool {
+        self.dynamic.address_of(self.data, symbol.as_bytes()).is_some()
     }
 
     /// The range of the GPU code.
@@ -247,13 +269,16 @@ impl Dynamic {
         Err(outside_of_strings())
     }
 
+    /// A word of four bytes of the hash table.
+    fn hash_word(data: Data<'_>, table: u64, index: u64) -> Option<u32> {
+        let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
+        Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
+    }
+
     /// A symbol's address, by the hash table, as ld.so finds it.
     fn address_of(&self, data: Data<'_>, name: &[u8]) -> Option<u64> {
         let (symbols, table) = (self.symbols?, self.hash?);
-        let word = |index: u64| -> Option<u32> {
-            let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
-            Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
-        };
+        let word = |index| Dynamic::hash_word(data, table, index);
         let (buckets, first, bloom) = (word(0)?, word(1)?, u64::from(word(2)?));
         let hash = elf::gnu_hash(name);
         // After the header: the bloom filter's words of eight bytes, the buckets, the chains' words.

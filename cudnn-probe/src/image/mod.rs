@@ -129,6 +129,22 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
 }
 
+/// The symbols of cuDNN that a Linux library needs and that none of these libraries defines. Libraries of one release
+/// lack none; one of another release needs some that were removed, or that did not exist yet.
+///
+/// # Errors
+/// The reason why one of the files cannot be read.
+pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+    let (data, length, _) = open(library)?;
+    let mut missing = elf::Elf::read(&data, length, None)?.undefined("cudnn");
+    for file in defined_by {
+        let (data, length, _) = open(file)?;
+        let elf = elf::Elf::read(&data, length, None)?;
+        missing.retain(|symbol| !elf.defines(symbol));
+    }
+    Ok(missing.into_iter().map(str::to_owned).collect())
+}
+
 /// Reads any Linux library or program for this processor.
 pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
     let (data, length, os) = open(path)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
 use crate::host::Host;
-use crate::image::{Identity, identify_any};
+use crate::image::{Identity, identify_any, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
 use crate::platform::{Architecture, Os};
@@ -47,6 +47,23 @@ pub struct LibraryReport {
     pub path: PathBuf,
     /// The identity that the file states, or why it cannot be used on the system that it is for.
     pub identity: Result<Identity, ProbeError>,
+    /// The symbols of cuDNN that it needs and that the libraries it depends on lack: it is of another release. Known
+    /// only for Linux, and if these libraries exist and are of the installation's release.
+    pub missing_symbols: Vec<String>,
+    /// The file as wheels installed it, by the record of each wheel that lists it.
+    pub recorded: Vec<RecordedFile>,
+}
+
+/// A file as a wheel installed it, by the wheel's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedFile {
+    /// The wheel.
+    pub package: Package,
+    /// The length of the file, in bytes.
+    pub len: u64,
+    /// Its sha256 in URL-safe base64 without padding, if the record states it.
+    pub sha256: Option<String>,
 }
 
 /// A piece of evidence for the version or CUDA release, and its source.
@@ -103,7 +120,7 @@ impl InstallationReport {
     #[must_use]
     pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
         let dir = std::fs::canonicalize(dir).ok()?;
-        let (os, libraries) = [Os::Linux, Os::Windows]
+        let (os, mut libraries) = [Os::Linux, Os::Windows]
             .into_iter()
             .map(|os| (os, read_libraries(&dir, os)))
             .find(|(_, libraries)| !libraries.is_empty())
@@ -111,6 +128,11 @@ impl InstallationReport {
         if libraries.is_empty() {
             return read_older(dir, host);
         }
+        let wheels = package::wheels(&dir, os);
+        for report in &mut libraries {
+            report.recorded = package::recorded(&wheels, &report.path);
+        }
+        add_missing_symbols(&mut libraries);
         let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
         let graph = identities().find(|identity| identity.library == Library::Graph);
         let version = graph.and_then(|graph| graph.version);
@@ -118,7 +140,7 @@ impl InstallationReport {
         let cuda_major = graph.and_then(|graph| graph.cuda_major);
         let cuda_major = cuda_major.or_else(|| majority(identities().filter_map(|identity| identity.cuda_major)));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
-        let mut packages = package::packages(&dir, os, version, host).into_iter();
+        let mut packages = package::packages(&dir, os, version, &wheels, host).into_iter();
         let package = packages.next();
         let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
         let missing = missing(&libraries, version, is_jit_package);
@@ -159,7 +181,10 @@ impl InstallationReport {
         if self.version.is_some_and(|version| !has_library(version, report.library)) {
             return None;
         }
-        identity.conflict(self.version, self.cuda_major)
+        let missing = || report.missing_symbols.clone();
+        identity.conflict(self.version, self.cuda_major).or_else(|| {
+            (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() })
+        })
     }
 
     /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
@@ -182,7 +207,38 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
 fn read_libraries(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
     let files = files.filter(|(_, path)| path.symlink_metadata().is_ok());
-    files.map(|(library, path)| LibraryReport { library, identity: identify_any(&path, library), path }).collect()
+    files
+        .map(|(library, path)| LibraryReport {
+            library,
+            identity: identify_any(&path, library),
+            path,
+            missing_symbols: Vec::new(),
+            recorded: Vec::new(),
+        })
+        .collect()
+}
+
+/// Compares the symbols of each library with those of the libraries that it depends on, if these can be read and are of
+/// one release. Otherwise the symbols show only what the versions show already.
+fn add_missing_symbols(libraries: &mut [LibraryReport]) {
+    let version_of = |library: Library| {
+        let report = libraries.iter().find(|report| report.library == library)?;
+        Some((report.path.clone(), report.identity.as_ref().ok()?.version?))
+    };
+    let Some((_, graph)) = version_of(Library::Graph) else { return };
+    let missing: Vec<Vec<String>> = libraries
+        .iter()
+        .map(|report| {
+            let dependencies = report.library.dependencies().iter().map(|other| version_of(*other));
+            let of_release = dependencies.map(|found| found.filter(|(_, version)| *version == graph));
+            let files: Option<Vec<PathBuf>> = of_release.map(|found| found.map(|(path, _)| path)).collect();
+            let is_linux = report.identity.as_ref().is_ok_and(|identity| identity.os == Os::Linux);
+            files.filter(|_| is_linux).and_then(|files| missing_symbols(&report.path, &files).ok()).unwrap_or_default()
+        })
+        .collect();
+    for (report, missing) in libraries.iter_mut().zip(missing) {
+        report.missing_symbols = missing;
+    }
 }
 
 /// The libraries that the release has and the directory lacks.
@@ -262,7 +318,8 @@ fn version_in_header(header: &Path) -> Option<Version> {
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let (major, shim) = older_shim(&dir)?;
     let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
-    let mut packages = package::packages(&dir, Os::Linux, version, host).into_iter();
+    let wheels = package::wheels(&dir, Os::Linux);
+    let mut packages = package::packages(&dir, Os::Linux, version, &wheels, host).into_iter();
     Some(InstallationReport {
         os: Os::Linux,
         architecture: None,

@@ -9,6 +9,8 @@ use crate::packages::{Installer, Package};
 use crate::platform::{Opened, Os, is_executable, open_regular};
 use crate::version::Version;
 
+use super::RecordedFile;
+
 /// The largest record that is read, in bytes. Debian's list of all packages has a few megabytes.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 /// The largest RPM database that is read: it has the files and change logs of all packages.
@@ -20,8 +22,16 @@ const MAX_PROGRAMS: usize = 1000;
 /// they were installed over each other.
 ///
 /// The version is the one that the libraries state. It distinguishes several packages in RPM's database.
-pub(super) fn packages(dir: &Path, os: Os, version: Option<Version>, host: &Host) -> Vec<Package> {
-    let wheels = wheels(dir, os);
+pub(super) fn packages(
+    dir: &Path,
+    os: Os,
+    version: Option<Version>,
+    wheels: &[WheelRecord],
+    host: &Host,
+) -> Vec<Package> {
+    let graph = Library::Graph.name_on(os);
+    let of_graph = wheels.iter().filter(|record| record.files.iter().any(|file| file.name == graph));
+    let wheels: Vec<Package> = of_graph.map(|record| record.package.clone()).collect();
     if !wheels.is_empty() {
         return wheels;
     }
@@ -34,30 +44,60 @@ pub(super) fn packages(dir: &Path, os: Os, version: Option<Version>, host: &Host
     package.into_iter().collect()
 }
 
-/// `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's directory there, such as `torch/lib`: the
-/// wheels whose records list the graph library.
-fn wheels(dir: &Path, os: Os) -> Vec<Package> {
+/// A wheel, and the files that it has installed into one directory.
+pub(super) struct WheelRecord {
+    package: Package,
+    files: Vec<FileRecord>,
+}
+
+struct FileRecord {
+    name: String,
+    len: Option<u64>,
+    sha256: Option<String>,
+}
+
+/// The sizes and hashes of a file, by the records of the wheels that list it.
+pub(super) fn recorded(wheels: &[WheelRecord], file: &Path) -> Vec<RecordedFile> {
+    let name = file.file_name().unwrap_or_default();
+    let listed = |wheel: &WheelRecord| {
+        let file = wheel.files.iter().find(|file| name == file.name.as_str())?;
+        Some(RecordedFile { package: wheel.package.clone(), len: file.len?, sha256: file.sha256.clone() })
+    };
+    wheels.iter().filter_map(listed).collect()
+}
+
+/// The wheels with files in this directory: `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's
+/// directory there, such as `torch/lib`.
+pub(super) fn wheels(dir: &Path, os: Os) -> Vec<WheelRecord> {
     find_wheels(dir, os).unwrap_or_default()
 }
 
-fn find_wheels(dir: &Path, os: Os) -> Option<Vec<Package>> {
+fn find_wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     let is_site_packages = |path: &&Path| {
         path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("site-packages") || name == "dist-packages")
     };
     // The directory of `pip install --target` has any name.
     let site_packages = dir.ancestors().skip(1).take(4).find(is_site_packages).or(dir.ancestors().nth(3))?;
-    let listed = dir.strip_prefix(site_packages).ok()?.join(Library::Graph.name_on(os));
-    let listed = listed.to_str()?.replace('\\', "/");
-    let records = entries(site_packages, |name| name.ends_with(".dist-info")).filter_map(|path| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
-        let (name, version) = name.rsplit_once('-')?;
-        let lists = read(&path.join("RECORD"))?.lines().any(|line| line.starts_with(&format!("{listed},")));
-        lists.then(|| (name.replace('_', "-"), version.to_owned()))
-    });
+    let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
     // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows.
     let above = if os == Os::Windows { 2 } else { 3 };
     let root = site_packages.ancestors().nth(above).unwrap_or(site_packages);
-    Some(records.map(|(name, version)| Package::new(Installer::Pip, &name, Some(&version), root)).collect())
+    let record = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
+        let (name, version) = name.rsplit_once('-')?;
+        let text = read(&path.join("RECORD"))?;
+        let files: Vec<FileRecord> = text.lines().filter_map(|line| file_record(line.strip_prefix(&prefix)?)).collect();
+        let package = Package::new(Installer::Pip, &name.replace('_', "-"), Some(version), root);
+        (!files.is_empty()).then_some(WheelRecord { package, files })
+    };
+    Some(entries(site_packages, |name| name.ends_with(".dist-info")).filter_map(record).collect())
+}
+
+/// `libcudnn_graph.so.9,sha256=47DEQ..,1234`. Hash and length may be empty.
+fn file_record(line: &str) -> Option<FileRecord> {
+    let [name, hash, len] = line.split(',').collect::<Vec<_>>().try_into().ok()?;
+    let sha256 = hash.strip_prefix("sha256=").map(str::to_owned);
+    Some(FileRecord { name: name.to_owned(), len: len.trim().parse().ok(), sha256 })
 }
 
 /// `ROOT/lib`, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.
