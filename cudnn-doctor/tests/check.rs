@@ -97,10 +97,18 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     for record in records {
         let record = site_packages.join(format!("{record}.dist-info"));
         std::fs::create_dir(&record).unwrap();
-        std::fs::write(record.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,x,1\n").unwrap();
+        std::fs::write(record.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,,\n").unwrap();
     }
     FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).build(&dir.join("libcudnn_graph.so.9"));
     dir
+}
+
+/// A wheel whose record states this hash and this size for graph.
+fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
+    let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56"]);
+    let record = scenario.other.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+    std::fs::write(record, format!("nvidia/cudnn/lib/libcudnn_graph.so.9,{hash},{len}\n")).unwrap();
+    Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
 }
 
 /// One case for each code.
@@ -155,6 +163,16 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C023" => {
             let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
             Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
+        }
+        "C024" => recorded(scenario, "sha256=x", 1),
+        "C025" => {
+            // The run path of the shim comes before LD_LIBRARY_PATH, that of ops after it.
+            FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
+            let other = scenario.other.path().to_owned();
+            scenario
+                .replace(fake(Library::Shim).with_rpath(), Library::Shim)
+                .replace(fake(Library::Ops).needing("libcudnn_graph.so.9"), Library::Ops)
+                .variable("LD_LIBRARY_PATH", &other)
         }
         "C030" | "C031" => scenario,
         "C032" => {
@@ -308,6 +326,56 @@ fn messages_fit_hostile_and_misleading_situations() {
     nvml(&scenario.other, "470.57.02", (3, 7));
     let other = scenario.other.path().to_owned();
     has(&finding(&scenario.variable("LD_LIBRARY_PATH", &other), "C040"), &["no cuDNN 9 supports this GPU"]);
+}
+
+#[test]
+fn engines_of_another_release_are_reported_with_the_symbols_that_they_need() {
+    let engine = FakeLibrary::new(Library::EnginesPrecompiled, VERSION).with_ptx(8);
+    let code = "int cudnn_b(void), cudnn_c(void), cudnn_d(void), cudnn_e(void);\n\
+                int use(void) { return cudnn_b() + cudnn_c() + cudnn_d() + cudnn_e(); }\n";
+    let engine = engine.with_undefined("cudnn_a").with_code(code);
+    let scenario = Scenario::complete().replace(engine, Library::EnginesPrecompiled);
+    let (findings, status) = scenario.check();
+    let mixed: Vec<&Value> = findings.iter().filter(|finding| finding["code"] == "C014").collect();
+    assert_eq!((status, mixed.len()), (2, 1), "{findings:#?}");
+    let text = mixed[0].to_string();
+    for fragment in [
+        "libcudnn_engines_precompiled.so.9 is of another release than the libraries beside it",
+        "they lack 5 of the symbols that it needs",
+        "needs the symbol cudnn_a",
+        "and 1 more",
+    ] {
+        assert!(text.contains(fragment), "{fragment}: {text}");
+    }
+}
+
+#[test]
+fn a_file_that_differs_from_the_record_of_its_wheel_is_reported() {
+    let findings = |scenario: &Scenario| -> Vec<String> {
+        let (findings, _) = scenario.check();
+        findings.iter().filter(|finding| finding["code"] == "C024").map(Value::to_string).collect()
+    };
+    let graph = TempDir::new();
+    FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).build(&graph.file(Library::Graph));
+    let len = std::fs::metadata(graph.file(Library::Graph)).unwrap().len();
+    let right = format!("sha256={}", cudnn_fetch::sha256(&graph.file(Library::Graph)).unwrap());
+    // What is built in another directory is the same file.
+    for (hash, len, expected) in [
+        (right.as_str(), len, None),
+        ("", len, None),
+        ("sha256=another", len, Some("has the right size, but another sha256")),
+        (right.as_str(), len + 1, Some("installed")),
+    ] {
+        let scenario = recorded(Scenario::complete(), hash, len);
+        let size_differs = expected == Some("installed");
+        assert_eq!(findings(&scenario).len(), usize::from(size_differs), "{hash} {len}");
+        let verified = findings(&scenario.options(&["--verify"]));
+        assert_eq!(verified.len(), usize::from(expected.is_some()), "{hash} {len}: {verified:?}");
+        for text in verified {
+            assert!(text.contains(expected.unwrap()) && text.contains("pip nvidia-cudnn-cu12 9.19.0.56"), "{text}");
+            assert!(text.contains("pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,28 @@ fn explain_finds_missing_dependencies_and_engines_of_another_installation() {
 }
 
 #[test]
+fn explain_follows_the_run_path_of_a_sub_library_that_a_program_is_linked_to() {
+    let (ours, other) = (TempDir::new(), TempDir::new());
+    for (dir, version) in [(&ours, Version::new(9, 19, 0)), (&other, Version::new(9, 10, 2))] {
+        FakeLibrary::new(Library::Graph, version).build(&dir.file(Library::Graph));
+    }
+    FakeLibrary::new(Library::Ops, Version::new(9, 19, 0))
+        .needing("libcudnn_graph.so.9")
+        .build(&ours.file(Library::Ops));
+    let program = ours.path().join("program");
+    let (ops, run_path) = (ours.file(Library::Ops), format!("-Wl,--enable-new-dtags,-rpath,{}", ours.path().display()));
+    let options = ["-Wl,--no-as-needed", ops.to_str().unwrap(), &run_path];
+    support::compile("int main(void) { return 0; }", &options, &program);
+    let (code, stdout) = doctor(&["explain", program.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    let (code, stdout) = doctor(&["explain", program.to_str().unwrap()], &[("LD_LIBRARY_PATH", other.path())]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("(9.10.2): LD_LIBRARY_PATH"), "{stdout}");
+    assert!(stdout.contains("(9.19.0): RUNPATH of program"), "{stdout}");
+    assert!(stdout.contains("error: two releases would be mixed: 9.10.2 in"), "{stdout}");
+}
+
+#[test]
 fn explain_of_a_static_program_finds_nothing_wrong() {
     let dir = TempDir::new();
     let program = dir.path().join("program");

@@ -20,6 +20,7 @@ pub struct FakeLibrary {
     ptx: Option<u16>,
     code: String,
     soname: String,
+    has_rpath: bool,
 }
 
 impl FakeLibrary {
@@ -35,6 +36,7 @@ impl FakeLibrary {
             ptx: None,
             code: String::new(),
             soname: library.file_name().into(),
+            has_rpath: false,
         }
     }
 
@@ -73,6 +75,13 @@ impl FakeLibrary {
         self
     }
 
+    /// Gives it a DT_RPATH instead of a DT_RUNPATH, as NVIDIA's shim has from 9.21.1 on.
+    #[must_use]
+    pub fn with_rpath(mut self) -> Self {
+        self.has_rpath = true;
+        self
+    }
+
     /// Sets another DT_SONAME.
     #[must_use]
     pub fn with_soname(mut self, soname: &str) -> Self {
@@ -91,6 +100,7 @@ impl FakeLibrary {
         let mut command = c_compiler();
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
         command.arg(format!("-Wl,-soname,{}", self.soname)).arg("-Wl,--no-as-needed").arg("-Wl,-rpath,$ORIGIN");
+        command.arg(if self.has_rpath { "-Wl,--disable-new-dtags" } else { "-Wl,--enable-new-dtags" });
         for needed in &self.needs {
             let stub = dir.join(needed);
             if !stub.exists() {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+#[cfg(feature = "full-releases")]
+use cudnn_probe::missing_symbols;
 use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, inventory};
 use support::{FakeLibrary, TempDir, lib_dir};
 
@@ -62,6 +64,114 @@ fn real_full_releases_lack_no_library() {
         assert_eq!(report.cuda().as_deref(), Some(cuda), "{id}");
         assert_eq!(report.conflicts().len(), 0, "{id}");
     }
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn real_libraries_need_symbols_of_their_own_release() {
+    let ids = ["cu12-9.0.0", "cu12-9.10.2", "cu12-9.28.0", "cu13-9.28.0", "jit-cu12-9.19.0", "jit-cu13-9.27.0"];
+    let dirs: Vec<_> = ids.into_iter().filter_map(lib_dir).collect();
+    let missing = |library: Library, of: &Path, beside: &Path| {
+        let needs = library.dependencies().iter().map(|other| beside.join(other.file_name())).collect::<Vec<_>>();
+        missing_symbols(&of.join(library.file_name()), &needs).ok().map(|missing| missing.len())
+    };
+    for (id, dir) in ids.iter().zip(&dirs) {
+        let report = report(dir);
+        for part in &report.libraries {
+            assert_eq!(part.missing_symbols, [""; 0], "{id} {}", part.library);
+        }
+        for (other_id, other) in ids.iter().zip(&dirs) {
+            let is_same = |id: &str| id.rsplit('-').next().map(str::to_owned);
+            if is_same(id) == is_same(other_id) {
+                // The symbols do not depend on the CUDA major.
+                let all = Library::ALL.iter().filter_map(|library| missing(*library, other, dir));
+                assert!(all.clone().count() > 2 && all.sum::<usize>() == 0, "{id} {other_id}");
+                continue;
+            }
+            for library in [Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled] {
+                // Engines of neighbouring releases may fit: their sizes differ from those that the wheel recorded.
+                let fits = ["cu12-9.28.0", "cu13-9.28.0"].contains(id) && *other_id == "jit-cu13-9.27.0"
+                    || *id == "jit-cu13-9.27.0" && library == Library::EnginesPrecompiled;
+                let missing = missing(library, other, dir);
+                assert!(missing.is_none_or(|missing| fits || (1..100).contains(&missing)), "{id} {other_id} {library}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn the_doctor_reports_real_engines_of_another_release() {
+    let [Some(release), Some(other), Some(jit)] = ["cu12-9.28.0", "cu12-9.10.2", "jit-cu13-9.27.0"].map(lib_dir) else {
+        return;
+    };
+    let mixed = TempDir::links_to(&release);
+    let engine = other.join(Library::EnginesPrecompiled.file_name());
+    std::os::unix::fs::symlink(engine, mixed.cleared(Library::EnginesPrecompiled)).unwrap();
+    for (dir, options, count) in
+        [(release.as_path(), &[][..], 0), (jit.as_path(), &["--verify"], 0), (mixed.path(), &[], 1)]
+    {
+        let output = std::process::Command::new(support::doctor())
+            .args(["check", "--json", "--no-load"])
+            .args(options)
+            .env_clear()
+            .env("CUDNN_LOADER_DIR", dir)
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let found = |code: &str| stdout.matches(&format!("\"code\": \"{code}\"")).count();
+        assert_eq!((found("C014"), found("C024")), (count, 0), "{stdout}");
+    }
+}
+
+#[test]
+fn a_library_that_needs_missing_symbols_is_a_conflict() {
+    let dir = TempDir::new();
+    fake_libraries(dir.path(), &all());
+    FakeLibrary::new(Library::Heuristic, VERSION)
+        .with_undefined("cudnn_of_another_release")
+        .build(&dir.file(Library::Heuristic));
+    FakeLibrary::new(Library::EnginesPrecompiled, VERSION)
+        .with_undefined("of_another_vendor")
+        .build(&dir.file(Library::EnginesPrecompiled));
+    let conflicts = |dir: &TempDir| -> Vec<String> {
+        report(dir.path()).conflicts().iter().map(|(part, error)| format!("{} {error}", part.library)).collect()
+    };
+    let expected = "libcudnn_heuristic.so.9 is of another release than the libraries beside it: they lack 1 of the \
+                    symbols that it needs, such as \"cudnn_of_another_release\"";
+    assert_eq!(conflicts(&dir), [expected]);
+    // A symbol of ops that cnn may need, but engines may not.
+    let code = "int cudnn_of_another_release(void) { return 0; }";
+    FakeLibrary::new(Library::Ops, VERSION).with_code(code).build(&dir.file(Library::Ops));
+    FakeLibrary::new(Library::Cnn, VERSION).with_undefined("cudnn_of_another_release").build(&dir.file(Library::Cnn));
+    assert_eq!(conflicts(&dir), [expected]);
+    FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
+    assert_eq!(conflicts(&dir), [""; 0]);
+}
+
+#[test]
+fn the_record_of_a_wheel_gives_the_size_and_the_hash_of_each_library() {
+    let world = TempDir::new();
+    let site_packages = world.path().join("lib/python3.12/site-packages");
+    let dir = site_packages.join("nvidia/cudnn/lib");
+    fake_libraries(&dir, &[Library::Graph, Library::Ops]);
+    let record = |name: &str, text: &str| write(&site_packages.join(format!("{name}.dist-info/RECORD")), text);
+    record(
+        "nvidia_cudnn_cu12-9.19.0.56",
+        "nvidia/cudnn/lib/libcudnn_graph.so.9,sha256=abc-_,123\nnvidia/cudnn/lib/libcudnn_ops.so.9,,\n",
+    );
+    record("nvidia_cudnn_cu13-9.28.0.42", "nvidia/cudnn/lib/libcudnn_graph.so.9,,456\n");
+    let report = report(&dir);
+    let recorded = |library| -> Vec<_> {
+        let recorded = report.library(library).unwrap().recorded.iter();
+        recorded.map(|one| (one.package.to_string(), one.len, one.sha256.as_deref())).collect()
+    };
+    let of = |name: &str| format!("pip nvidia-cudnn-{name}");
+    assert_eq!(
+        recorded(Library::Graph),
+        [(of("cu12 9.19.0.56"), 123, Some("abc-_")), (of("cu13 9.28.0.42"), 456, None)]
+    );
+    assert_eq!(recorded(Library::Ops), []);
 }
 
 #[test]

@@ -142,6 +142,7 @@ pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<Str
         let elf = elf::Elf::read(&data, length, None)?;
         missing.retain(|symbol| !elf.defines(symbol));
     }
+    missing.sort_unstable();
     Ok(missing.into_iter().map(str::to_owned).collect())
 }
 

@@ -44,22 +44,71 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
 }
 
 #[test]
-fn a_plugin_of_another_cuda_major_is_rejected_even_if_it_comes_from_elsewhere() {
-    // The graph library reports CUDA 12.9; the GPU code of the plugin is for CUDA 13.
+fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release_or_cannot_be_loaded() {
+    // The graph library reports CUDA 12.9.
     let dir = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
+    let engine = || FakeLibrary::new(Library::EnginesPrecompiled, JIT);
+    let other = Version::new(9, 14, 0);
+    for (engine, beside, is_accepted) in [
+        // Alone, for another CUDA major, for the same one, and for an unknown one.
+        (engine().with_ptx(9), None, false),
+        (engine().with_ptx(8), None, false),
+        (engine(), None, false),
+        // Beside graph libraries.
+        (engine().with_ptx(8), Some(JIT), true),
+        (engine().with_ptx(9), Some(JIT), false),
+        (engine().with_ptx(8), Some(other), false),
+        // It needs a symbol that graph lacks: cuDNN does without it.
+        (engine().with_ptx(9).with_undefined("cudnn_of_another_release"), Some(other), true),
+        (engine().with_undefined("cudnn_of_another_release"), None, true),
+    ] {
+        let elsewhere = TempDir::new();
+        engine.build(&elsewhere.file(Library::EnginesPrecompiled));
+        if let Some(version) = beside {
+            FakeLibrary::new(Library::Graph, version).build(&elsewhere.file(Library::Graph));
+        }
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+        if is_accepted {
+            let success = Some("CUDNN_STATUS_SUCCESS (0)");
+            assert_eq!(output.returned("cudnnDestroy"), success, "{engine:?} {beside:?} {output:#?}");
+            continue;
+        }
+        let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
+        assert_eq!(output.returned("cudnnDestroy"), mismatch, "{engine:?} {beside:?} {output:#?}");
+        let error = output.last_error("cudnnDestroy");
+        for text in [elsewhere.path(), dir.path()].map(|dir| dir.display().to_string()) {
+            assert!(error.contains(&text), "{text} {error}");
+        }
+        for text in ["does not belong to the libcudnn_graph.so.9 in", "help: Remove its directory from LD_LIBRARY_PATH"] {
+            assert!(error.contains(text), "{text} {error}");
+        }
+    }
+    // Graph of this release does not open this library.
     let elsewhere = TempDir::new();
-    FakeLibrary::new(Library::EnginesPrecompiled, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesPrecompiled));
-    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
-    let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
-    assert_eq!(output.returned("cudnnDestroy"), mismatch, "{output:#?}");
-    assert!(
-        output.last_error("cudnnDestroy").contains("is built for CUDA 13, but the libcudnn_graph.so.9 beside it"),
-        "{output:#?}"
-    );
-    // cuDNN would not load a plugin of another minor release, so that one is no reason to reject the installation.
-    FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Graph));
+    FakeLibrary::new(Library::EnginesTensorIr, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesTensorIr));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn a_real_plugin_of_another_installation_is_rejected_only_if_ld_so_would_load_it() {
+    let (Some(jit), Some(newer), Some(older)) =
+        (lib_dir("jit-cu13-9.27.0"), lib_dir("cu13-9.28.0"), lib_dir("cu12-9.0.0"))
+    else {
+        return;
+    };
+    let rejected = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
+    for (other, expected) in [(&newer, rejected), (&older, Some("92700"))] {
+        let alone = TempDir::new();
+        let engine = other.join(Library::EnginesPrecompiled.file_name());
+        std::os::unix::fs::symlink(engine, alone.file(Library::EnginesPrecompiled)).unwrap();
+        for path in [alone.path(), other] {
+            let output = run(child(&jit).env("LD_LIBRARY_PATH", path), &["cudnnDestroy", "cudnnGetVersion"]);
+            let returned = if expected == rejected { "cudnnDestroy" } else { "cudnnGetVersion" };
+            assert_eq!(output.returned(returned), expected, "{path:?} {output:#?}");
+        }
+    }
 }
 
 #[cfg(feature = "full-releases")]

@@ -7,6 +7,7 @@ mod graph_plugins;
 mod preload;
 mod selection;
 mod threads;
+mod verification;
 
 use std::path::{Path, PathBuf};
 

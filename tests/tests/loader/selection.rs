@@ -81,6 +81,46 @@ fn a_damaged_library_fails_a_strict_load_and_otherwise_only_its_own_functions() 
 }
 
 #[test]
+fn a_library_of_another_release_fails_a_strict_load() {
+    let dir = graph_with("");
+    // Heuristics state no version.
+    FakeLibrary::new(Library::Heuristic, JIT)
+        .with_undefined("cudnn_of_another_release")
+        .build(&dir.file(Library::Heuristic));
+    let output = run(child(dir.path()), &["load:strict"]);
+    let error = output.last_error("load");
+    let reason = format!(
+        "{:?} (set by CUDNN_LOADER_DIR) contains a libcudnn_heuristic.so.9 that is of another release than the libraries \
+         beside it: they lack 1 of the symbols that it needs, such as \"cudnn_of_another_release\"",
+        dir.path()
+    );
+    assert!(error.contains(&reason) && error.contains("help: Remove this cuDNN and install one release"), "{error}");
+    let output = run(child(dir.path()), &["load:"]);
+    assert!(output.returned("load").unwrap().starts_with("9.19.0"), "{output:#?}");
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn a_real_library_of_another_release_fails_a_strict_load() {
+    let ids = ["cu12-9.0.0", "cu12-9.10.2", "cu12-9.28.0"];
+    for id in ids {
+        let Some(release) = lib_dir(id) else { return };
+        let output = run(child(&release), &["load:strict"]);
+        assert!(!output.returned("load").unwrap().contains("CUDNN_STATUS"), "{id}: {output:#?}");
+        for other in ids.into_iter().filter(|other| *other != id) {
+            for library in [Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled] {
+                let mixed = TempDir::links_to(&release);
+                let foreign = lib_dir(other).unwrap().join(library.file_name());
+                std::os::unix::fs::symlink(foreign, mixed.cleared(library)).unwrap();
+                let output = run(child(mixed.path()), &["load:strict"]);
+                let reason = format!("contains a {library} that is of another release");
+                assert!(output.last_error("load").contains(&reason), "{id} {other} {library}: {output:#?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
     let good = graph_with("");
     for (value, fragment) in [
