@@ -106,7 +106,8 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
 /// A wheel whose record states this hash and this size for graph.
 fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
     let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56"]);
-    let record = scenario.other.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+    let record =
+        scenario.other.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
     std::fs::write(record, format!("nvidia/cudnn/lib/libcudnn_graph.so.9,{hash},{len}\n")).unwrap();
     Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
 }

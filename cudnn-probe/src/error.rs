@@ -223,7 +223,10 @@ impl ProbeError {
             }
             ProbeError::OtherRelease { missing } => {
                 let count = missing.len();
-                write!(f, "is of another release than the libraries beside it: they lack {count} of the symbols that it needs")?;
+                write!(
+                    f,
+                    "is of another release than the libraries beside it: they lack {count} of the symbols that it needs"
+                )?;
                 missing.first().map_or(Ok(()), |first| write!(f, ", such as {first:?}"))
             }
             ProbeError::OtherInstallation { graph } => {

@@ -56,7 +56,9 @@ mod version;
 
 pub use error::ProbeError;
 pub use host::Host;
-pub use image::{GpuCode, Identity, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code};
+pub use image::{
+    GpuCode, Identity, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code,
+};
 pub use inventory::{Installed, inventory};
 pub use library::Library;
 pub use packages::{Installer, Package};

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::ld_so::{Resolution, Simulation};
 use cudnn_probe::{InstallationReport, Library};
 
-use super::finding::{Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH};
+use super::finding::{
+    Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
+};
 use super::fix_commands;
 use crate::context::Context;
 use crate::cudnn_file;
@@ -99,8 +101,10 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                 .note("programs that load NVIDIA's shim, or use this project's loader, get one installation")
                 .notes(foreign(&dependencies, report))
                 .help(
-                    Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
-                        .command(format!("cudnn-doctor explain {}", quoted_path(file))),
+                    Help::new(
+                        "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
+                    )
+                    .command(format!("cudnn-doctor explain {}", quoted_path(file))),
                 ),
         )
     })

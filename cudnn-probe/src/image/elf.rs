@@ -105,9 +105,10 @@ impl<'a> Elf<'a> {
         let is_needed = |symbol: &&elf::Sym64<LittleEndian>| {
             symbol.st_shndx(ENDIAN) == elf::SHN_UNDEF && symbol.st_bind() == elf::STB_GLOBAL
         };
-        let names = symbols.iter().filter(is_needed).filter_map(|symbol| {
-            std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok()
-        });
+        let names = symbols
+            .iter()
+            .filter(is_needed)
+            .filter_map(|symbol| std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok());
         names.filter(|name| name.contains(text)).collect()
     }
 

@@ -182,9 +182,9 @@ impl InstallationReport {
             return None;
         }
         let missing = || report.missing_symbols.clone();
-        identity.conflict(self.version, self.cuda_major).or_else(|| {
-            (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() })
-        })
+        identity
+            .conflict(self.version, self.cuda_major)
+            .or_else(|| (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() }))
     }
 
     /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.

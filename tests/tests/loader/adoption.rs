@@ -117,15 +117,13 @@ fn a_linked_sub_library_that_got_the_graph_of_another_installation_is_not_called
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&other.file(Library::Graph));
     FakeLibrary::new(Library::Ops, JIT).needing("libcudnn_graph.so.9").build(&ours.file(Library::Ops));
     // ld.so searches LD_LIBRARY_PATH before the run path of ops.
-    let linked =
-        child(ours.path()).env("LD_PRELOAD", ours.file(Library::Ops)).env("LD_LIBRARY_PATH", other.path());
+    let linked = child(ours.path()).env("LD_PRELOAD", ours.file(Library::Ops)).env("LD_LIBRARY_PATH", other.path());
     let output = run(linked, &["@cudnnDestroyTensorDescriptor", "maps"]);
     let error = output.last_error("@cudnnDestroyTensorDescriptor");
     let loaded = format!("the process has already loaded cuDNN 9.10.2 from {:?}", other.path());
     assert!(error.contains(&loaded) && error.contains("help: A process can use one cuDNN"), "{output:#?}");
     // Without CUDNN_LOADER_DIR, the loader adopts that graph, but not the ops of the other installation.
-    let linked =
-        Child::bare(DRIVER).env("LD_PRELOAD", ours.file(Library::Ops)).env("LD_LIBRARY_PATH", other.path());
+    let linked = Child::bare(DRIVER).env("LD_PRELOAD", ours.file(Library::Ops)).env("LD_LIBRARY_PATH", other.path());
     let output = run(linked, &["cudnnGetVersion", "@cudnnDestroyTensorDescriptor"]);
     assert_eq!(output.returned("cudnnGetVersion"), Some("91002"), "{output:#?}");
     let error = output.last_error("@cudnnDestroyTensorDescriptor");
