@@ -1,6 +1,7 @@
 //! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
 //! dlopen, and whether these files belong together.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
@@ -27,12 +28,8 @@ pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     dependencies
         .extend(simulation.lookups().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
     simulate_dlopens(&mut simulation, &mut dependencies);
-    let mut seen = Vec::new();
-    dependencies.retain(|dependency| {
-        let is_new = !seen.contains(&dependency.name);
-        seen.push(dependency.name.clone());
-        is_new
-    });
+    let mut seen = HashSet::new();
+    dependencies.retain(|dependency| seen.insert(dependency.name.clone()));
     dependencies
 }
 

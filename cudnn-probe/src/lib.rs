@@ -31,7 +31,7 @@
 //! | know which file ld.so would choose, and why | [`ld_so`] |
 //! | know which package has a library, and the command that installs it | [`packages`] |
 //! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
-//! | see what a running process has loaded | [`mapped_libraries`], [`needed_by`] |
+//! | see what a running process has loaded | [`mapped_libraries`], [`Dependents`] |
 //!
 //! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
 //!
@@ -63,7 +63,7 @@ pub use inventory::{Installed, inventory};
 pub use library::Library;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os};
-pub use process::{MappedLibrary, mapped_libraries, needed_by};
+pub use process::{Dependents, MappedLibrary, mapped_libraries};
 pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, select};

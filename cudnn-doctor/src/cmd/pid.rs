@@ -5,12 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use cudnn_probe::{MappedLibrary, identify_any, mapped_libraries, needed_by};
+use cudnn_probe::{Dependents, MappedLibrary, identify_any, mapped_libraries};
 use serde_json::{Value, json};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+
+/// The number of files of cuDNN and CUDA that are read. A process has some dozens.
+const MAX_ROWS: usize = 256;
 
 /// The options of `pid`.
 #[derive(clap::Args)]
@@ -40,9 +43,19 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
             return fail(format, format!("cannot inspect process {pid}: {error}. {hint}"));
         }
     };
-    let mut rows: Vec<Row> = mapped.iter().cloned().filter_map(|one| row(one, &mapped)).collect();
-    rows.sort_by_key(|row| row.mapped.load_index.unwrap_or(usize::MAX));
-    let problems = problems(&rows);
+    let dependents = Dependents::new(&mapped);
+    // In the order of loading, so that a limit drops what ld.so did not load.
+    let mut files: Vec<(&MappedLibrary, &'static str)> =
+        mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
+    files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
+    let rows: Vec<Row> =
+        files.iter().take(MAX_ROWS).map(|(mapped, product)| row(mapped, product, &dependents)).collect();
+    let mut problems = problems(&rows);
+    if files.len() > MAX_ROWS {
+        let count = files.len();
+        problems
+            .push(format!("the process has mapped {count} files named like cuDNN's and CUDA's: {MAX_ROWS} were read"));
+    }
     match format {
         Format::Json => document(&json!({
             "schema": SCHEMA,
@@ -74,8 +87,8 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
     }
 }
 
-/// The row of a file, if it belongs to cuDNN or CUDA.
-fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
+/// The product that a file belongs to by its name, if that is cuDNN or a part of CUDA.
+fn product(mapped: &MappedLibrary) -> Option<&'static str> {
     const PRODUCTS: [(&str, &str); 7] = [
         ("libcudnn", "cuDNN"),
         ("libcublas", "cuBLAS"),
@@ -85,8 +98,13 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
         ("libcuda.so", "driver"),
         ("libnvidia-ptxjitcompiler", "driver"),
     ];
-    let name = mapped.path.file_name()?.to_string_lossy().into_owned();
-    let (_, product) = *PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let name = mapped.path.file_name()?.to_string_lossy();
+    PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, product)| *product)
+}
+
+/// The row of a file of this product.
+fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> Row {
+    let name = mapped.path.file_name().unwrap_or_default().to_string_lossy();
     let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
     let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
     let is_drop_in = mapped.file.as_deref().is_some_and(|file| cudnn_file::is_drop_in_named(&mapped.path, file));
@@ -94,13 +112,13 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
     let (version, cuda_major) = match product {
         "cuDNN" => {
             // By its path if that is still the same file, because the wheel's metadata is beside it.
-            let file = if is_as_on_disk(&mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
+            let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
             // `libcudnn.so.9` names the major alone, and the shim states no version.
             let in_name = in_name.filter(|version| version != "9");
             let beside =
-                || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(&mapped)).map(|found| found.to_string());
+                || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(mapped)).map(|found| found.to_string());
             (stated.or(in_name).or_else(beside), identity.and_then(|identity| identity.cuda_major))
         }
         // A driver supports several CUDA majors.
@@ -108,10 +126,9 @@ fn row(mapped: MappedLibrary, all: &[MappedLibrary]) -> Option<Row> {
         "drop-in" => (None, None),
         _ => (in_name, major),
     };
-    // For cuDNN alone, because it reads every file.
-    let needed_by = if product == "cuDNN" { needed_by(all, &mapped) } else { Vec::new() };
+    let needed_by = if product == "cuDNN" { dependents.of(mapped) } else { Vec::new() };
     let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
-    Some(Row { mapped, product, version, cuda_major, needed_by })
+    Row { mapped: mapped.clone(), product, version, cuda_major, needed_by }
 }
 
 /// Is the file at the path the mapped one, as the doctor itself sees it?

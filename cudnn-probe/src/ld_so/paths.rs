@@ -77,10 +77,10 @@ impl SearchPath {
 
     /// Like [`SearchPath::resolve`], with the RPATHs that apply, nearest first, and the flag `DF_1_NODEFLIB` of the
     /// requesting file.
-    pub(super) fn find(
+    pub(super) fn find<'a>(
         &self,
         name: &str,
-        rpaths: impl IntoIterator<Item = (usize, Vec<PathBuf>)>,
+        rpaths: impl IntoIterator<Item = (usize, &'a [PathBuf])>,
         runpath: &[PathBuf],
         no_default_dirs: bool,
     ) -> Option<(PathBuf, Step)> {
@@ -88,7 +88,7 @@ impl SearchPath {
             return None;
         }
         for (index, dirs) in rpaths {
-            if let Some(file) = in_dirs(&with_hwcaps(&dirs, &self.hwcaps), name) {
+            if let Some(file) = in_dirs(&with_hwcaps(dirs, &self.hwcaps), name) {
                 return Some((file, Step::Rpath(index)));
             }
         }

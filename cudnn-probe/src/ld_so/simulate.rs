@@ -1,8 +1,8 @@
 //! Simulates which files ld.so would load for a program or a library, and by which rule: applies glibc's rules, and
 //! loads nothing.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,10 @@ use crate::platform::is_setid;
 use super::paths::{SearchPath, Step};
 use super::tokens;
 
-/// The most objects that are followed, names that are searched for, and directories of run paths that are searched.
-/// Hostile files would ask for millions.
+/// The most objects that are followed, names that are requested and searched for, and directories of run paths that are
+/// searched. Hostile files would ask for millions.
 const MAX_OBJECTS: usize = 4096;
+const MAX_LOOKUPS: usize = 1 << 16;
 const MAX_SEARCHES: usize = 4096;
 const MAX_DIRS: usize = 1 << 18;
 
@@ -99,16 +100,19 @@ pub struct Lookup {
 pub struct Object {
     /// Its file, by the path that ld.so would use.
     pub path: PathBuf,
-    /// The same file without symbolic links.
-    real: Option<PathBuf>,
     /// The index of the object that caused it to be loaded.
     loader: Option<usize>,
-    /// The names by which ld.so recognises it.
-    names: BTreeSet<String>,
     links: Links,
+    /// The directories of its RPATH and of its RUNPATH, once they are needed.
+    rpath_dirs: OnceCell<Vec<PathBuf>>,
+    runpath_dirs: OnceCell<Vec<PathBuf>>,
 }
 
 impl Object {
+    fn new(path: PathBuf, loader: Option<usize>, links: Links) -> Self {
+        Object { path, loader, links, rpath_dirs: OnceCell::new(), runpath_dirs: OnceCell::new() }
+    }
+
     /// The directory of the file: `$ORIGIN`.
     fn origin(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
@@ -134,6 +138,10 @@ pub struct Simulation {
     host: Host,
     search_path: SearchPath,
     objects: Vec<Object>,
+    /// The object that ld.so recognises by each name.
+    by_name: HashMap<String, usize>,
+    /// The object with each file, without symbolic links.
+    by_file: HashMap<PathBuf, usize>,
     lookups: Vec<Lookup>,
     /// The number of names that were searched for.
     searches: usize,
@@ -156,12 +164,12 @@ impl Simulation {
         };
         // ld.so ignores environment variables for setuid programs.
         let host = if is_setid(file) { host.clone().secure_execution(true) } else { host.clone() };
-        let names = links.soname.iter().cloned().collect();
-        let real = std::fs::canonicalize(&path).ok();
         let mut simulation = Simulation {
             search_path: SearchPath::of_program(&host, &path),
             host,
-            objects: vec![Object { path, real, loader: None, names, links }],
+            by_name: links.soname.iter().map(|soname| (soname.clone(), 0)).collect(),
+            by_file: std::fs::canonicalize(&path).ok().into_iter().map(|file| (file, 0)).collect(),
+            objects: vec![Object::new(path, None, links)],
             lookups: Vec::new(),
             searches: 0,
             dirs: Cell::new(0),
@@ -188,6 +196,8 @@ impl Simulation {
         let is_loaded = self.lookups.iter().skip(before).all(is_found);
         if !is_loaded {
             self.objects.truncate(first);
+            self.by_name.retain(|_, index| *index < first);
+            self.by_file.retain(|_, index| *index < first);
         }
         is_loaded
     }
@@ -207,7 +217,7 @@ impl Simulation {
     /// The index of the loaded object with this name, for [`Simulation::dlopen`].
     #[must_use]
     pub fn loaded(&self, name: &str) -> Option<usize> {
-        self.objects.iter().position(|object| object.names.contains(name))
+        self.by_name.get(name).copied()
     }
 
     /// Looks up what objects need, from this one on, breadth first as ld.so does.
@@ -226,6 +236,9 @@ impl Simulation {
     }
 
     fn request_as(&mut self, name: &str, by: usize, search: impl FnOnce(&mut Self) -> Option<(PathBuf, Rule)>) {
+        if self.lookups.len() >= MAX_LOOKUPS {
+            return;
+        }
         let requested_by = self.objects.get(by).map(|object| object.path.clone()).unwrap_or_default();
         let resolution = match self.loaded(name).and_then(|index| self.objects.get(index)) {
             Some(object) => Resolution::Found { path: object.path.clone(), rule: Rule::Loaded },
@@ -242,15 +255,21 @@ impl Simulation {
             Ok(links) => links,
             Err(error) => return Resolution::Unusable { path, rule, error },
         };
-        let real = std::fs::canonicalize(&path).ok();
-        let is_same = |object: &&mut Object| real.is_some() && object.real == real;
-        if let Some(object) = self.objects.iter_mut().find(is_same) {
-            object.names.insert(name.to_owned());
+        let file = std::fs::canonicalize(&path).ok();
+        if let Some((index, object)) = file
+            .as_ref()
+            .and_then(|file| self.by_file.get(file))
+            .and_then(|index| Some((*index, self.objects.get(*index)?)))
+        {
+            self.by_name.entry(name.to_owned()).or_insert(index);
             return Resolution::Found { path: object.path.clone(), rule: Rule::Loaded };
         }
-        let mut names = BTreeSet::from([name.to_owned()]);
-        names.extend(links.soname.clone());
-        self.objects.push(Object { path: path.clone(), real, loader: Some(by), names, links });
+        let index = self.objects.len();
+        for name in [Some(name.to_owned()), links.soname.clone()].into_iter().flatten() {
+            self.by_name.entry(name).or_insert(index);
+        }
+        self.by_file.extend(file.map(|file| (file, index)));
+        self.objects.push(Object::new(path.clone(), Some(by), links));
         Resolution::Found { path, rule }
     }
 
@@ -268,10 +287,11 @@ impl Simulation {
         let rpaths = self.rpath_chain(by);
         let rpaths = rpaths.into_iter().filter_map(|index| {
             let object = self.objects.get(index)?;
-            Some((index, self.dirs(index, object.links.rpath.as_ref()?)))
+            Some((index, self.dirs(index, object.links.rpath.as_ref()?, &object.rpath_dirs)))
         });
-        let runpath = requester.links.runpath.as_ref().map(|runpath| self.dirs(by, runpath)).unwrap_or_default();
-        let (path, step) = self.search_path.find(name, rpaths, &runpath, requester.links.no_default_dirs)?;
+        let runpath = requester.links.runpath.as_ref();
+        let runpath = runpath.map(|runpath| self.dirs(by, runpath, &requester.runpath_dirs)).unwrap_or_default();
+        let (path, step) = self.search_path.find(name, rpaths, runpath, requester.links.no_default_dirs)?;
         let rule = match step {
             Step::Rpath(index) => Rule::Rpath(self.objects.get(index)?.path.clone()),
             Step::LibraryPath => Rule::LibraryPath,
@@ -298,13 +318,14 @@ impl Simulation {
         chain
     }
 
-    /// The directories of an object's run path.
-    fn dirs(&self, index: usize, run_path: &std::ffi::OsStr) -> Vec<PathBuf> {
+    /// The directories of an object's run path, which are expanded once.
+    fn dirs<'a>(&'a self, index: usize, run_path: &std::ffi::OsStr, dirs: &'a OnceCell<Vec<PathBuf>>) -> &'a [PathBuf] {
         if self.dirs.get() > MAX_DIRS {
-            return Vec::new();
+            return &[];
         }
         let origin = self.objects.get(index).map_or(Path::new("/"), Object::origin);
-        let dirs = tokens::run_path_dirs_as_is(&self.host, run_path, origin, self.is_checked(index));
+        let expand = || tokens::run_path_dirs_as_is(&self.host, run_path, origin, self.is_checked(index));
+        let dirs = dirs.get_or_init(expand);
         self.dirs.set(self.dirs.get() + dirs.len());
         dirs
     }

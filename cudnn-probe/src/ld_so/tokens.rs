@@ -10,6 +10,8 @@ use super::layout;
 
 /// The most directories of one run path that are used. Nix and Spack write some hundreds.
 const MAX_RUN_PATH_DIRS: usize = 4096;
+/// The longest path after expansion, in bytes: `PATH_MAX`. No file has a longer one.
+const MAX_PATH_LEN: usize = 4096;
 
 /// Expands the tokens in one directory of a run path (`DT_RPATH`, `DT_RUNPATH`), as ld.so does. `origin` is the
 /// directory of the file that has the run path.
@@ -52,6 +54,9 @@ pub(super) fn substitute(host: &Host, text: &OsStr, origin: &Path, is_checked: b
     let mut rest: &[u8] = &text;
     let mut has_origin = false;
     while let Some((first, after)) = rest.split_first() {
+        if expanded.len() > MAX_PATH_LEN {
+            return None;
+        }
         let Some((token, after)) = token(rest) else {
             expanded.push(*first);
             rest = after;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::image::links;
+use crate::image::{Links, links};
 use crate::platform::{inode, path_from_bytes};
 
 /// A library that a process has mapped.
@@ -58,23 +58,42 @@ fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, number: u64) -
     is_same.then_some(path)
 }
 
-/// The files of a process that caused this one to be loaded: they depend on it (`DT_NEEDED`) and were not loaded after
-/// it. If there are none, code opened it with `dlopen`.
-#[must_use]
-pub fn needed_by<'a>(mapped: &'a [MappedLibrary], library: &MappedLibrary) -> Vec<&'a Path> {
-    let links_of = |mapped: &MappedLibrary| links(mapped.file.as_ref()?).ok();
-    let soname = links_of(library).and_then(|links| links.soname);
-    let name = soname.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned())).unwrap_or_default();
-    let is_later =
-        |other: &MappedLibrary| other.load_index.zip(library.load_index).is_some_and(|(other, this)| other >= this);
-    let needs_it =
-        |other: &&MappedLibrary| !is_later(other) && links_of(other).is_some_and(|links| links.needed.contains(&name));
-    mapped
-        .iter()
-        .filter(|other| other.path != library.path)
-        .filter(needs_it)
-        .map(|other| other.path.as_path())
-        .collect()
+/// Which files of a process depend on which. Reads each file once.
+#[derive(Debug)]
+pub struct Dependents<'a> {
+    /// For each name in DT_NEEDED, the files that have it.
+    by_name: HashMap<String, Vec<&'a MappedLibrary>>,
+}
+
+impl<'a> Dependents<'a> {
+    /// Reads the dependencies of these files.
+    #[must_use]
+    pub fn new(mapped: &'a [MappedLibrary]) -> Self {
+        let mut by_name = HashMap::<String, Vec<&MappedLibrary>>::new();
+        for library in mapped {
+            for name in links_of(library).map(|links| links.needed).unwrap_or_default() {
+                by_name.entry(name).or_default().push(library);
+            }
+        }
+        Dependents { by_name }
+    }
+
+    /// The files that caused this one to be loaded: they depend on it (`DT_NEEDED`) and were not loaded after it. If
+    /// there are none, code opened it with `dlopen`.
+    #[must_use]
+    pub fn of(&self, library: &MappedLibrary) -> Vec<&'a Path> {
+        let soname = links_of(library).and_then(|links| links.soname);
+        let name = soname.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned()));
+        let users = name.and_then(|name| self.by_name.get(&name)).map(Vec::as_slice).unwrap_or_default();
+        let is_later =
+            |other: &MappedLibrary| other.load_index.zip(library.load_index).is_some_and(|(other, this)| other >= this);
+        let needs_it = |other: &&&'a MappedLibrary| other.path != library.path && !is_later(other);
+        users.iter().filter(needs_it).map(|other| other.path.as_path()).collect()
+    }
+}
+
+fn links_of(mapped: &MappedLibrary) -> Option<Links> {
+    links(mapped.file.as_ref()?).ok()
 }
 
 /// The path without symbolic links, if the process sees the same file system: the kernel's paths have none, ld.so's are

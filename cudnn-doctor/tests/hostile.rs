@@ -1,0 +1,220 @@
+//! Input that is huge, hostile or never ends: each command answers in bounded time and memory.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cudnn_probe::Library;
+use support::{FakeLibrary, TempDir, Version, compile};
+
+const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
+const VERSION: Version = Version::new(9, 19, 0);
+
+/// Runs a command, which must end within this time; returns its exit status and its stdout.
+fn within(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
+    let start = Instant::now();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = pipe.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (status.code(), reader.join().unwrap());
+        }
+        if start.elapsed() > Duration::from_secs(seconds) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{command:?} takes more than {seconds} s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn doctor(arguments: &[&str]) -> Command {
+    let mut command = Command::new(DOCTOR);
+    command.args(arguments).env_clear();
+    command
+}
+
+/// A process that is killed at the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn pid_reads_each_file_of_a_process_with_thousands_once() {
+    let dir = TempDir::new();
+    let program = dir.path().join("program");
+    let code = "#include <fcntl.h>\n#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>\n
+        int main(void) {
+            char name[64];
+            for (int i = 0; i < 6000; i++) {
+                snprintf(name, sizeof name, \"libcudnn_%d.so\", i);
+                int file = open(name, O_CREAT | O_RDWR, 0644);
+                if (ftruncate(file, 4096)) return 1;
+                mmap(0, 4096, i & 1 ? PROT_READ : PROT_NONE, MAP_SHARED, file, 0);
+                close(file);
+            }
+            puts(\"ready\");
+            fflush(stdout);
+            pause();
+        }";
+    compile(code, &[], &program);
+    let child = Command::new(&program).current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut running = Running(child);
+    running.0.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+    let (code, stdout) = within(20, &mut doctor(&["pid", &running.0.id().to_string()]));
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("has mapped 6000 files named like cuDNN's and CUDA's: 256 were read"), "{stdout}");
+}
+
+#[test]
+fn log_reads_more_than_a_gibibyte_in_little_memory() {
+    let dir = TempDir::new();
+    let file = dir.path().join("cudnn.log");
+    let error = "\nE! CuDNN (v91900 56) function cudnnCreate() called:\n\
+                 e!     Info: Traceback contains 1 message(s)\n\
+                 e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: at the end\n\
+                 e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
+    // A hole, which reads as zeros, before the only error.
+    let mut log = std::fs::File::create(&file).unwrap();
+    log.set_len((1 << 30) + (1 << 20)).unwrap();
+    std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
+    log.write_all(error.as_bytes()).unwrap();
+    // The address space of the doctor, in KiB.
+    let script = format!("ulimit -v 131072; exec {DOCTOR} log {}", file.display());
+    let (code, stdout) = within(60, Command::new("/bin/sh").args(["-c", &script]).env_clear());
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("1 error") && stdout.contains("at the end"), "{stdout}");
+}
+
+#[test]
+fn log_of_a_file_that_never_ends_is_an_error() {
+    let dir = TempDir::new();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for file in ["/proc/kmsg", "/dev/zero", pipe.to_str().unwrap()] {
+        let (code, stdout) = within(10, &mut doctor(&["log", file]));
+        assert!(code == Some(3) || (file == "/proc/kmsg" && code == Some(0)), "{file}: {code:?} {stdout}");
+    }
+}
+
+#[test]
+fn check_does_not_wait_for_a_grandchild_that_holds_its_pipe() {
+    let dir = TempDir::new();
+    let code = "int fork(void); unsigned sleep(unsigned); void _exit(int);
+        __attribute__((constructor)) static void construct(void) { if (!fork()) { sleep(30); _exit(0); } }";
+    FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
+    let (code, stdout) = within(20, doctor(&["check"]).env("CUDNN_LOADER_DIR", dir.path()));
+    assert!(matches!(code, Some(0..=2)), "{stdout}");
+}
+
+#[test]
+fn explain_follows_a_run_path_of_any_length() {
+    let dir = TempDir::new();
+    let last = dir.path().join("last");
+    std::fs::create_dir(&last).unwrap();
+    FakeLibrary::new(Library::Shim, VERSION).build(&last.join("libcudnn.so.9"));
+    let mut run_path: Vec<String> = (0..300).map(|number| format!("/nix/store/{number:040}/lib")).collect();
+    run_path.push("$ORIGIN/last".into());
+    let program = dir.path().join("program");
+    let flag = format!("-Wl,-rpath,{}", run_path.join(":"));
+    let shim = last.join("libcudnn.so.9");
+    compile("int main(void) { return 0; }", &["-Wl,--no-as-needed", &flag, shim.to_str().unwrap()], &program);
+    let (_, stdout) = within(20, &mut doctor(&["explain", program.to_str().unwrap()]));
+    assert!(stdout.contains("last/libcudnn.so.9: RUNPATH of program"), "{stdout}");
+}
+
+/// A library with these names in its dynamic section, and nothing else.
+fn elf(soname: &str, needed: &[String], run_path: &str) -> Vec<u8> {
+    const HEADERS: u64 = 64 + 2 * 56;
+    let mut strings = vec![0];
+    let mut string = |text: &str| {
+        let offset = strings.len() as u64;
+        strings.extend_from_slice(text.as_bytes());
+        strings.push(0);
+        offset
+    };
+    // DT_SONAME, DT_RUNPATH, DT_NEEDED.
+    let mut entries = vec![(14, string(soname)), (29, string(run_path))];
+    entries.extend(needed.iter().map(|name| (1, string(name))));
+    let dynamic_len = 16 * (entries.len() as u64 + 3);
+    let total = HEADERS + dynamic_len + strings.len() as u64;
+    // DT_STRTAB, DT_STRSZ, DT_NULL.
+    entries.extend([(5, HEADERS + dynamic_len), (10, strings.len() as u64), (0, 0)]);
+    let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0".to_vec();
+    file.extend(machine.to_le_bytes());
+    file.extend(1u32.to_le_bytes());
+    for number in [0u64, 64, 0] {
+        file.extend(number.to_le_bytes());
+    }
+    file.extend(0u32.to_le_bytes());
+    for number in [64u16, 56, 2, 0, 0, 0] {
+        file.extend(number.to_le_bytes());
+    }
+    // PT_LOAD and PT_DYNAMIC.
+    for (kind, start, len, alignment) in [(1u32, 0, total, 4096u64), (2, HEADERS, dynamic_len, 8)] {
+        file.extend(kind.to_le_bytes());
+        file.extend(4u32.to_le_bytes());
+        for number in [start, start, start, len, len, alignment] {
+            file.extend(number.to_le_bytes());
+        }
+    }
+    for (tag, value) in entries {
+        file.extend(u64::to_le_bytes(tag));
+        file.extend(u64::to_le_bytes(value));
+    }
+    file.extend(strings);
+    file
+}
+
+#[test]
+fn explain_of_hostile_libraries_ends() {
+    let dir = TempDir::new();
+    let names = |prefix: &str| -> Vec<String> { (0..1000).map(|number| format!("{prefix}{number}")).collect() };
+    let write = |name: &str, bytes: Vec<u8>| std::fs::write(dir.path().join(name), bytes).unwrap();
+    // Each of a thousand libraries needs all others.
+    for name in names("mesh") {
+        write(&name, elf(&name, &names("mesh"), "$ORIGIN"));
+    }
+    // Thousands of directories, and directories whose names are far too long, for a thousand names.
+    write("dirs", elf("dirs", &names("absent"), &vec!["$ORIGIN/x"; 4096].join(":")));
+    write("long", elf("long", &names("absent"), &vec!["$ORIGIN".repeat(500); 270].join(":")));
+    for (file, lookup) in [("mesh0", "mesh"), ("dirs", "absent999"), ("long", "absent999")] {
+        let path = dir.path().join(file);
+        let (code, stdout) = within(30, &mut doctor(&["explain", path.to_str().unwrap()]));
+        assert!(matches!(code, Some(0 | 2)), "{file}: {code:?}");
+        assert!(stdout.contains(lookup), "{file}: {stdout}");
+    }
+}
+
+#[test]
+fn fetch_and_demo_run_no_module_of_the_working_directory() {
+    let dir = TempDir::new();
+    let marker = dir.path().join("ran");
+    for module in ["pip.py", "json.py", "runpy.py", "sitecustomize.py", "encodings.py"] {
+        std::fs::write(dir.path().join(module), format!("open({:?}, 'w')\n", marker.display().to_string())).unwrap();
+    }
+    let cache = TempDir::new();
+    let into = cache.path().join("into");
+    for arguments in [&["fetch", "jit-cu12-9.19.0"][..], &["fetch", "jit-cu12-9.19.0", "--into", into.to_str().unwrap()], &["demo"]] {
+        let mut command = doctor(arguments);
+        command.current_dir(dir.path()).env("CUDNN_FETCH_CACHE", cache.path()).env("HOME", cache.path());
+        // pip fails at once, and no cuDNN is found.
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("PIP_NO_INDEX", "1");
+        let _ = within(60, &mut command);
+        assert!(!marker.exists(), "{arguments:?}");
+    }
+    assert!(Path::new(&dir.path().join("pip.py")).exists());
+}
