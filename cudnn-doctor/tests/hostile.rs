@@ -208,7 +208,9 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     }
     let cache = TempDir::new();
     let into = cache.path().join("into");
-    for arguments in [&["fetch", "jit-cu12-9.19.0"][..], &["fetch", "jit-cu12-9.19.0", "--into", into.to_str().unwrap()], &["demo"]] {
+    for arguments in
+        [&["fetch", "jit-cu12-9.19.0"][..], &["fetch", "jit-cu12-9.19.0", "--into", into.to_str().unwrap()], &["demo"]]
+    {
         let mut command = doctor(arguments);
         command.current_dir(dir.path()).env("CUDNN_FETCH_CACHE", cache.path()).env("HOME", cache.path());
         // pip fails at once, and no cuDNN is found.
