@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
-use cudnn_probe::{Library, Version, identify_any};
+use cudnn_probe::{Library, Version, identify_any, missing_symbols};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
@@ -150,8 +150,28 @@ pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
     let mix = mix(dependencies)
+        .or_else(|| symbol_mix(dependencies))
         .map(|mix| format!("{mix}; remove one of them, or make one directory come first for all lookups"));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
+}
+
+/// A library that states no version, and needs symbols that the libraries which it would be loaded with lack.
+fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
+    let file_of = |library: Library| {
+        let is_it = |dependency: &&Dependency| cudnn_file::library(&dependency.name) == Some(library);
+        dependencies.iter().find(is_it)?.file.clone()
+    };
+    dependencies.iter().find_map(|dependency| {
+        let (library, file) = (cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?);
+        let files: Option<Vec<PathBuf>> = library.dependencies().iter().map(|other| file_of(*other)).collect();
+        let missing = missing_symbols(file, &files?).ok()?;
+        let (first, count) = (missing.first()?.printable(), missing.len());
+        Some(format!(
+            "{} is of another release than the libraries that it would be loaded with: they lack {count} of the symbols \
+             that it needs, such as {first}",
+            file.printable()
+        ))
+    })
 }
 
 /// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release.

@@ -482,6 +482,18 @@ fn explain_finds_mixes_in_one_directory_missing_graphs_and_links_that_lead_nowhe
     let (code, stdout) = explain();
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("two releases are mixed in") && stdout.contains("is 9.18.0"), "{stdout}");
+
+    // Engines state no version, but need symbols.
+    std::fs::remove_file(dir.file(Library::Ops)).unwrap();
+    let engine = FakeLibrary::new(Library::EnginesPrecompiled, Version::new(9, 19, 0));
+    engine.build(&dir.file(Library::EnginesPrecompiled));
+    let (code, stdout) = explain();
+    assert_eq!(code, Some(0), "{stdout}");
+    engine.with_undefined("cudnn_of_another_release").build(&dir.cleared(Library::EnginesPrecompiled));
+    let (code, stdout) = explain();
+    assert_eq!(code, Some(2), "{stdout}");
+    let expected = "they lack 1 of the symbols that it needs, such as cudnn_of_another_release";
+    assert!(stdout.contains(expected), "{stdout}");
 }
 
 #[test]

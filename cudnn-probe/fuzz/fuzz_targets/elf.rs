@@ -1,11 +1,12 @@
-//! Arbitrary bytes as a Linux library, and as a program whose dependencies are followed.
+//! Arbitrary bytes as a Linux library, whose symbols are compared, and as a program whose dependencies are followed.
 #![no_main]
 
-use cudnn_probe::{Host, Library, identify_any, ld_so::Simulation};
+use cudnn_probe::{Host, Library, identify_any, ld_so::Simulation, missing_symbols};
 use cudnn_probe_fuzz::{put, root};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let file = put("libcudnn_graph.so.9", bytes);
     let _ = identify_any(&file, Library::Graph);
+    let _ = missing_symbols(&file, std::slice::from_ref(&file));
     let _ = Simulation::new(&file, &Host::sandbox(root()));
 });

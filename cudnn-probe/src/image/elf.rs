@@ -16,11 +16,13 @@ use super::tables::{Contents, Data, Links, malformed};
 
 /// The longest table of headers that is read, in bytes. cuDNN's libraries have tables of some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, undefined symbols, symbols of one hash chain, bytes of a name, and bytes of
-/// a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
+/// The most entries of the dynamic section, undefined symbols, those of them that are compared and the bytes of their
+/// names, symbols of one hash chain, bytes of a name, and bytes of a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_UNDEFINED: u32 = 1 << 11;
-const MAX_HASH_CHAIN: u64 = 1 << 8;
+const MAX_SYMBOLS: usize = 1 << 9;
+const MAX_SYMBOL_LEN: usize = 1 << 10;
+const MAX_HASH_CHAIN: u64 = 1 << 6;
 const MAX_NAME_LEN: u64 = 4 << 10;
 const MAX_RUN_PATH_LEN: u64 = 1 << 20;
 
@@ -95,7 +97,8 @@ impl<'a> Elf<'a> {
         self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
     }
 
-    /// The symbols that other libraries must define, with this text in their names.
+    /// The symbols that other libraries must define, with this text in their names. cuDNN's libraries need up to 170 of
+    /// each other's, with up to 220 letters.
     pub(super) fn undefined(&self, text: &str) -> Vec<&'a str> {
         let (data, dynamic) = (self.data, &self.dynamic);
         let (Some(symbols), Some(hash)) = (dynamic.symbols, dynamic.hash) else { return Vec::new() };
@@ -109,7 +112,7 @@ impl<'a> Elf<'a> {
             .iter()
             .filter(is_needed)
             .filter_map(|symbol| std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok());
-        names.filter(|name| name.contains(text)).collect()
+        names.filter(|name| name.len() <= MAX_SYMBOL_LEN && name.contains(text)).take(MAX_SYMBOLS).collect()
     }
 
     /// Does it export this symbol?
@@ -292,7 +295,9 @@ impl Dynamic {
             if entry | 1 == hash | 1 {
                 let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
                 let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok()?;
-                if self.name(data, found.st_name(ENDIAN).into()) == Some(name) {
+                let text = self.strings.checked_add(found.st_name(ENDIAN).into())?;
+                let text: &[u8] = data.read_bytes_at(text, name.len() as u64 + 1).unwrap_or_default();
+                if text.strip_suffix(b"\0") == Some(name) {
                     return Some(found.st_value(ENDIAN));
                 }
             }
