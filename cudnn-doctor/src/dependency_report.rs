@@ -150,8 +150,8 @@ pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
     let mix = mix(dependencies)
-        .or_else(|| symbol_mix(dependencies))
-        .map(|mix| format!("{mix}; remove one of them, or make one directory come first for all lookups"));
+        .map(|mix| format!("{mix}; remove one of them, or make one directory come first for all lookups"))
+        .or_else(|| symbol_mix(dependencies));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
@@ -168,7 +168,7 @@ fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
         let (first, count) = (missing.first()?.printable(), missing.len());
         Some(format!(
             "{} is of another release than the libraries that it would be loaded with: they lack {count} of the symbols \
-             that it needs, such as {first}",
+             that it needs, such as {first}; install all libraries of one release together",
             file.printable()
         ))
     })

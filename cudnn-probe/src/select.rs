@@ -133,6 +133,9 @@ impl Installation {
     }
 }
 
+/// A check of an installation.
+type Check = fn(&Installation) -> Result<(), ProbeError>;
+
 /// A program's requirements for an installation.
 ///
 /// ```
@@ -147,7 +150,7 @@ pub struct Requirements {
     /// The CUDA major version that it must be built for.
     pub cuda_major: Option<u32>,
     /// The check of every library: a function pointer, so that a program that never requires it contains no code for it.
-    strict: Option<fn(&Installation) -> Result<(), ProbeError>>,
+    strict: Option<Check>,
 }
 
 impl Requirements {
