@@ -9,7 +9,7 @@
 //! @NAME           resolves the function
 //! create          calls cudnnCreate with a valid pointer
 //! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context device=N background twice
-//! log             sets a log hook that prints; log:panic, one that panics
+//! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does, too
 //! write:LEVEL,DESTINATION
 //!                 writes the log in cuDNN's format to NULL, stdout, stderr or a file
 //! callback:MASK   calls cudnnSetCallback with a function that prints its arguments and calls cuDNN itself
@@ -23,6 +23,8 @@
 //! race            many threads, each making every first call: see `threads`
 //! constructor:FILE, fork, cancel     see `threads`
 //! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
+//! setenv, fork-beside-error-strings, handle-crashes, error-string:STATUS
+//!                 see `process_state`
 //! release:ID      fetches a release as the tests do
 //! sleep:MILLISECONDS
 //! lock:FILE       opens a file for writing, inheritable, locks it, and keeps it open
@@ -38,6 +40,7 @@
 //! Functions get zeros for arguments: name only functions that cuDNN does not reach, or that accept zeros.
 
 mod plan;
+mod process_state;
 mod stress;
 mod threads;
 
@@ -169,6 +172,15 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
+        ("setenv", _) => process_state::setenv(),
+        ("fork-beside-error-strings", _) => process_state::fork_beside_error_strings(),
+        ("handle-crashes", _) => process_state::handle_crashes(),
+        ("error-string", status) => {
+            println!(
+                "error-string = {}",
+                process_state::error_string(cudnnStatus_t(status.parse().expect("a number")))
+            );
+        }
         ("stress", options) => {
             let (seconds, log) = options.split_once(',').expect("a time and a file");
             stress::stress(seconds.parse().expect("a number"), log, shim);
@@ -261,12 +273,15 @@ fn load(list: &str) {
 fn receive_log(option: &str) {
     use cudnn_loader::logging::{Severity, set_hook};
     let all = [Severity::Info, Severity::Warning, Severity::Error];
-    let (panics, calls) = (option == "panic", option == "calls");
+    let (panics, panics_on_drop, calls) = (option == "panic", option == "panic-on-drop", option == "calls");
     let received = set_hook(&all, move |event| {
         let (entry, status) = (&event.entry, event.status);
         println!("event {}: {entry}: {} {:?} {:?}", entry.severity, status.0, entry.thread, event.device);
         if panics {
             panic!("in the closure");
+        }
+        if panics_on_drop {
+            std::panic::panic_any(process_state::PanicsOnDrop);
         }
         if calls {
             // SAFETY: the function has no parameters.

@@ -1,0 +1,107 @@
+//! What a program may do to its own process beside calls of cuDNN: change the environment, fork, handle crashes.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_loader::cudnnStatus_t;
+
+/// What `cudnnGetErrorString` returns for a status.
+pub(crate) fn error_string(status: cudnnStatus_t) -> String {
+    // SAFETY: it accepts any status, and returns a static string.
+    unsafe { CStr::from_ptr(cudnn_loader::cudnnGetErrorString(status)) }.to_string_lossy().into_owned()
+}
+
+/// Runs `work` again and again in some threads, until `main_work` has ended in this one.
+fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    work();
+                }
+            });
+        }
+        main_work();
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Adds variables as a program in C does, without std's lock, while other threads ask for error strings.
+pub(crate) fn setenv() {
+    let work = || assert!(!error_string(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM).is_empty());
+    // Such a program has made its first calls.
+    work();
+    beside(work, || {
+        for number in 0..20_000 {
+            let name = CString::new(format!("VARIABLE_{number}")).expect("no zero byte");
+            // SAFETY: both are strings; no other thread may read the environment meanwhile, which the test checks.
+            unsafe { libc::setenv(name.as_ptr(), c"value".as_ptr(), 1) };
+        }
+    });
+    println!("setenv = done");
+}
+
+/// Forks while other threads ask for verbose error strings, and asks for one in each child.
+pub(crate) fn fork_beside_error_strings() {
+    let status = cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
+    let fail = || super::call(cudnn_loader::Function::CudnnCreate, None);
+    fail();
+    let mut hung = 0;
+    let work = || {
+        thread_local! { static FAILED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) } }
+        if !FAILED.replace(true) {
+            fail();
+        }
+        assert!(error_string(status).contains("cannot be called"));
+    };
+    beside(work, || {
+        for _ in 0..10 {
+            // SAFETY: the child asks for a string, which is what the test checks, and exits.
+            match unsafe { libc::fork() } {
+                0 => {
+                    // SAFETY: timers are not inherited.
+                    unsafe { libc::alarm(5) };
+                    let is_text = !error_string(status).is_empty();
+                    // SAFETY: _exit only ends the process.
+                    unsafe { libc::_exit(i32::from(!is_text)) }
+                }
+                child => {
+                    let mut ended = 0;
+                    // SAFETY: the pointer is to a local variable.
+                    unsafe { libc::waitpid(child, &raw mut ended, 0) };
+                    hung += u32::from(ended != 0);
+                }
+            }
+        }
+    });
+    println!("children that hung = {hung}");
+}
+
+/// Installs a handler for crashes, as a program that reports them does. It ends the process with 42.
+pub(crate) fn handle_crashes() {
+    extern "C" fn handler(_: libc::c_int) {
+        const TEXT: &CStr = c"the crash handler ran\n";
+        // SAFETY: both functions may be called in a signal handler.
+        unsafe {
+            libc::write(1, TEXT.as_ptr().cast(), TEXT.count_bytes());
+            libc::_exit(42)
+        }
+    }
+    let handler = handler as extern "C" fn(libc::c_int);
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
+        // SAFETY: the handler calls only functions that are allowed in one.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}
+
+/// The payload of a panic that panics again when it is dropped.
+pub(crate) struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the payload's Drop");
+        }
+    }
+}

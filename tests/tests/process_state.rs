@@ -1,0 +1,110 @@
+//! The loader beside what programs do to their own process: they change the environment, fork, handle crashes, run with
+//! another user's rights, and replace files at the wrong moment.
+
+use std::process::Command;
+
+use cudnn_loader::{DIR_VARIABLE, VERBOSE_VARIABLE};
+use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compile, not_run};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
+const VERSION: Version = Version::new(9, 19, 0);
+
+/// A good fake graph library with additional C code.
+fn graph_with(code: &str) -> TempDir {
+    let dir = TempDir::new();
+    FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
+    dir
+}
+
+fn run(child: Child, args: &[&str]) -> ChildOutput {
+    let output = child.run(args);
+    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+    output
+}
+
+#[test]
+fn an_error_string_does_not_read_an_environment_that_another_thread_changes() {
+    let dir = graph_with("");
+    for _ in 0..3 {
+        let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()), &["setenv"]);
+        assert_eq!(output.returned("setenv"), Some("done"), "{output:#?}");
+    }
+}
+
+#[test]
+fn a_forked_child_does_not_wait_for_the_lock_of_verbose_error_strings() {
+    let nowhere = Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere").env(VERBOSE_VARIABLE, "1");
+    let output = run(nowhere, &["fork-beside-error-strings"]);
+    assert_eq!(output.returned("children that hung"), Some("0"), "{output:#?}");
+}
+
+#[test]
+fn a_crash_in_a_thread_of_a_preload_reaches_the_programs_handler() {
+    let dir = graph_with("__attribute__((constructor)) static void crash(void) { *(volatile int *)0 = 0; }");
+    for preload in ["preload:background", "preload:"] {
+        let output = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).run(&["handle-crashes", preload]);
+        assert_eq!(output.code, Some(42), "{preload}: {output:#?}");
+        assert!(output.stdout.contains("the crash handler ran"), "{preload}: {output:#?}");
+    }
+}
+
+#[test]
+fn a_setuid_program_has_no_verbose_error_strings() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        not_run("a_setuid_program_has_no_verbose_error_strings", "only root can make a program setuid for another");
+        return;
+    }
+    let dir = TempDir::new();
+    let program = dir.path().join("driver");
+    std::fs::copy(DRIVER, &program).unwrap();
+    let args = ["cudnnCreate", "error-string:1008"];
+    let error_string = || {
+        let child = Child::bare(&program).env(VERBOSE_VARIABLE, "1").without_privileges();
+        run(child, &args).returned("error-string").unwrap().to_owned()
+    };
+    assert!(error_string().contains("cannot be called"), "{}", error_string());
+    for command in [["chown", "65533"], ["chmod", "u+s"]] {
+        assert!(Command::new(command[0]).arg(command[1]).arg(&program).status().unwrap().success());
+    }
+    assert_eq!(error_string(), "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED");
+}
+
+#[test]
+fn a_file_that_becomes_a_pipe_at_the_wrong_moment_does_not_hang_the_loader() {
+    let dir = graph_with("");
+    // A library for LD_PRELOAD that replaces graph by a pipe behind the first `statx` that sees it.
+    let swap = dir.path().join("libswap.so");
+    let code =
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/stat.h>\n
+        #include <unistd.h>\n
+        int statx(int dir, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
+            int (*real)(int, const char *, int, unsigned, struct statx *) = dlsym(RTLD_NEXT, \"statx\");
+            int result = real(dir, path, flags, mask, out);
+            static int swapped;
+            if (!result && strstr(path, \"libcudnn_graph.so.9\") && S_ISREG(out->stx_mode) && !swapped++) {
+                unlink(path);
+                mkfifo(path, 0644);
+                fputs(\"swapped\\n\", stderr);
+            }
+            return result;
+        }";
+    compile(code, &["-shared", "-fPIC", "-ldl"], &swap);
+    let child = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).env("LD_PRELOAD", &swap);
+    let output = run(child, &["cudnnGetVersion"]);
+    assert!(output.stderr.contains("swapped"), "{output:#?}");
+    assert!(output.last_error("cudnnGetVersion").contains("a pipe, a socket or a device"), "{output:#?}");
+}
+
+#[test]
+fn a_panic_in_a_log_hook_is_contained_even_if_its_payload_panics_again() {
+    let dir = graph_with("");
+    for hook in ["log:panic", "log:panic-on-drop"] {
+        let output = run(
+            Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()),
+            &[hook, "cudnnGetVersion", "~cudnnDestroyTensorDescriptor"],
+        );
+        assert!(output.stdout.contains("event "), "{hook}: {output:#?}");
+        assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{hook}: {output:#?}");
+    }
+}
