@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cudnn_loader::cudnnStatus_t;
 
@@ -56,7 +57,12 @@ pub(crate) fn fork_beside_error_strings() {
         assert!(error_string(status).contains("cannot be called"));
     };
     beside(work, || {
-        for _ in 0..10 {
+        // A child that meets the lock takes a second.
+        let start = Instant::now();
+        for _ in 0..500 {
+            if start.elapsed() > Duration::from_secs(6) {
+                break;
+            }
             // SAFETY: the child asks for a string, which is what the test checks, and exits.
             match unsafe { libc::fork() } {
                 0 => {
