@@ -9,41 +9,39 @@ use cudnn_probe::{Installation, Library, ProbeError};
 
 use super::installation::same_dir;
 use crate::dl;
+use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;
 
 /// Makes sure that graph, when it opens its plugins, gets those of its installation.
 ///
 /// The loader rejects plugins for another CUDA major, because cuDNN does not notice them, and those of another
-/// installation that ld.so would load although they do not belong to graph. Plugins of another release in the
-/// installation itself lack symbols, so that they fail to load; damaged ones are left to cuDNN, which may never need
-/// them.
+/// installation that graph would get although they do not belong to it. cuDNN does without a plugin that ld.so cannot
+/// load: a damaged one, or one of another release, which needs symbols that graph lacks.
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
     let search_path = SearchPath::new(&dl::host());
+    let objects = LoadedObjects::snapshot();
     // Graph does not open the libraries that its release does not have.
     for library in Library::OPENED_BY_GRAPH.iter().filter(|library| has_library(installation.version, **library)) {
-        let choice = ld_so_choice(&search_path, installation, *library);
-        let foreign = choice.filter(|file| !is_in(file, &installation.dir));
-        let (file, checked) = match (expected.check(*library), foreign) {
-            // The installation has none, and ld.so would pick another installation's for graph. One that ld.so cannot
-            // load, because graph lacks symbols that it needs, does no harm.
-            (Err(ProbeError::NotFound), Some(file)) => {
-                if file.parent().is_some_and(|dir| expected.matches(*library, dir)) || dl::open(&file).is_err() {
-                    continue;
-                }
-                (file, Err(ProbeError::OtherInstallation { graph: installation.dir.clone() }))
-            }
-            // These libraries are large: the loader opens one ahead of cuDNN only if ld.so would take another file. If
-            // the loader cannot open it, cuDNN cannot either, and reports that when it needs the library.
-            (Ok(_), Some(_)) => {
-                let _ = dl::open(&installation.path(*library));
-                continue;
-            }
-            (checked, _) => (installation.path(*library), checked.map(drop)),
-        };
-        if let Err(error @ (ProbeError::MixedCuda { .. } | ProbeError::OtherInstallation { .. })) = checked {
-            return Err(LoadErrorKind::Rejected { path: file, error });
+        let own = installation.path(*library);
+        let checked = expected.check(*library);
+        let is_usable = checked.is_ok();
+        if let Err(error @ ProbeError::MixedCuda { .. }) = checked {
+            return Err(LoadErrorKind::Rejected { path: own, error });
+        }
+        let loaded = objects.find(library.file_name()).map(|object| object.path);
+        let is_loaded = loaded.is_some();
+        let choice = loaded.or_else(|| ld_so_choice(&search_path, installation, *library));
+        let Some(foreign) = choice.filter(|file| !is_in(file, &installation.dir)) else { continue };
+        // These libraries are large: the loader opens one ahead of graph only if ld.so would take another file.
+        if is_usable && !is_loaded && dl::open(&own).is_ok() {
+            continue;
+        }
+        let is_of_release = foreign.parent().is_some_and(|dir| expected.matches(*library, dir));
+        if !is_of_release && dl::open(&foreign).is_ok() {
+            let error = ProbeError::OtherInstallation { graph: installation.dir.clone() };
+            return Err(LoadErrorKind::Rejected { path: foreign, error });
         }
     }
     Ok(())

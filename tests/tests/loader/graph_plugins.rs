@@ -1,6 +1,8 @@
 //! The engine and heuristics libraries that `libcudnn_graph.so.9` opens itself: they come from the selected
 //! installation.
 
+use std::path::Path;
+
 use cudnn_loader::Version;
 use cudnn_probe::Library;
 #[cfg(feature = "full-releases")]
@@ -84,6 +86,26 @@ fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release
             assert!(error.contains(text), "{text} {error}");
         }
     }
+    // The same if the installation has a library that ld.so cannot load, or if the process has loaded another one.
+    let elsewhere = TempDir::new();
+    let foreign = elsewhere.file(Library::EnginesPrecompiled);
+    engine().build(&foreign);
+    let own = dir.file(Library::EnginesPrecompiled);
+    let (open_foreign, open_own) = (format!("open:{}", foreign.display()), format!("open:{}", own.display()));
+    let returned = |path: &Path, args: &[&str]| {
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), args);
+        output.returned("cudnnDestroy").unwrap().to_owned()
+    };
+    let (accepted, rejected) = ("CUDNN_STATUS_SUCCESS (0)", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
+    for (own_engine, expected) in
+        [(engine(), accepted), (engine().with_undefined("cudnn_of_another_release"), rejected)]
+    {
+        own_engine.build(&own);
+        assert_eq!(returned(elsewhere.path(), &["cudnnDestroy"]), expected);
+    }
+    engine().build(&own);
+    assert_eq!(returned(Path::new("/nowhere"), &[&open_own, "cudnnDestroy"]), accepted);
+    assert_eq!(returned(Path::new("/nowhere"), &[&open_foreign, "cudnnDestroy"]), rejected);
     // Graph of this release does not open this library.
     let elsewhere = TempDir::new();
     FakeLibrary::new(Library::EnginesTensorIr, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesTensorIr));
