@@ -15,6 +15,18 @@ pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Are these two instructions of x86-64, as objdump prints them, a load of an address relative to the instruction pointer
+/// into a register, and a jump to the address in that register?
+#[must_use]
+pub fn is_load_and_jump(instructions: &[&str]) -> bool {
+    let [load, jump] = instructions else { return false };
+    // `mov    0x2f3a1(%rip),%rax        # 5a2e8` and `jmp    *%rax`.
+    let load = load.split('#').next().unwrap_or_default().trim_end();
+    let load = load.strip_prefix("mov ").map(str::trim_start).and_then(|operands| operands.split_once("(%rip),%"));
+    let jump = jump.strip_prefix("jmp ").map(str::trim_start).and_then(|target| target.strip_prefix("*%"));
+    load.is_some_and(|(offset, register)| offset.starts_with(['0', '-']) && Some(register) == jump)
+}
+
 /// The exported symbols of a library: the letter that `nm` gives the kind, and the name with its version.
 #[must_use]
 pub fn exported_symbols(file: &Path) -> Vec<(String, String)> {

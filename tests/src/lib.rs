@@ -11,7 +11,7 @@ pub mod matrix;
 mod release;
 mod temp_dir;
 
-pub use binutils::{binutils, dynamic_entries, exported_symbols};
+pub use binutils::{binutils, dynamic_entries, exported_symbols, is_load_and_jump};
 pub use child::{Child, ChildOutput, Subject};
 pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use support::{binutils, drop_in, dynamic_entries, exported_symbols, lib_dir};
+use support::{binutils, drop_in, dynamic_entries, exported_symbols, is_load_and_jump, lib_dir};
 
 /// The maximum size of the library: 560 KiB.
 const MAX_SIZE: u64 = 560 << 10;
@@ -101,16 +101,7 @@ fn every_export_is_a_load_and_a_jump() {
         let mut words = line.split_whitespace();
         let address = u64::from_str_radix(words.next().unwrap(), 16).unwrap();
         let two: Vec<&str> = instructions.range(address..).take(2).map(|(_, text)| text.as_str()).collect();
-        let register = |text: &str| text.rsplit('%').next().map(str::to_owned);
-        match two.as_slice() {
-            [load, jump] => {
-                let is_load = load.starts_with("mov ") && load.contains("(%rip),%r");
-                let target = load.split('#').next().and_then(|load| register(load.trim()));
-                assert!(is_load && jump.starts_with("jmp ") && jump.contains("*%r"), "{line}: {two:?}");
-                assert_eq!(target, register(jump), "{line}: {two:?}");
-            }
-            _ => panic!("{line}: {two:?}"),
-        }
+        assert!(is_load_and_jump(&two), "{line}: {two:?}");
         count += 1;
     }
     assert_eq!(count, 243);

@@ -140,17 +140,14 @@ fn every_form_of_dlopen_can_open_it() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let file = alone.path().join("libcudnn.so.9");
-    let Some(opens) = client("dlopen.c", alone.path(), &[]) else { return };
+    // Not linked to the drop-in, so that dlopen is the first to load it.
+    let program = alone.path().join("opens");
+    support::compile(include_str!("../clients/dlopen.c"), &["-ldl"], &program);
     for way in ["local", "global", "versioned", "namespace"] {
-        // Not linked to the drop-in, so that dlopen is the first to load it.
-        let program = alone.path().join("opens");
-        let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/dlopen.c")).unwrap();
-        support::compile(&source, &["-ldl"], &program);
         let child = Child::bare(&program).env("CUDNN_LOADER_DIR", &cudnn);
         let output = child.run(&[file.to_str().unwrap(), way]);
         assert_eq!(output.returned("cudnnGetVersion"), Some(VERSION), "{way}: {output:#?}");
     }
-    drop(opens);
 }
 
 #[test]

@@ -15,13 +15,27 @@ struct Base {
     dir: TempDir,
 }
 
+/// The installations that a test damages copies of, each built once.
+struct Bases {
+    usual: Base,
+    /// With ext, which is new in 9.22.0.
+    newer: Base,
+}
+
+impl Bases {
+    fn new() -> Option<Bases> {
+        let usual = Base::new("jit-cu12-9.19.0", Version::new(9, 19, 0), 12)?;
+        Some(Bases { usual, newer: Base::new("jit-cu13-9.27.0", Version::new(9, 27, 0), 13)? })
+    }
+
+    fn to_test(&self, library: SubLibrary) -> &Base {
+        if library == SubLibrary::Ext { &self.newer } else { &self.usual }
+    }
+}
+
 impl Base {
-    /// An installation of 9.19.0 for CUDA 12; to test ext, which is new in 9.22.0, one of 9.27.0 for CUDA 13.
-    fn new(tested: SubLibrary) -> Option<Base> {
-        let (id, version, cuda) = match tested {
-            SubLibrary::Ext => ("jit-cu13-9.27.0", Version::new(9, 27, 0), 13),
-            _ => ("jit-cu12-9.19.0", Version::new(9, 19, 0), 12),
-        };
+    /// A release's graph library with fake libraries beside it.
+    fn new(id: &str, version: Version, cuda: u16) -> Option<Base> {
         let base = Base { version, cuda, dir: TempDir::copy_of(&lib_dir(id)?) };
         for library in SubLibrary::ALL.iter().copied().filter(|library| *library != SubLibrary::Graph) {
             FakeLibrary::new(library.library(), version).build(&base.dir.file(library.library()));
@@ -75,8 +89,9 @@ fn every_fault_gives_a_c_program_the_same_through_the_drop_in_library() {
 }
 
 fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
+    let Some(bases) = Bases::new() else { return };
     for library in SubLibrary::ALL.iter().copied() {
-        let Some(base) = Base::new(library) else { return };
+        let base = bases.to_test(library);
         for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
             let dir = TempDir::links_to(base.dir.path());
             fault.inject(&dir, library, base.version, base.cuda);
@@ -110,7 +125,7 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
 
 #[test]
 fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
-    let Some(base) = Base::new(SubLibrary::Ops) else { return };
+    let Some(Bases { usual: base, .. }) = Bases::new() else { return };
     for is_there in [true, false] {
         if !is_there {
             let _ = base.dir.cleared(SubLibrary::Ext.library());
@@ -126,7 +141,7 @@ fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
 
 #[test]
 fn a_library_that_is_left_over_from_a_newer_release_is_not_loaded() {
-    let Some(base) = Base::new(SubLibrary::Graph) else { return };
+    let Some(Bases { usual: base, .. }) = Bases::new() else { return };
     let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, SubLibrary::Ext);
     let function = matrix::a_function(SubLibrary::Ext);
     assert_eq!(output.returned(function), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");

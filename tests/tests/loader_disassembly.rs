@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cudnn_loader::Function;
-use support::binutils;
+use support::{binutils, is_load_and_jump};
 
 /// The instructions of every function in the module, keyed by the rest of the path.
 fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
@@ -53,11 +53,6 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
         let module = function.library().file_name().trim_start_matches("libcudnn_").trim_end_matches(".so.9");
         let path = format!("{module}::{function}");
         let instructions = functions.get(&path).map(|all| without_padding(all)).unwrap_or_default();
-        let is_load = |text: &str| text.starts_with("mov ") && text.contains("(%rip),%r");
-        let is_jump = |text: &str| text.starts_with("jmp ") && text.contains("*%r");
-        assert!(
-            matches!(instructions.as_slice(), [load, jump] if is_load(load) && is_jump(jump)),
-            "{function}: {instructions:#?}"
-        );
+        assert!(is_load_and_jump(&instructions), "{function}: {instructions:#?}");
     }
 }
