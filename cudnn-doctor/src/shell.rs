@@ -6,20 +6,32 @@ use cudnn_probe::packages::quoted;
 
 /// A path as one argument.
 pub(crate) fn quoted_path(path: &Path) -> String {
-    quoted(&path.to_string_lossy())
+    quoted(path)
+}
+
+/// The doctor itself as a command: its name if `PATH` leads to it, else its path.
+pub(crate) fn doctor() -> String {
+    const NAME: &str = "cudnn-doctor";
+    let Ok(program) = std::env::current_exe() else { return NAME.to_owned() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first = std::env::split_paths(&path).map(|dir| dir.join(NAME)).find(|file| file.is_file());
+    let is_this = first.and_then(|file| std::fs::canonicalize(file).ok()).is_some_and(|file| file == program);
+    if is_this { NAME.to_owned() } else { quoted(&program) }
 }
 
 /// The line that puts a directory first on LD_LIBRARY_PATH; `None` for a name that LD_LIBRARY_PATH cannot contain:
 /// ld.so splits it at colons and semicolons, and expands `$`.
 pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
-    let name = dir.to_str().filter(|name| !name.contains([':', ';', '$']) && !name.chars().any(char::is_control))?;
-    Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(name)))
+    if dir.as_os_str().as_encoded_bytes().iter().any(|byte| b":;$".contains(byte)) {
+        return None;
+    }
+    Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(dir)))
 }
 
 /// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files.
 pub(crate) fn removal(dir: &Path) -> String {
     let dir = quoted_path(dir);
-    format!("rm {dir}/libcudnn.so.9* {dir}/libcudnn_*.so.9*")
+    format!("rm -f {dir}/libcudnn.so.9 {dir}/libcudnn.so.9.* {dir}/libcudnn_*.so.9 {dir}/libcudnn_*.so.9.*")
 }
 
 #[cfg(test)]
@@ -31,7 +43,8 @@ mod tests {
     fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {
         for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
             let line = quoted(&format!("a{unsafe_one}b"));
-            assert!(line.starts_with("$'a") && line.is_ascii() && !line.contains(char::is_control), "{line:?}");
+            assert!(line.starts_with("\"$(printf 'a") && line.is_ascii(), "{line:?}");
+            assert!(!line.contains(char::is_control), "{line:?}");
         }
     }
 
@@ -40,7 +53,7 @@ mod tests {
         assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("a\x1b[1m\n'\\"), r"$'a\033[1m\012\'\\'");
+        assert_eq!(quoted("a\x1b[1m\n'\\"), r#""$(printf 'a\033[1m\012\047\134')""#);
     }
 
     #[test]

@@ -502,3 +502,38 @@ fn list_shows_how_to_use_an_installation_that_the_search_does_not_find() {
     let (_, stdout) = doctor(&["list", release.to_str().unwrap()], &[]);
     assert!(stdout.contains("its search does not look there") && stdout.contains("cudnn-doctor env /"), "{stdout}");
 }
+
+#[test]
+fn pid_reports_a_shim_whose_first_call_would_abort() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let alone = TempDir::new();
+    let shim = alone.file(Library::Shim);
+    std::fs::copy(release.join("libcudnn.so.9"), &shim).unwrap();
+    let running = Sleeper::new(&[&shim]);
+    let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("will not find libcudnn_graph.so.9: NVIDIA's shim aborts"), "{stdout}");
+    // With graph beside it, it has not been used yet.
+    let complete = Sleeper::new(&[&release.join("libcudnn.so.9")]);
+    let (code, stdout) = doctor(&["pid", &complete.0.id().to_string()], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+}
+
+#[test]
+fn list_looks_below_a_root_and_finds_nested_environments() {
+    let root = TempDir::new();
+    for below in ["a/venv/lib/python3.12/site-packages/nvidia/cudnn/lib", "b/c/cudnn-9/lib"] {
+        let dir = root.path().join(below);
+        std::fs::create_dir_all(&dir).unwrap();
+        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.join("libcudnn_graph.so.9"));
+    }
+    // A link to a directory above must not lead around in circles.
+    std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
+    let value = json(&["list", root.path().to_str().unwrap()], &[]);
+    let found = value.get("installations").and_then(Value::as_array).unwrap();
+    let dirs: Vec<&str> = found.iter().filter_map(|one| one.get("directory")?.as_str()).collect();
+    assert_eq!(dirs.len(), 2, "{value}");
+    assert!(
+        dirs.iter().any(|dir| dir.ends_with("nvidia/cudnn/lib")) && dirs.iter().any(|dir| dir.ends_with("cudnn-9/lib"))
+    );
+}

@@ -173,7 +173,7 @@ impl LoadError {
                      unset it to search the default directories."
                 ),
                 (None, None) => format!(
-                    "Install cuDNN, for example with `pip install {}` in the active virtual environment, or set \
+                    "Install cuDNN, for example with `pip install '{}>=9'` in the active virtual environment, or set \
                      {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9.",
                     Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR)
                 ),

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::library::Library;
-use crate::packages::{self, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
+use crate::packages::{Component, DEFAULT_CUDA_MAJOR};
 use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
@@ -262,14 +262,10 @@ impl Error for ProbeError {
 
 impl ProbeError {
     /// Advice in one sentence. `None` if there is nothing to do, as for a directory without cuDNN.
+    ///
+    /// The commands of the installer that owns the files are in [`packages`](crate::packages).
     #[must_use]
     pub fn help(&self) -> Option<String> {
-        self.help_for(None)
-    }
-
-    /// Like [`ProbeError::help`], but with the commands of the installer that owns the files.
-    #[must_use]
-    pub fn help_for(&self, package: Option<&Package>) -> Option<String> {
         Some(match self {
             ProbeError::NotFound
             | ProbeError::NotDirectory
@@ -280,31 +276,26 @@ impl ProbeError {
                 format!("Install cuDNN 9{}.", example(DEFAULT_CUDA_MAJOR))
             }
             ProbeError::SonameLinkMissing { file } => {
-                let (file, link) = (packages::quoted(file), packages::quoted(link_name(file)));
+                let link = link_name(file);
                 format!("In that directory, create the symlink of each library: `ln -s {file} {link}`, and so on.")
             }
             ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
                 "Give the user that runs this program permission to read it.".into()
             }
             ProbeError::Unreadable { .. } => "Make the file readable (see the OS error above).".into(),
-            ProbeError::BrokenLink { .. } => reinstall(package, "the file that the link leads to is missing"),
-            ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => {
-                reinstall(package, "this is not a shared library")
-            }
+            ProbeError::BrokenLink { .. } => reinstall("the file that the link leads to is missing"),
+            ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => reinstall("this is not a shared library"),
             ProbeError::Truncated { .. } | ProbeError::Malformed { .. } => {
-                reinstall(package, "the file is damaged, for example by an interrupted download or a full disk")
+                reinstall("the file is damaged, for example by an interrupted download or a full disk")
             }
-            ProbeError::WrongSoname { .. } => reinstall(package, "files of it were renamed"),
+            ProbeError::WrongSoname { .. } => reinstall("files of it were renamed"),
             ProbeError::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
             ProbeError::WrongOs { wanted, .. } => format!("Install cuDNN for {wanted}."),
             ProbeError::NotInRelease { .. } => "Delete this file; nothing in the installation uses it.".into(),
-            ProbeError::TooOld { wanted, .. } => {
-                match package.and_then(|it| packages::upgrade(it, &wanted.to_string())) {
-                    Some(command) => format!("Install cuDNN {wanted} or newer: `{command}`."),
-                    None => format!("Install cuDNN {wanted} or newer."),
-                }
+            ProbeError::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
+            ProbeError::WrongCuda { wanted, .. } => {
+                format!("Uninstall this cuDNN, then install one for CUDA {wanted}{}.", example(*wanted))
             }
-            ProbeError::WrongCuda { wanted, .. } => replace(package, *wanted),
             ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::OtherRelease { .. } => {
                 "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
                  over another."
@@ -315,7 +306,7 @@ impl ProbeError {
                  in place of the JIT-only or partial one."
                     .into()
             }
-            ProbeError::UnusableLibrary { error, .. } => return error.help_for(package),
+            ProbeError::UnusableLibrary { error, .. } => return error.help(),
             ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
                 "A process can use one cuDNN: request the same directory everywhere, before anything loads another."
                     .into()
@@ -347,27 +338,11 @@ fn link_name(file: &str) -> &str {
     file.split_inclusive(".so.9").next().unwrap_or(file)
 }
 
-/// A command that installs cuDNN for someone whose installer is unknown.
+/// A command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel of cuDNN 8.
 fn example(cuda_major: u32) -> String {
-    let command = packages::install(Component::Cudnn, cuda_major, Installer::Pip);
-    command.map(|command| format!(", for example with `{command}`")).unwrap_or_default()
+    format!(", for example with `pip install '{}>=9'`", Component::Cudnn.wheel(cuda_major))
 }
 
-fn reinstall(package: Option<&Package>, reason: &str) -> String {
-    match package.and_then(packages::reinstall) {
-        Some(command) => format!("Reinstall this cuDNN: `{command}` ({reason})."),
-        None => format!("Reinstall this cuDNN: {reason}."),
-    }
-}
-
-/// Advice to change the CUDA version. Two wheels of cuDNN would write into one directory.
-fn replace(package: Option<&Package>, cuda_major: u32) -> String {
-    let package = package.filter(|package| package.is_cudnn());
-    let component = package.and_then(Package::component).unwrap_or(Component::Cudnn);
-    match package.map(|package| packages::replace(std::slice::from_ref(package), component, cuda_major)) {
-        Some(commands) if !commands.is_empty() => {
-            format!("Replace it by cuDNN for CUDA {cuda_major}: `{}`.", packages::command_line(&commands))
-        }
-        _ => format!("Uninstall this cuDNN, then install one for CUDA {cuda_major}{}.", example(cuda_major)),
-    }
+fn reinstall(reason: &str) -> String {
+    format!("Reinstall this cuDNN: {reason}.")
 }

@@ -64,7 +64,7 @@ pub use library::Library;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
-pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant};
+pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
 pub use version::{Version, VersionError};

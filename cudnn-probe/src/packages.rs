@@ -1,5 +1,5 @@
 //! The one source of advice: which package contains which library, and the command that installs or reinstalls it. It
-//! imports nothing and runs nothing.
+//! reads which pip an environment has, and runs nothing.
 //!
 //! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
 //! RPMs, under different names. A command that helps must be the one of the installer that owns the files.
@@ -11,8 +11,11 @@
 //! assert_eq!(command.to_string(), "conda install --channel conda-forge cudnn cuda-version=13");
 //! ```
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use crate::platform::bytes_of;
 
 /// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;
@@ -153,6 +156,28 @@ impl Component {
         }
     }
 
+    /// The wheel as pip's requirement. A wheel whose name does not state the CUDA version is held to it by its own.
+    #[must_use]
+    pub fn requirement(self, cuda_major: u32) -> String {
+        let wheel = self.wheel(cuda_major);
+        if wheel.ends_with(&format!("-cu{cuda_major}")) { wheel } else { format!("{wheel}=={cuda_major}.*") }
+    }
+
+    /// The directory of the wheel's libraries, relative to the directory of packages.
+    #[must_use]
+    pub fn wheel_dir(self, cuda_major: u32) -> PathBuf {
+        let of_cuda = |name: &str| {
+            if cuda_major >= 13 { format!("nvidia/cu{cuda_major}/lib") } else { format!("nvidia/{name}/lib") }
+        };
+        PathBuf::from(match self {
+            Component::Cudnn => "nvidia/cudnn/lib".to_owned(),
+            Component::CudnnJit => "nvidia/cudnn_jit/lib".to_owned(),
+            Component::Cublas => of_cuda("cublas"),
+            Component::Nvrtc => of_cuda("cuda_nvrtc"),
+            Component::Cudart => of_cuda("cuda_runtime"),
+        })
+    }
+
     /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
     /// release that it is for.
     #[must_use]
@@ -213,22 +238,27 @@ pub fn wheel_for(soname: &str) -> Option<String> {
 #[non_exhaustive]
 pub struct Command {
     /// The program: a name to find on `PATH`, or a path.
-    pub program: String,
+    pub program: OsString,
     /// Its arguments.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
 }
 
 impl Command {
     /// A command.
     #[must_use]
-    pub fn new<A: Into<String>>(program: impl Into<String>, arguments: impl IntoIterator<Item = A>) -> Self {
+    pub fn new<A: Into<OsString>>(program: impl Into<OsString>, arguments: impl IntoIterator<Item = A>) -> Self {
         Command { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
     /// Does it need the rights of the administrator, as commands for the system's packages do?
     #[must_use]
     pub fn needs_root(&self) -> bool {
-        matches!(self.program.as_str(), "apt-get" | "dnf")
+        self.program == "apt-get" || self.program == "dnf"
+    }
+
+    fn and<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
     }
 }
 
@@ -245,19 +275,26 @@ pub fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(" && ")
 }
 
-/// Text as one word of a POSIX shell. Characters that a terminal does not show as they are become `$'..'` escapes.
+/// Text or a path as one word of a POSIX shell. The word is on one line and harmless on a terminal: `printf` makes
+/// control characters, characters that change the direction of writing, and bytes that are not UTF-8.
+///
+/// `$(..)` drops line breaks at the end, and no other word of a POSIX shell is on one line. A trailing `/` keeps
+/// them, so the word for such a name means a directory.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub fn quoted(text: impl AsRef<OsStr>) -> String {
+    let text = text.as_ref();
     let is_unprintable = |c: char| c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1;
-    if text.chars().any(is_unprintable) {
-        let escaped = |byte: u8| match byte {
-            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
-            b' '..=b'~' => char::from(byte).to_string(),
-            // Octal, because the digits of `\x` have no limit in some shells.
+    let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unprintable)) else {
+        let bytes = bytes_of(text);
+        let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
+        let escaped = |byte: &u8| match byte {
+            // `%` and `\` are special to printf, `-` may begin an option, and `!` may recall a command.
+            b'\'' | b'\\' | b'%' | b'-' | b'!' => format!("\\{byte:03o}"),
+            b' '..=b'~' => char::from(*byte).to_string(),
             other => format!("\\{other:03o}"),
         };
-        return format!("$'{}'", text.bytes().map(escaped).collect::<String>());
-    }
+        return format!("\"$(printf '{}')\"", bytes.iter().chain(end).map(escaped).collect::<String>());
+    };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     // A `=` in the first word of a command would be an assignment.
     let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
@@ -268,11 +305,13 @@ pub fn quoted(text: &str) -> String {
 /// or whose package name needs more than the CUDA major version: see [`Component::system_package`].
 #[must_use]
 pub fn install(component: Component, cuda_major: u32, installer: Installer) -> Option<Command> {
-    install_into(component, cuda_major, None, installer, None)
+    install_into(component, cuda_major, None, installer, None, None)
 }
 
 /// The command that installs a component next to this package: with the same installer, into the same environment. The
 /// minor version of CUDA is needed for system packages of CUDA itself.
+///
+/// If pip has a record of the component, its files are installed again: a plain `install` would do nothing.
 #[must_use]
 pub fn install_beside(
     package: &Package,
@@ -280,7 +319,26 @@ pub fn install_beside(
     cuda_major: u32,
     cuda_minor: Option<u32>,
 ) -> Option<Command> {
-    install_into(component, cuda_major, cuda_minor, package.installer, Some(&package.root))
+    if package.installer == Installer::Pip {
+        let wheel = component.wheel(cuda_major);
+        let is_for_this_cuda = |version: &String| {
+            wheel.ends_with(&format!("-cu{cuda_major}")) || version.starts_with(&format!("{cuda_major}."))
+        };
+        if let Some(version) = recorded_version(&package.root, &wheel).filter(is_for_this_cuda) {
+            return reinstall(&Package::new(Installer::Pip, &wheel, Some(&version), &package.root));
+        }
+    }
+    install_into(component, cuda_major, cuda_minor, package.installer, Some(&package.root), None)
+}
+
+/// The commands that install a component into a directory that pip has not written to yet, and the directory's
+/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns.
+#[must_use]
+pub fn install_apart(component: Component, cuda_major: u32, target: &Path) -> (Command, PathBuf) {
+    let command = Command::new("pip", ["install", "--no-deps", "--target"])
+        .and([target])
+        .and([component.requirement(cuda_major)]);
+    (command, target.join(component.wheel_dir(cuda_major)))
 }
 
 fn install_into(
@@ -289,15 +347,27 @@ fn install_into(
     cuda_minor: Option<u32>,
     installer: Installer,
     root: Option<&Path>,
+    version: Option<&str>,
 ) -> Option<Command> {
-    let system = || component.system_package(cuda_major, cuda_minor);
+    let pinned = |name: String, separator: &str| match version {
+        Some(version) => format!("{name}{separator}{version}"),
+        None => name,
+    };
+    let system = |separator: &str| Some(pinned(component.system_package(cuda_major, cuda_minor)?, separator));
     Some(match installer {
-        Installer::Pip => pip(root, ["install".to_owned(), component.wheel(cuda_major)]),
-        Installer::Conda => {
-            conda(root, [component.conda_package().to_owned(), format!("cuda-version={cuda_major}")], &[])
+        Installer::Pip => {
+            let requirement = match version {
+                Some(version) => format!("{}=={version}", component.wheel(cuda_major)),
+                None => component.requirement(cuda_major),
+            };
+            pip(root, "install", [requirement])?
         }
-        Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system()?]),
-        Installer::Rpm => Command::new("dnf", ["install".to_owned(), system()?]),
+        Installer::Conda => {
+            let specs = [pinned(component.conda_package().to_owned(), "="), format!("cuda-version={cuda_major}")];
+            conda(root, specs, &[])
+        }
+        Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system("=")?]),
+        Installer::Rpm => Command::new("dnf", ["install".to_owned(), system("-")?]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
 }
@@ -306,7 +376,8 @@ fn install_into(
 /// `install` would not touch them, since the installer's records list them as present.
 ///
 /// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
-/// version such as `2.2.0+cu121`), and for a record with a name or version that the installer would not write.
+/// version such as `2.2.0+cu121`), for one outside of an environment (`pip install --target`), and for a record with a
+/// name or version that the installer would not write. If several packages own the files, see [`replace`].
 #[must_use]
 pub fn reinstall(package: &Package) -> Option<Command> {
     if !is_plain_name(&package.name) {
@@ -322,8 +393,7 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     Some(match package.installer {
         Installer::Pip if is_local => return None,
         Installer::Pip => {
-            let arguments = ["install", "--force-reinstall", "--no-deps"].map(str::to_owned);
-            pip(root, arguments.into_iter().chain([pinned("==")?]))
+            pip(root, "install", ["--force-reinstall".to_owned(), "--no-deps".to_owned(), pinned("==")?])?
         }
         Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
         // Without the version: apt-get knows which one is installed.
@@ -343,7 +413,7 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
     let root = Some(package.root.as_path());
     let at_least = format!("{}>={minimum}", package.name);
     Some(match package.installer {
-        Installer::Pip => pip(root, ["install".to_owned(), "--upgrade".to_owned(), at_least]),
+        Installer::Pip => pip(root, "install", ["--upgrade".to_owned(), at_least])?,
         Installer::Conda => conda(root, [at_least], &[]),
         Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
         Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
@@ -353,42 +423,131 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
 
 /// The commands that replace these packages, which own the same directory, by one. They repair a mix of two releases or
 /// two CUDA versions, and change the CUDA version. pip silently overwrites the files of other packages, so the commands
-/// remove all packages first.
+/// remove all packages first. If the one to install is among them, it keeps its version, which a framework may require.
 ///
 /// Empty if no command can do it.
 #[must_use]
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
-    let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
-    let Some(first) = packages.first().filter(|_| packages.iter().all(is_plain)) else { return Vec::new() };
-    let Some(install) = install_beside(first, component, cuda_major, None) else { return Vec::new() };
-    let names = packages.iter().map(|package| package.name.clone());
-    let remove = match first.installer {
-        Installer::Pip => pip(Some(&first.root), ["uninstall".to_owned(), "--yes".to_owned()].into_iter().chain(names)),
-        // conda solves for the environment and removes what does not fit.
-        Installer::Conda => return vec![install],
-        Installer::Dpkg => Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names)),
-        Installer::Rpm => Command::new("dnf", ["remove".to_owned()].into_iter().chain(names)),
-        Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
-    };
-    vec![remove, install]
+    let wheel = component.wheel(cuda_major);
+    let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
+    let version = same.filter_map(|package| package.version.as_deref()).filter(|version| is_plain_name(version)).last();
+    replace_by(packages, component, cuda_major, version)
 }
 
-/// The pip of the environment at this root if it has one, else the one on `PATH`.
-fn pip(root: Option<&Path>, arguments: impl IntoIterator<Item = String>) -> Command {
-    let pip = root.map(|root| root.join("bin/pip")).filter(|pip| pip.is_file());
-    let pip = pip.and_then(|pip| pip.to_str().map(str::to_owned));
-    Command::new(pip.unwrap_or_else(|| "pip".to_owned()), arguments)
+/// Like [`replace`], with the version to install: `9.10.2.21`.
+#[must_use]
+pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, version: Option<&str>) -> Vec<Command> {
+    let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
+    let Some(first) = packages.first().filter(|_| packages.iter().all(is_plain)) else { return Vec::new() };
+    let root = Some(first.root.as_path());
+    // NVIDIA's packages for Debian and RPM have the version of the wheel, and a release number.
+    let system_version = version.map(|version| format!("{version}-1"));
+    let version = if first.installer == Installer::Pip || first.installer == Installer::Conda {
+        version
+    } else {
+        system_version.as_deref()
+    };
+    let install = install_into(component, cuda_major, None, first.installer, root, version);
+    let Some(install) = install else { return Vec::new() };
+    let names = || packages.iter().map(|package| package.name.clone());
+    let removal = match first.installer {
+        Installer::Pip => pip_removals(&first.root, names().collect()),
+        // conda solves for the environment and removes what does not fit.
+        Installer::Conda => Vec::new(),
+        Installer::Dpkg => vec![Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names()))],
+        Installer::Rpm => vec![Command::new("dnf", ["remove".to_owned()].into_iter().chain(names()))],
+        Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
+    };
+    removal.into_iter().chain([install]).collect()
+}
+
+/// Removes each package. An interrupted upgrade leaves two records of one package, of which pip removes one at a time.
+fn pip_removals(root: &Path, mut names: Vec<String>) -> Vec<Command> {
+    let mut commands = Vec::new();
+    while !names.is_empty() {
+        let mut now: Vec<String> = Vec::new();
+        let mut later = Vec::new();
+        for name in names {
+            if now.contains(&name) { later.push(name) } else { now.push(name) }
+        }
+        commands.extend(pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(now)));
+        names = later;
+    }
+    commands
+}
+
+/// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive every path, and not with
+/// the modules of the working directory (`-I`). An environment without pip is served by the pip on `PATH`, or by uv if
+/// uv made it. `None` for a directory that is no environment: pip cannot change what `pip install --target` wrote.
+#[must_use]
+pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item = String>) -> Option<Command> {
+    let on_path = || Command::new("pip", [action]);
+    let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
+    let python = root.join("bin/python3");
+    let settings = std::fs::read_to_string(root.join("pyvenv.cfg")).ok();
+    if !python.is_file() {
+        let mut pythons = python_dirs(root).peekable();
+        pythons.peek()?;
+        let is_managed = pythons.any(|dir| is_externally_managed(Path::new("/usr/lib"), &dir));
+        let user = (action == "install" && root.ends_with(".local")).then_some("--user");
+        return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
+    }
+    let is_managed = settings.is_none() && python_dirs(root).any(|dir| is_externally_managed(&root.join("lib"), &dir));
+    let has_pip = site_packages(root).any(|dir| dir.join("pip").is_dir());
+    let is_of_uv =
+        settings.is_some_and(|text| text.lines().any(|line| line.split('=').next().unwrap_or("").trim() == "uv"));
+    Some(if has_pip {
+        Command::new(python, ["-I", "-m", "pip", action]).and(managed_option(is_managed)).and(arguments)
+    } else if is_of_uv {
+        // uv asks nothing.
+        let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
+        Command::new("uv", ["pip", action, "--python"]).and([python]).and(arguments)
+    } else {
+        Command::new("pip", ["--python"]).and([python]).and([action]).and(arguments)
+    })
+}
+
+/// Distributions forbid pip to change their Python, unless asked like this.
+fn managed_option(is_managed: bool) -> Option<&'static str> {
+    is_managed.then_some("--break-system-packages")
+}
+
+fn is_externally_managed(lib: &Path, python_dir: &Path) -> bool {
+    python_dir.file_name().is_some_and(|name| lib.join(name).join("EXTERNALLY-MANAGED").exists())
+}
+
+/// `lib/python3.12` below the root of an environment, for each Python.
+fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    // In most environments lib64 is a link to lib.
+    let dirs = ["lib", "lib64"].map(|lib| root.join(lib)).into_iter().filter(|dir| !dir.is_symlink());
+    let entries = dirs.flat_map(std::fs::read_dir).flatten();
+    let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
+    entries.flatten().filter(is_python).map(|entry| entry.path())
+}
+
+/// The directories of packages below the root of an environment.
+#[must_use]
+pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    python_dirs(root).flat_map(|dir| ["site-packages", "dist-packages"].map(|name| dir.join(name)))
+}
+
+/// The version of a wheel that pip has a record of in this environment.
+fn recorded_version(root: &Path, wheel: &str) -> Option<String> {
+    let prefix = format!("{}-", wheel.replace('-', "_"));
+    site_packages(root).flat_map(std::fs::read_dir).flatten().flatten().find_map(|entry| {
+        let name = entry.file_name();
+        let version = name.to_str()?.strip_prefix(&prefix)?.strip_suffix(".dist-info")?;
+        is_plain_name(version).then(|| version.to_owned())
+    })
 }
 
 fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
-    let mut arguments = vec!["install".to_owned()];
-    if let Some(root) = root.and_then(Path::to_str) {
-        arguments.extend(["--prefix".to_owned(), root.to_owned()]);
-    }
-    arguments.extend(["--channel", "conda-forge"].map(str::to_owned));
-    arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    arguments.extend(specs);
-    Command::new("conda", arguments)
+    let prefix = root.map(|root| [OsString::from("--prefix"), root.as_os_str().to_owned()]);
+    Command::new("conda", ["install"])
+        .and(prefix.into_iter().flatten())
+        .and(["--channel", "conda-forge"])
+        .and(flags.iter().copied())
+        .and(specs)
 }
 
 /// Is this a name or a version as package indexes have them? Names come from files, and one that begins with `-` would
@@ -417,8 +576,9 @@ mod tests {
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("~/x"), "'~/x'");
         assert_eq!(quoted("/größe"), "'/größe'");
-        assert_eq!(quoted("\u{1b}[31m it's\n1"), "$'\\033[31m it\\'s\\0121'");
-        assert_eq!(quoted("\u{202e}x"), "$'\\342\\200\\256x'");
+        assert_eq!(quoted("\u{1b}[31m it's\n1"), r#""$(printf '\033[31m it\047s\0121')""#);
+        assert_eq!(quoted("\u{202e}x%"), r#""$(printf '\342\200\256x\045')""#);
+        assert_eq!(quoted("/x\n"), r#""$(printf '/x\012/')""#);
     }
 
     #[test]
@@ -485,7 +645,22 @@ mod tests {
         ];
         assert_eq!(
             command_line(&replace(&two, Component::Cudnn, 13)),
-            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13"
+            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13==9.28"
+        );
+        // An interrupted upgrade left the record of the older version.
+        let twice = [
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"),
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.28"),
+        ];
+        assert_eq!(
+            command_line(&replace(&twice, Component::Cudnn, 12)),
+            "pip uninstall --yes nvidia-cudnn-cu12 && pip uninstall --yes nvidia-cudnn-cu12 && \
+             pip install nvidia-cudnn-cu12==9.28"
+        );
+        let debian = [package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1")];
+        assert_eq!(
+            command_line(&replace_by(&debian, Component::Cudnn, 12, Some("9.10.2.21"))),
+            "apt-get remove libcudnn9-cuda-13 && apt-get install libcudnn9-cuda-12=9.10.2.21-1"
         );
         assert!(replace(&[package(Installer::Pip, "torch", "2.2.0")], Component::Cudnn, 13).is_empty());
         assert!(replace(&[], Component::Cudnn, 13).is_empty());

@@ -274,7 +274,11 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
         }
     };
     let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    if let Some(file) = names.find(|name| name.starts_with("libcudnn_graph.so.9.")) {
+    let is_full_name = |name: &String| {
+        let version = name.strip_prefix("libcudnn_graph.so.9.");
+        version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    };
+    if let Some(file) = names.find(is_full_name) {
         return ProbeError::SonameLinkMissing { file };
     }
     if let Some((major, _)) = older_shim(dir) {

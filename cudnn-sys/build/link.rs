@@ -76,7 +76,7 @@ fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, St
     let names: Vec<&str> = libraries.iter().map(|library| library.file_name()).collect();
     Err(format!(
         "cudnn-sys found no directory with {} to link\n\
-         help: install cuDNN (`pip install nvidia-cudnn-cu12`), or set {} to the directory that has it; or use \
+         help: install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {} to the directory that has it; or use \
          cudnn-loader, which links nothing\nsearched:{searched}",
         names.join(" and "),
         vars::LIB_DIR

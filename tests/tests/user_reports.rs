@@ -74,9 +74,12 @@ impl World {
     }
 
     fn doctor(&self, args: &[&str]) -> Doctor {
-        let output = Command::new(support::doctor())
+        let doctor = support::doctor();
+        let output = Command::new(&doctor)
             .args(args)
             .env_clear()
+            // The commands name the doctor as the shell finds it.
+            .env("PATH", doctor.parent().unwrap())
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
             .unwrap();

@@ -1,21 +1,37 @@
 //! The commands that repair or replace an installation. The commands come from the probe's `packages`, which knows the
-//! installer that owns the files; this module chooses among them.
+//! installer that owns the files; this module chooses among them. Each command must work when it is pasted:
+//! `tests/advice.rs` executes them.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component as PathPart, Path, PathBuf};
 
+use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
-use cudnn_probe::{InstallationReport, ProbeError, Version};
+use cudnn_probe::{DIR_VARIABLE, InstallationReport, LibraryReport, Origin, ProbeError, Version};
 
 use super::finding::Help;
+use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::{prepend_library_path, removal};
+use crate::shell::{prepend_library_path, quoted_path, removal};
 
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
 
 /// The help for a file that cannot be used, if there is any.
-pub(super) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Help> {
-    let is_damage = matches!(
+pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Help> {
+    let is_damage = match error {
+        ProbeError::UnusableLibrary { error, .. } => is_damage(error),
+        error => is_damage(error),
+    };
+    match report.filter(|report| is_damage && report.package.is_some()) {
+        Some(report) => Some(reinstall(report)),
+        None => error.help().map(Help::from),
+    }
+}
+
+/// Is it about a file that the package's own would repair?
+fn is_damage(error: &ProbeError) -> bool {
+    matches!(
         error,
         ProbeError::BrokenLink { .. }
             | ProbeError::SonameLinkMissing { .. }
@@ -24,15 +40,17 @@ pub(super) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
             | ProbeError::Truncated { .. }
             | ProbeError::Malformed { .. }
             | ProbeError::WrongSoname { .. }
-    );
-    match report.filter(|report| is_damage && report.package.is_some()) {
-        Some(report) => Some(reinstall(report)),
-        None => error.help().map(Help::from),
-    }
+            | ProbeError::WrongArchitecture { .. }
+            | ProbeError::WrongOs { .. }
+            | ProbeError::WrongMajor { .. }
+            | ProbeError::MixedVersions { .. }
+            | ProbeError::MixedCuda { .. }
+            | ProbeError::OtherRelease { .. }
+    )
 }
 
 /// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
-pub(super) fn reinstall(report: &InstallationReport) -> Help {
+pub(crate) fn reinstall(report: &InstallationReport) -> Help {
     if !report.other_packages.is_empty() {
         return replace(report);
     }
@@ -40,6 +58,20 @@ pub(super) fn reinstall(report: &InstallationReport) -> Help {
         Some((package, command)) => with_commands(format!("reinstall {}:", package.name), &[command]),
         None => by_hand(report),
     }
+}
+
+/// Restores wheels of one environment, whose files are deleted.
+pub(super) fn restore(wheels: &[Package]) -> Option<Help> {
+    let (last, others) = wheels.split_last()?;
+    let commands: Vec<Command> = if others.is_empty() {
+        packages::reinstall(last).into_iter().collect()
+    } else {
+        let cuda_major = last.name.rsplit("-cu").next().and_then(|major| major.parse().ok());
+        let component = last.component().unwrap_or(Component::Cudnn);
+        packages::replace(wheels, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
+    };
+    let text = format!("install the files of {} again:", names(wheels));
+    (!commands.is_empty()).then(|| with_commands(text, &commands))
 }
 
 /// Several packages own the directory: removes all, installs one.
@@ -50,8 +82,7 @@ fn replace(report: &InstallationReport) -> Help {
     if commands.is_empty() {
         return by_hand(report);
     }
-    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    let text = format!("{} own the same files: remove all of them, then install one", names.join(" and "));
+    let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
     with_commands(text, &commands)
 }
 
@@ -59,33 +90,75 @@ fn replace(report: &InstallationReport) -> Help {
 fn by_hand(report: &InstallationReport) -> Help {
     let dir = report.dir.printable();
     match &report.package {
-        Some(Package { installer: Installer::Pip | Installer::Application, name, .. }) => {
+        Some(Package { installer: Installer::Pip, name, .. }) => {
+            Help::new(format!("install {name} into {dir} again, as it was installed there"))
+        }
+        Some(Package { installer: Installer::Application, name, .. }) => {
             Help::new(format!("reinstall {name}, which ships this cuDNN"))
         }
         Some(Package { installer: Installer::Archive, name, .. }) => {
             Help::new(format!("unpack {name} again, or unpack another release elsewhere and use that"))
         }
-        _ => Help::new(format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:"))
-            .command(removal(&report.dir)),
+        _ => {
+            let removal = removal(&report.dir);
+            let sudo = if is_foreign(&report.dir) { "sudo " } else { "" };
+            Help::new(format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:"))
+                .command(format!("{sudo}{removal}"))
+        }
     }
 }
 
-/// Installs the full cuDNN: in place of this one, or if there is none.
-pub(super) fn install(report: Option<&InstallationReport>) -> Help {
-    let cuda_major = report.map_or(DEFAULT_CUDA_MAJOR, cuda_major);
-    let commands: Vec<Command> = match report.map(all_packages) {
-        Some(packages) if packages.iter().any(Package::is_cudnn) => {
-            packages::replace(&packages, Component::Cudnn, cuda_major)
+/// Installs the full cuDNN where there is none, in the active environment.
+pub(super) fn install(context: &Context) -> Help {
+    let command = in_environment(context, &Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR), None);
+    with_commands("install the full cuDNN in the program's environment:", &[command])
+}
+
+/// Installs a wheel in the active environment, at least of this version.
+fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>) -> Command {
+    let requirement = minimum.map_or(wheel.to_owned(), |version| format!("{wheel}>={version}"));
+    let pip = |root: Option<&Path>| packages::pip(root, "install", [requirement.clone()]);
+    let active = context.search.environments().into_iter().find_map(|origin| match &origin {
+        Origin::VirtualEnvironment(root) => pip(Some(root.as_path())),
+        Origin::Conda(root) => {
+            let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
+            packages::upgrade(&package, &minimum.unwrap_or(Version::new(9, 0, 0)).to_string())
         }
-        _ => packages::install(Component::Cudnn, cuda_major, Installer::Pip).into_iter().collect(),
+        _ => None,
+    });
+    active.or_else(|| pip(None)).unwrap_or_else(|| Command::new("pip", ["install", wheel]))
+}
+
+/// Installs the full cuDNN in place of this one.
+pub(super) fn install_full(report: &InstallationReport, context: &Context) -> Help {
+    let packages = all_packages(report);
+    let commands = packages::replace(&packages, Component::Cudnn, cuda_major(report));
+    if commands.is_empty() {
+        return beside(report, "the full cuDNN", None, cuda_major(report), context);
+    }
+    with_commands("install the full cuDNN in place of this one:", &commands)
+}
+
+/// Installs cuDNN 9 where an older one is.
+pub(super) fn replace_older(report: &InstallationReport) -> Option<Help> {
+    let package = report.package.as_ref().filter(|package| package.is_cudnn())?;
+    let command = match package.installer {
+        Installer::Pip | Installer::Conda => packages::upgrade(package, "9")?,
+        // cuDNN 8 and cuDNN 9 are packages of different names.
+        _ => packages::install_beside(package, Component::Cudnn, DEFAULT_CUDA_MAJOR, None)?,
     };
-    with_commands("install the full cuDNN in the program's environment:", &commands)
+    Some(with_commands(format!("install cuDNN 9; {} is cuDNN {}:", package.name, report.major), &[command]))
 }
 
 /// Installs a newer release, or one for another CUDA major.
-pub(super) fn upgrade(report: &InstallationReport, minimum: Option<Version>, cuda_major: Option<u32>) -> Help {
+pub(super) fn upgrade(
+    report: &InstallationReport,
+    minimum: Option<Version>,
+    other_cuda: Option<u32>,
+    context: &Context,
+) -> Help {
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
-    let other_cuda = cuda_major.filter(|major| Some(*major) != report.cuda_major);
+    let other_cuda = other_cuda.filter(|major| Some(*major) != report.cuda_major);
     if let (Some(package), Some(cuda_major)) = (package, other_cuda) {
         let component = package.component().unwrap_or(Component::Cudnn);
         let commands = packages::replace(&all_packages(report), component, cuda_major);
@@ -94,74 +167,225 @@ pub(super) fn upgrade(report: &InstallationReport, minimum: Option<Version>, cud
         }
     }
     let version = minimum.map(|version| version.to_string());
+    if !report.other_packages.is_empty() {
+        return replace(report);
+    }
     if let (Some(package), Some(version)) = (package, &version)
         && let Some(command) = packages::upgrade(package, version)
     {
         return with_commands(format!("upgrade {} to {version} or newer:", package.name), &[command]);
     }
-    let wheel = Component::Cudnn.wheel(cuda_major.or(report.cuda_major).unwrap_or(DEFAULT_CUDA_MAJOR));
-    let spec = version.as_ref().map_or(wheel.clone(), |version| format!("{wheel}>={version}"));
     let wanted = version.map_or("another cuDNN".into(), |version| format!("cuDNN {version} or newer"));
+    beside(report, &wanted, minimum, other_cuda.unwrap_or_else(|| cuda_major(report)), context)
+}
+
+/// Installs another cuDNN, because no command can change this one.
+fn beside(
+    report: &InstallationReport,
+    wanted: &str,
+    minimum: Option<Version>,
+    cuda_major: u32,
+    context: &Context,
+) -> Help {
     let text = match &report.package {
-        Some(package) => format!("{} decides which cuDNN it ships; to install {wanted} beside it:", package.name),
+        Some(Package { installer: Installer::Pip | Installer::Application, name, .. }) => {
+            format!("{name} decides which cuDNN it ships; to install {wanted} beside it:")
+        }
+        Some(Package { name, .. }) => {
+            format!("to install {wanted} in the program's environment, in place of the one in {name}:")
+        }
         None => format!("install {wanted} in the program's environment:"),
     };
-    with_commands(text, &[Command::new("pip", ["install".to_owned(), spec])])
+    let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum)]);
+    // While it is set, the loader searches no other directory.
+    if context.search.explicit_candidate().is_some() { help.command(format!("unset {DIR_VARIABLE}")) } else { help }
 }
 
 /// Installs exactly this release.
-pub(super) fn install_version(report: &InstallationReport, wheel_version: &str, max_cuda_major: u32) -> Help {
-    let wheel = Component::Cudnn.wheel(cuda_major(report).min(max_cuda_major));
-    let command = Command::new("pip", ["install".to_owned(), format!("{wheel}=={wheel_version}")]);
-    with_commands("install that release in the program's environment:", &[command])
-}
-
-/// Installs a library of CUDA where this cuDNN finds it.
-pub(super) fn cuda_library(report: &InstallationReport, name: &str, cuda_major: u32) -> Help {
-    let Some((component, _)) = Component::from_soname(name) else { return Help::new(format!("install {name}")) };
-    if let Some(dir) = toolkit_with(name, cuda_major)
-        && let Some(line) = prepend_library_path(&dir)
-    {
-        return Help::new(format!("it is in {}: have ld.so search that directory:", dir.printable())).command(line);
+pub(super) fn install_version(
+    report: &InstallationReport,
+    wheel_version: &str,
+    max_cuda_major: u32,
+    context: &Context,
+) -> Help {
+    let cuda_major = cuda_major(report).min(max_cuda_major);
+    let packages = all_packages(report);
+    let component = packages.first().and_then(Package::component).unwrap_or(Component::Cudnn);
+    let mut commands = packages::replace_by(&packages, component, cuda_major, Some(wheel_version));
+    if commands.is_empty() {
+        let wheel = format!("{}=={wheel_version}", Component::Cudnn.wheel(cuda_major));
+        commands.push(in_environment(context, &wheel, None));
     }
-    // A wheel of cuDNN finds the wheels beside it by its run path; a system package finds the system's libraries.
-    let package = report.package.as_ref().filter(|package| package.is_cudnn());
-    let command = package
-        .and_then(|package| packages::install_beside(package, component, cuda_major, report.cuda_minor))
-        .map(|command| {
-            with_commands(format!("install {component} for CUDA {cuda_major} beside this cuDNN:"), &[command])
-        });
-    command.unwrap_or_else(|| {
-        Help::new(format!(
-            "install the CUDA {cuda_major} toolkit, which contains it, and add its library directory to LD_LIBRARY_PATH"
-        ))
-    })
+    with_commands("install that release:", &commands)
 }
 
-/// The library directory of an installed toolkit that has this library.
-fn toolkit_with(name: &str, cuda_major: u32) -> Option<PathBuf> {
+/// A library of CUDA that cuDNN opens by name and ld.so does not find, or finds without what it needs.
+pub(super) struct Companion<'a> {
+    /// `libnvrtc.so.12`.
+    pub(super) name: &'a str,
+    pub(super) cuda_major: u32,
+    /// cuDNN's library that opens it.
+    pub(super) opener: &'a LibraryReport,
+    /// The file that ld.so finds now, which lacks something.
+    pub(super) incomplete: Option<&'a Path>,
+}
+
+impl Companion<'_> {
+    /// Does this directory contain it, with all that it needs?
+    fn is_in(&self, dir: &Path, context: &Context) -> bool {
+        let file = dir.join(self.name);
+        let is_incomplete = self.incomplete.and_then(Path::parent) == Some(dir)
+            || self.incomplete.is_some() && !super::ld_so::has_builtins(&file, self.cuda_major);
+        !is_incomplete && file.is_file() && Simulation::new(&file, &context.host).is_ok()
+    }
+
+    /// Puts it where this cuDNN finds it.
+    pub(super) fn help(&self, report: &InstallationReport, context: &Context) -> Help {
+        let (name, cuda_major) = (self.name, self.cuda_major);
+        let Some((component, _)) = Component::from_soname(name) else { return Help::new(format!("install {name}")) };
+        let apart = apart_dir(component, cuda_major);
+        let found = self.places(report, component, &apart, context);
+        if let Some(dir) = found.into_iter().find(|dir| self.is_in(dir, context))
+            && let Some(line) = prepend_library_path(&dir)
+        {
+            return Help::new(format!("it is in {}: have ld.so search that directory:", dir.printable())).command(line);
+        }
+        // A wheel of cuDNN finds the wheels beside it by its run path; a system package finds the system's libraries.
+        let beside = report.package.as_ref().and_then(|package| {
+            Some((package, packages::install_beside(package, component, cuda_major, report.cuda_minor)?))
+        });
+        if let Some((package, command)) = beside {
+            let help = format!("install {component} for CUDA {cuda_major} beside this cuDNN:");
+            let help = with_commands(help, &[command]);
+            let dir = match package.installer {
+                Installer::Pip => site_packages(report).map(|site| site.join(component.wheel_dir(cuda_major))),
+                _ => None,
+            };
+            let dir = dir.filter(|dir| self.incomplete.is_some() || !self.searches(dir));
+            return match dir.as_deref().and_then(prepend_library_path) {
+                Some(line) => help.command(line),
+                None => help,
+            };
+        }
+        let (command, dir) = packages::install_apart(component, cuda_major, &apart);
+        let text = format!("install {component} for CUDA {cuda_major}, and have ld.so search its directory:");
+        let help = with_commands(text, &[command]);
+        match prepend_library_path(&dir) {
+            Some(line) => help.command(line),
+            None => Help::new(format!(
+                "install the CUDA {cuda_major} toolkit, and put the directory that contains {name} on LD_LIBRARY_PATH"
+            )),
+        }
+    }
+
+    /// The directories in which it may be, although ld.so does not find it.
+    fn places(
+        &self,
+        report: &InstallationReport,
+        component: Component,
+        apart: &Path,
+        context: &Context,
+    ) -> Vec<PathBuf> {
+        let wheel_dir = component.wheel_dir(self.cuda_major);
+        let mut dirs: Vec<PathBuf> = site_packages(report).into_iter().map(|site| site.join(&wheel_dir)).collect();
+        dirs.extend(toolkits(self.cuda_major));
+        let environments = context.search.environments();
+        for root in environments.iter().filter_map(Origin::root) {
+            dirs.extend(packages::site_packages(root).map(|site| site.join(&wheel_dir)));
+            dirs.push(root.join("lib"));
+        }
+        dirs.push(apart.join(wheel_dir));
+        dirs
+    }
+
+    /// Does the run path of the library that opens it lead to this directory?
+    fn searches(&self, dir: &Path) -> bool {
+        let origin = self.opener.path.parent().unwrap_or(Path::new("/"));
+        let run_path = self.opener.identity.as_ref().ok().and_then(|identity| identity.run_path.clone());
+        let expand = |part: &str| {
+            let part = part.replace("${ORIGIN}", "$ORIGIN");
+            match part.strip_prefix("$ORIGIN") {
+                Some(below) => normalized(&origin.join(below.trim_start_matches('/'))),
+                None => normalized(Path::new(&part)),
+            }
+        };
+        run_path.is_some_and(|run_path| run_path.split(':').any(|part| expand(part) == dir))
+    }
+}
+
+/// The path without `..`, by its text alone: the directory need not exist yet.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        if part == PathPart::ParentDir {
+            normal.pop();
+        } else {
+            normal.push(part);
+        }
+    }
+    normal
+}
+
+/// The directory of packages that contains a wheel's libraries: `nvidia/cudnn/lib` or `torch/lib` is below it.
+fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
+    let is_pip = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+    let is_site_packages = |path: &&Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
+    report.dir.ancestors().find(is_site_packages).filter(|_| is_pip).map(Path::to_owned)
+}
+
+/// A directory of its own for each library: pip does not add to a directory that it has filled.
+fn apart_dir(component: Component, cuda_major: u32) -> PathBuf {
+    let name = if component == Component::Cublas { "cublas" } else { "nvrtc" };
+    let parent = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let parent = parent.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"));
+    parent.join(format!("{name}-cuda-{cuda_major}"))
+}
+
+/// The library directories of the installed toolkits for this CUDA major.
+fn toolkits(cuda_major: u32) -> Vec<PathBuf> {
     let is_toolkit = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name == "cuda" || name.starts_with(&format!("cuda-{cuda_major}"))
     };
-    let entries = std::fs::read_dir(Path::new(CUDA_PREFIX)).ok()?.flatten().map(|entry| entry.path());
+    let entries = std::fs::read_dir(Path::new(CUDA_PREFIX)).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut dirs: Vec<PathBuf> = entries.filter(is_toolkit).map(|root| root.join("lib64")).collect();
     dirs.sort();
-    dirs.into_iter().find(|dir| dir.join(name).exists())
+    dirs
+}
+
+/// Selects another installation.
+pub(super) fn use_other(dir: &Path) -> Help {
+    let doctor = crate::shell::doctor();
+    Help::new("put that installation first:").command(format!("eval \"$({doctor} env {})\"", quoted_path(dir)))
 }
 
 fn all_packages(report: &InstallationReport) -> Vec<Package> {
     report.package.iter().chain(&report.other_packages).cloned().collect()
 }
 
+fn names(packages: &[Package]) -> String {
+    let mut names: Vec<String> = packages.iter().map(|package| package.name.printable()).collect();
+    names.dedup();
+    names.join(" and ")
+}
+
 fn cuda_major(report: &InstallationReport) -> u32 {
     report.cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR)
 }
 
-/// System packages need the administrator's rights.
+/// Does the directory belong to root, and the doctor's user is another?
+fn is_foreign(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0) && !is_root()
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// System packages need the administrator's rights. A container whose user is root often lacks sudo.
 fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
     commands.iter().fold(Help::new(text), |help, command| {
-        let sudo = if command.needs_root() { "sudo " } else { "" };
+        let sudo = if command.needs_root() && !is_root() { "sudo " } else { "" };
         help.command(format!("{sudo}{command}"))
     })
 }

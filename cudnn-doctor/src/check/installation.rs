@@ -8,6 +8,7 @@ use super::finding::{
 };
 use super::fix_commands;
 use super::machine::{Gpu, Machine, capability, is_older};
+use crate::context::Context;
 use crate::escape::Printable;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version.
@@ -19,14 +20,19 @@ const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 /// The most missing symbols that a finding lists.
 const MAX_SYMBOLS: usize = 4;
 
-pub(super) fn findings(report: &InstallationReport, machine: &Machine, verify: bool) -> Vec<Finding> {
+pub(super) fn findings(
+    report: &InstallationReport,
+    machine: &Machine,
+    context: &Context,
+    verify: bool,
+) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(conflicts(report));
     findings.extend(not_as_installed(report, verify));
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report));
-    findings.extend(known_issues(report));
-    findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu)));
+    findings.extend(known_issues(report, context));
+    findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu, context)));
     findings.extend(old_driver(report, machine));
     findings
 }
@@ -118,18 +124,18 @@ fn overlapping_packages(report: &InstallationReport) -> Option<Finding> {
     )
 }
 
-fn known_issues(report: &InstallationReport) -> Vec<Finding> {
+fn known_issues(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
     release_facts::known_issues(version)
         .map(|issue| {
             Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.description))
                 .note(format!("affects {} through releases before {}", issue.from, issue.fixed_in))
-                .help(fix_commands::upgrade(report, Some(issue.fixed_in), None))
+                .help(fix_commands::upgrade(report, Some(issue.fixed_in), None, context))
         })
         .collect()
 }
 
-fn old_gpu(report: &InstallationReport, gpu: &Gpu) -> Option<Finding> {
+fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<Finding> {
     let version = report.version?;
     let minimum = release_facts::min_compute_capability(version);
     if gpu.compute_capability >= minimum {
@@ -148,7 +154,7 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu) -> Option<Finding> {
     } else {
         finding
             .note(format!("{last} is the last release for compute capability {}", gpu.capability()))
-            .help(fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS))
+            .help(fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS, context))
     })
 }
 

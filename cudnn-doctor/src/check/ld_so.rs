@@ -9,12 +9,12 @@ use cudnn_probe::{InstallationReport, Library};
 use super::finding::{
     Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
 };
-use super::fix_commands;
+use super::fix_commands::Companion;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, mix};
 use crate::escape::Printable;
-use crate::shell::{prepend_library_path, quoted_path};
+use crate::shell::{doctor, prepend_library_path, quoted_path};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
@@ -82,10 +82,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
         Finding::new(LD_SO_MIX, message)
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .help(
-                Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
-                    .command("cudnn-doctor explain"),
-            ),
+            .help(search_first(&report.dir)),
     )
 }
 
@@ -104,7 +101,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     Help::new(
                         "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
                     )
-                    .command(format!("cudnn-doctor explain {}", quoted_path(file))),
+                    .command(format!("{} explain {}", doctor(), quoted_path(file))),
                 ),
         )
     })
@@ -132,9 +129,10 @@ fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
         let Some(part) = report.library(opener) else { continue };
         let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
         let name = format!("{stem}.so.{major}");
+        let companion = Companion { name: &name, cuda_major: major, opener: part, incomplete: None };
         if let Some((path, _)) = resolve(&mut simulation, &name) {
             if opener == Library::EnginesRuntimeCompiled {
-                findings.extend(builtins(&path, major, report));
+                findings.extend(builtins(companion, &path, report, context));
             }
             continue;
         }
@@ -148,25 +146,33 @@ fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
             Finding::new(kind, format!("{name} was not found; {opener} opens it when needed"))
                 .note(format!("this cuDNN is built for CUDA {major}"))
                 .notes(others)
-                .help(fix_commands::cuda_library(report, &name, major)),
+                .help(companion.help(report, context)),
         );
     }
     findings
 }
 
 /// NVRTC opens its builtins, which every package installs beside it.
-fn builtins(nvrtc: &Path, cuda_major: u32, report: &InstallationReport) -> Option<Finding> {
+fn builtins(companion: Companion<'_>, nvrtc: &Path, report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let cuda_major = companion.cuda_major;
+    if has_builtins(nvrtc, cuda_major) {
+        return None;
+    }
+    let message = format!("libnvrtc-builtins.so.{cuda_major}.* is not beside {}", nvrtc.printable());
+    let companion = Companion { incomplete: Some(nvrtc), ..companion };
+    Some(
+        Finding::new(NO_BUILTINS, message)
+            .note("NVRTC opens it to compile a kernel")
+            .help(companion.help(report, context)),
+    )
+}
+
+/// Are the builtins of NVRTC beside this file of NVRTC?
+pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
     let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
     let name = format!("libnvrtc-builtins.so.{cuda_major}");
     let is_builtins = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
-    if std::fs::read_dir(nvrtc.parent()?).ok()?.flatten().any(is_builtins) {
-        return None;
-    }
-    Some(
-        Finding::new(NO_BUILTINS, format!("{name}.* is not beside {}", nvrtc.printable()))
-            .note("NVRTC opens it to compile a kernel")
-            .help(fix_commands::cuda_library(report, &name, cuda_major)),
-    )
+    nvrtc.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten().any(is_builtins)
 }
 
 /// The file that ld.so finds when the simulated program or library opens this name, and the rule.

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use cudnn_loader::preload::VERSION_CHECKS;
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
+use cudnn_probe::InstallationReport;
 use serde_json::{Value, json};
 
 use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NOT_LOADED};
+use super::fix_commands;
 use crate::demo;
 use crate::escape::Printable;
 use crate::output::document_line;
@@ -46,14 +48,15 @@ pub(super) struct LoadTest {
 }
 
 /// Loads the cuDNN in this directory in a child process, and runs the convolution there if asked to.
-pub(super) fn load(dir: &Path, convolution: bool) -> LoadTest {
+pub(super) fn load(report: &InstallationReport, convolution: bool) -> LoadTest {
+    let dir = report.dir.as_path();
     let mut arguments = vec![OsStr::new(COMMAND)];
     if convolution {
         arguments.push(OsStr::new("--gpu"));
     }
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
     match subprocess::run(&arguments, TIMEOUT) {
-        Ok(child) => result(&child, dir, convolution),
+        Ok(child) => result(&child, report, convolution),
         Err(error) => {
             let message = format!("the doctor cannot start a child process to load cuDNN: {error}");
             LoadTest { findings: vec![Finding::new(NOT_LOADED, message)], convolution: Vec::new() }
@@ -61,11 +64,11 @@ pub(super) fn load(dir: &Path, convolution: bool) -> LoadTest {
     }
 }
 
-fn result(child: &ChildOutput, dir: &Path, convolution: bool) -> LoadTest {
-    let mut test = LoadTest { findings: crash(child, dir).into_iter().collect(), convolution: Vec::new() };
+fn result(child: &ChildOutput, installation: &InstallationReport, convolution: bool) -> LoadTest {
+    let mut test = LoadTest { findings: crash(child, installation).into_iter().collect(), convolution: Vec::new() };
     for line in child.stdout.lines() {
         match serde_json::from_str::<Value>(line).ok().filter(Value::is_object) {
-            Some(report) => test.findings.extend(parse_failure(&report, dir)),
+            Some(report) => test.findings.extend(parse_failure(&report, installation)),
             None if convolution => test.convolution.push(line.to_owned()),
             None => {}
         }
@@ -73,7 +76,7 @@ fn result(child: &ChildOutput, dir: &Path, convolution: bool) -> LoadTest {
     test
 }
 
-fn crash(child: &ChildOutput, dir: &Path) -> Option<Finding> {
+fn crash(child: &ChildOutput, report: &InstallationReport) -> Option<Finding> {
     let how = match child.status {
         None => format!("did not finish within {} s", TIMEOUT.as_secs()),
         Some(status) if status.success() => return None,
@@ -85,14 +88,14 @@ fn crash(child: &ChildOutput, dir: &Path) -> Option<Finding> {
     let lines: Vec<&str> = child.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
     Some(
-        Finding::new(CRASHED, format!("a child process that loaded the cuDNN in {} {how}", dir.printable()))
+        Finding::new(CRASHED, format!("a child process that loaded the cuDNN in {} {how}", report.dir.printable()))
             .notes(last.iter().map(|line| format!("its stderr: {line}")))
-            .help("reinstall this cuDNN; if that does not help, install another release"),
+            .help(fix_commands::reinstall(report)),
     )
 }
 
 /// A report from the child.
-fn parse_failure(report: &Value, dir: &Path) -> Option<Finding> {
+fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
@@ -102,7 +105,10 @@ fn parse_failure(report: &Value, dir: &Path) -> Option<Finding> {
     };
     let notes = report.get("notes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let finding = Finding::new(kind, text("message")?).notes(notes);
-    let finding = finding.note(format!("cuDNN was loaded from {}", dir.printable()));
+    let finding = finding.note(format!("cuDNN was loaded from {}", installation.dir.printable()));
+    if kind.code == CHECK_FAILED.code {
+        return Some(finding.help(fix_commands::reinstall(installation)));
+    }
     Some(match text("help").filter(|help| !help.is_empty()) {
         Some(help) => finding.help(Help::new(help)),
         None => finding,
@@ -126,9 +132,7 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
                 if let Err(error) = checked {
                     let message = format!("{function} returned {:?}", error.status);
                     let notes = error.text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
-                    let help = "the libraries in the directory are of different releases: remove them and install one \
-                                release";
-                    report_failure(VERSION_CHECK, &message, notes, help);
+                    report_failure(VERSION_CHECK, &message, notes, "");
                 }
             }
             // JIT-only installations include graph alone.

@@ -92,10 +92,9 @@ impl Machine {
         let finding = match &self.library {
             DriverLibrary::Found => {
                 let error = self.nvml_error.as_ref()?;
-                let help = Help::new("reinstall the driver, or reboot if it was just updated; this shows its state:");
                 return Some(
                     Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
-                        .help(help.command("nvidia-smi")),
+                        .help("reinstall the driver, or reboot if it was just updated"),
                 );
             }
             DriverLibrary::Unusable(path, error) => {
@@ -113,14 +112,38 @@ impl Machine {
             (None, Some(error)) => finding.note(error),
             (None, None) => finding.note("NVML (libnvidia-ml.so.1) does not answer either"),
         };
-        let elsewhere = DRIVER_DIRS.map(Path::new).into_iter().find(|dir| dir.join(DRIVER_LIBRARY).exists());
-        Some(match elsewhere.and_then(|dir| Some((dir, prepend_library_path(dir)?))) {
-            Some((dir, line)) => finding
-                .help(Help::new(format!("it is in {}: have ld.so search that directory", dir.display())).command(line)),
-            None => finding
-                .help("install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`"),
-        })
+        Some(finding.help(driver_help(Path::new("/"))))
     }
+}
+
+/// How to make the driver's library available, on the machine with this root directory.
+fn driver_help(root: &Path) -> Help {
+    let exists = |path: &str| root.join(path).exists();
+    let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
+    let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
+    let is_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(mark.trim_start_matches('/')));
+    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(DRIVER_LIBRARY).exists();
+    // The library for forward compatibility works with a driver in the kernel only.
+    let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
+    let found = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library);
+    if let Some((dir, line)) = found.and_then(|dir| Some((dir, prepend_library_path(Path::new(dir))?))) {
+        return Help::new(format!("it is in {dir}: have ld.so search that directory:")).command(line);
+    }
+    Help::new(if is_wsl {
+        "install NVIDIA's driver in Windows, then restart WSL (`wsl --shutdown`, in Windows): WSL takes libcuda.so.1 from \
+         there; install no driver for Linux in WSL"
+    } else if has_kernel_driver && is_container {
+        "the container has the GPU's devices, but not the driver's libraries: start it with \
+         NVIDIA_DRIVER_CAPABILITIES=compute,utility in its environment"
+    } else if has_kernel_driver {
+        "the kernel has NVIDIA's driver, but its libraries are missing: reinstall the driver with its libraries for \
+         compute (Debian: libcuda1; Ubuntu: libnvidia-compute)"
+    } else if is_container {
+        "start the container with GPU access: `docker run --gpus all ...`, or `podman run --device nvidia.com/gpu=all \
+         ...`; the host needs NVIDIA's driver and the package nvidia-container-toolkit"
+    } else {
+        "install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`"
+    })
 }
 
 impl Gpu {
@@ -185,4 +208,37 @@ fn driver_library(host: &Host) -> DriverLibrary {
 pub(super) fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
     numbers(version) < numbers(than)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_about_the_driver_fits_the_machine() {
+        let root = std::env::temp_dir().join(format!("cudnn-doctor-driver-{}", std::process::id()));
+        for (files, expected) in [
+            (&[][..], "install NVIDIA's driver; in a container"),
+            (&[".dockerenv"], "nvidia-container-toolkit"),
+            (&["run/.containerenv"], "podman run --device nvidia.com/gpu=all"),
+            (&["dev/dxg"], "install no driver for Linux in WSL"),
+            (&["dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"], "/usr/lib/wsl/lib"),
+            (&["usr/local/nvidia/lib64/libcuda.so.1"], "/usr/local/nvidia/lib64"),
+            (&["usr/local/cuda/compat/libcuda.so.1", ".dockerenv"], "--gpus all"),
+            (&["usr/local/cuda/compat/libcuda.so.1", "dev/nvidiactl"], "/usr/local/cuda/compat"),
+            (&["dev/nvidiactl", ".dockerenv"], "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+            (&["proc/driver/nvidia/version"], "libnvidia-compute"),
+        ] {
+            for file in files {
+                let file = root.join(file);
+                let _ = std::fs::create_dir_all(file.parent().unwrap_or(&root));
+                let _ = std::fs::write(file, "");
+            }
+            let help = driver_help(&root);
+            let _ = std::fs::remove_dir_all(&root);
+            assert!(help.text.contains(expected), "{files:?}: {help:?}");
+            let is_command = expected.starts_with("/usr");
+            assert_eq!(help.commands.iter().any(|line| line.contains(expected)), is_command, "{files:?}: {help:?}");
+        }
+    }
 }

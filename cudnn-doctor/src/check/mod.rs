@@ -2,7 +2,7 @@
 //! loaded last, in a child process. Nothing is printed here.
 
 mod finding;
-mod fix_commands;
+pub(crate) mod fix_commands;
 mod installation;
 mod ld_so;
 pub(crate) mod load_test;
@@ -13,16 +13,17 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::Function;
 use cudnn_probe::{
-    DIR_VARIABLE, InstallationReport, Installed, Library, ProbeError, RejectedCandidate, Requirements, Version,
+    DIR_VARIABLE, InstallationReport, Installed, Library, Origin, ProbeError, RejectedCandidate, Requirements, Version,
+    deleted_wheels,
 };
 
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::quoted_path;
-use finding::{Help, NO_CUDNN, REJECTED, SEVERAL};
+use crate::shell::{doctor, quoted_path};
+use finding::{NO_CUDNN, REJECTED, SEVERAL};
 use machine::Machine;
 
-pub(crate) use finding::{FINDINGS, Finding, FindingKind, Severity};
+pub(crate) use finding::{FINDINGS, Finding, FindingKind, Help, Severity};
 
 /// The checks that were requested, besides those of the machine itself.
 pub(crate) struct Requested {
@@ -58,14 +59,15 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
     let mut others = selected.map_or(Vec::new(), |_| context.inventory(&[]));
     let report = selected.and_then(|selected| take_report(&mut others, &selected.dir, context));
     let mut findings = rejected(context, &selection.rejected);
+    findings.extend(deleted(context));
     let mut convolution = Vec::new();
     if let (Some(selected), Some(report)) = (selected, &report) {
         findings.extend(several(&others, report));
         findings.extend(requirements::findings(requested, context, selected, report));
-        findings.extend(installation::findings(report, &machine, requested.verify));
+        findings.extend(installation::findings(report, &machine, context, requested.verify));
         findings.extend(ld_so::findings(report, context));
         if requested.load {
-            let loaded = load_test::load(&report.dir, requested.convolution);
+            let loaded = load_test::load(report, requested.convolution);
             findings.extend(loaded.findings);
             convolution = loaded.convolution;
         }
@@ -89,7 +91,9 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         }
         let origin = format!("found: {}", candidate.origin);
         if let Some((_, finding)) = seen.iter_mut().find(|(other, _)| *other == dir) {
-            *finding = finding.clone().note(origin);
+            if !finding.notes.contains(&origin.as_str().printable()) {
+                *finding = finding.clone().note(origin);
+            }
             continue;
         }
         // Most of these directories contain no cuDNN.
@@ -105,21 +109,38 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
+/// One finding for each environment with wheels of cuDNN that pip regards as installed, and whose files are deleted.
+fn deleted(context: &Context) -> Vec<Finding> {
+    let environments = context.search.environments();
+    let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
+    roots.dedup();
+    let finding = |root: &Path| {
+        let wheels = deleted_wheels(root);
+        let names: Vec<String> = wheels.iter().map(ToString::to_string).collect();
+        let message = format!("the libraries of {} in {} are deleted", names.join(" and "), root.printable());
+        let finding = Finding::new(REJECTED, message).note("pip regards them as installed");
+        Some(finding.help(fix_commands::restore(&wheels)?))
+    };
+    roots.into_iter().filter_map(finding).collect()
+}
+
 /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
 fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {
         return none_in(finding, &explicit.dir, rejected);
     }
-    let older = rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
-    let older = older.map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
+    let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
+    let upgrade = older()
+        .find_map(|one| fix_commands::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
+    let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
     let searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
     let repair = rejections.first().and_then(|rejection| rejection.help.clone());
     finding
         .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
         .notes(older)
         .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
-        .help(repair.unwrap_or_else(|| fix_commands::install(None)))
+        .help(repair.or(upgrade).unwrap_or_else(|| fix_commands::install(context)))
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
@@ -165,5 +186,5 @@ fn several(others: &[Installed], used: &InstallationReport) -> Option<Finding> {
     let count = others.len() + 1;
     let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
     let help = format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
-    Some(Finding::new(SEVERAL, message).notes(others).help(Help::new(help).command("cudnn-doctor list")))
+    Some(Finding::new(SEVERAL, message).notes(others).help(Help::new(help).command(format!("{} list", doctor()))))
 }

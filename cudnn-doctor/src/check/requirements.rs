@@ -4,11 +4,10 @@ use cudnn_loader::Function;
 use cudnn_probe::{Installation, InstallationReport, ProbeError, Requirements};
 
 use super::Requested;
-use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
+use super::finding::{Finding, LACKS_FUNCTION, REQUIREMENT};
 use super::fix_commands;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::quoted_path;
 
 pub(super) fn findings(
     requested: &Requested,
@@ -20,7 +19,7 @@ pub(super) fn findings(
     requirements.minimum = requested.minimum;
     requirements.cuda_major = requested.cuda_major;
     let unmet = requirements.check(used).err().map(|error| unmet(&error, context, &requirements, report));
-    let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
+    let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report, context));
     unmet.into_iter().chain(lacking).collect()
 }
 
@@ -32,23 +31,20 @@ fn unmet(error: &ProbeError, context: &Context, requirements: &Requirements, rep
     match context.select(requirements).installation {
         Some(other) => finding
             .note(format!("{} in {} meets the requirements ({})", other.version, other.dir.printable(), other.origin))
-            .help(
-                Help::new("put that installation first:")
-                    .command(format!("eval \"$(cudnn-doctor env {})\"", quoted_path(&other.dir))),
-            ),
-        None => finding.help(fix_commands::upgrade(report, requirements.minimum, requirements.cuda_major)),
+            .help(fix_commands::use_other(&other.dir)),
+        None => finding.help(fix_commands::upgrade(report, requirements.minimum, requirements.cuda_major, context)),
     }
 }
 
-fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
+fn lacks(function: Function, report: &InstallationReport, context: &Context) -> Option<Finding> {
     let version = report.version?;
     let (since, library) = (function.since(), function.library());
     let finding = if version < since {
         Finding::new(LACKS_FUNCTION, format!("{function} was added in cuDNN {since}, but found cuDNN {version}"))
-            .help(fix_commands::upgrade(report, Some(since), None))
+            .help(fix_commands::upgrade(report, Some(since), None, context))
     } else if report.library(library.library()).is_none() {
         let message = format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant);
-        Finding::new(LACKS_FUNCTION, message).help(fix_commands::install(Some(report)))
+        Finding::new(LACKS_FUNCTION, message).help(fix_commands::install_full(report, context))
     } else {
         return None;
     };

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
-use crate::shell::{prepend_library_path, quoted_path};
+use crate::shell::{doctor, prepend_library_path, quoted_path};
 
 /// The options of `env`.
 #[derive(clap::Args)]
@@ -29,13 +29,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     };
     let Some(selected) = selected else {
         let place = arguments.dir.as_ref().map_or("here".into(), |dir| format!("in {}", dir.printable()));
-        let error = format!("There is no usable cuDNN {place}. `cudnn-doctor check` shows what is wrong.");
+        let error = format!("There is no usable cuDNN {place}. `{} check` shows what is wrong.", doctor());
         return fail(format, error);
     };
     let Some(library_path) = prepend_library_path(&selected.dir) else {
         let error = format!(
-            "LD_LIBRARY_PATH cannot contain the name of {}: it contains a colon, a semicolon, a dollar sign, a control \
-             character or bytes that are not UTF-8. Make a symbolic link to the directory and use the link's name.",
+            "LD_LIBRARY_PATH cannot contain the name of {}: it contains a colon, a semicolon or a dollar \
+             sign. Make a symbolic link to the directory and use the link's name.",
             selected.dir.printable()
         );
         return fail(format, error);

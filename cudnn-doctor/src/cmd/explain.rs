@@ -64,7 +64,7 @@ fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String>
         .map_or("no cuDNN".into(), |found| format!("cuDNN {} in {}", found.version, found.dir.printable()));
     Some(format!(
         "the program requires cuDNN {major}, but found {found} (majors are not interchangeable): install a version of \
-         the program that is built for cuDNN 9, or cuDNN {major}: pip install 'nvidia-cudnn-cu12=={major}.*'"
+         the program that is built for cuDNN 9, or run it in an environment of its own with cuDNN {major}"
     ))
 }
 

@@ -7,10 +7,12 @@ use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{Architecture, Candidate, Installation, Installed, LibraryReport, Os, ProbeError, gpu_code};
 use serde_json::{Value, json};
 
+use crate::check::Help;
+use crate::check::fix_commands::repair;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
-use crate::shell::quoted_path;
+use crate::shell::{doctor, quoted_path};
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -72,7 +74,7 @@ fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
 
 fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     if rows.is_empty() {
-        outln!("No cuDNN was found. `cudnn-doctor check` shows where the search looked and what to install.");
+        outln!("No cuDNN was found. `{} check` shows where the search looked and what to install.", doctor());
         if !roots.is_empty() {
             outln!(
                 "Name the root of an environment, of a CUDA toolkit or of an unpacked archive, or a library directory."
@@ -111,9 +113,9 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
         }
         (None, Some(usable)) => {
             outln!("\nThe loader uses none of them: its search does not look there. To use one:");
-            outln!("  eval \"$(cudnn-doctor env {})\"", quoted_path(&usable.installed.report.dir));
+            outln!("  eval \"$({} env {})\"", doctor(), quoted_path(&usable.installed.report.dir));
         }
-        (None, None) => outln!("\nThe loader can use none of them: `cudnn-doctor check` shows how to fix that."),
+        (None, None) => outln!("\nThe loader can use none of them: `{} check` shows how to fix that.", doctor()),
     }
 }
 
@@ -132,7 +134,10 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
     for Problem { library, message, help } in problems(installed) {
         labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
         if let Some(help) = help {
-            outln!("    = help: {}", help.printable());
+            outln!("    = help: {}", help.text);
+            for command in &help.commands {
+                outln!("            {command}");
+            }
         }
     }
     if !report.missing.is_empty() {
@@ -149,7 +154,7 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
 struct Problem {
     library: &'static str,
     message: String,
-    help: Option<String>,
+    help: Option<Help>,
 }
 
 fn problems(installed: &Installed) -> Vec<Problem> {
@@ -157,7 +162,7 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     let problem = |part: &LibraryReport, error: &ProbeError| Problem {
         library: part.library.name_on(report.os),
         message: error.to_string(),
-        help: error.help_for(report.package.as_ref()),
+        help: repair(error, Some(report)),
     };
     let unusable = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
     let conflicts = report.conflicts();
@@ -199,7 +204,8 @@ fn value(row: &Row) -> Value {
         "problems": problems(&row.installed).iter().map(|problem| json!({
             "name": problem.library,
             "message": problem.message,
-            "help": problem.help,
+            "help": problem.help.as_ref().map(|help| &help.text),
+            "commands": problem.help.as_ref().map_or(&[][..], |help| &help.commands),
         })).collect::<Vec<_>>(),
         "evidence": report.evidence.iter().map(|evidence| json!({
             "value": evidence.value,

@@ -1,11 +1,14 @@
 //! `pid`: which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use cudnn_probe::{Dependents, MappedLibrary, identify_any, mapped_libraries};
+use cudnn_probe::ld_so::Simulation;
+use cudnn_probe::{Dependents, Host, Library, MappedLibrary, Version, identify_any, mapped_libraries};
 use serde_json::{Value, json};
 
 use crate::cudnn_file;
@@ -56,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         problems
             .push(format!("the process has mapped {count} files named like cuDNN's and CUDA's: {MAX_ROWS} were read"));
     }
+    problems.extend(shim_without_graph(pid, &rows));
     match format {
         Format::Json => document(&json!({
             "schema": SCHEMA,
@@ -136,6 +140,35 @@ fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     let inode = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
     let same = |file: &PathBuf| inode(file).is_some() && inode(file) == inode(&mapped.path);
     mapped.file.as_ref().is_some_and(same)
+}
+
+/// NVIDIA's shim, alone in a process: its first call opens graph by ld.so's rules, and aborts if there is none.
+fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
+    let library = |row: &Row| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
+    let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
+    if cudnn().any(|row| library(row) == Some(Library::Graph)) {
+        return None;
+    }
+    let shim = cudnn().find(|row| library(row) == Some(Library::Shim) && is_as_on_disk(&row.mapped))?;
+    let path = &shim.mapped.path;
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let mut simulation = Simulation::new(&program, &host_of(pid)?).ok()?;
+    simulation.dlopen(path.to_str()?, 0);
+    let from = simulation.objects().iter().position(|object| object.path == *path)?;
+    let names = Library::Graph.dlopen_names(cudnn_file::version(path).unwrap_or(Version::new(9, 0, 0)));
+    if names.iter().any(|name| simulation.dlopen(name, from)) {
+        return None;
+    }
+    let path = path.printable();
+    Some(format!("{path} will not find {}: NVIDIA's shim aborts the process on the first call", Library::Graph))
+}
+
+/// The machine as this process sees it.
+fn host_of(pid: u32) -> Option<Host> {
+    const NAME: &[u8] = b"LD_LIBRARY_PATH=";
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(NAME));
+    Some(Host::current().env("LD_LIBRARY_PATH", OsStr::from_bytes(value.unwrap_or_default())))
 }
 
 fn problems(rows: &[Row]) -> Vec<String> {

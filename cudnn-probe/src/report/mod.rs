@@ -2,6 +2,8 @@
 
 mod package;
 
+pub use package::deleted_wheels;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -140,7 +142,8 @@ impl InstallationReport {
         let cuda_major = graph.and_then(|graph| graph.cuda_major);
         let cuda_major = cuda_major.or_else(|| majority(identities().filter_map(|identity| identity.cuda_major)));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
-        let mut packages = package::packages(&dir, os, version, &wheels, host).into_iter();
+        let name = Library::Graph.name_on(os);
+        let mut packages = package::packages(&dir, name, version, &wheels, host).into_iter();
         let package = packages.next();
         let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
         let missing = missing(&libraries, version, is_jit_package);
@@ -317,9 +320,10 @@ fn version_in_header(header: &Path) -> Option<Version> {
 /// A directory with cuDNN 8 or 7, by its file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let (major, shim) = older_shim(&dir)?;
+    let name = format!("libcudnn.so.{major}");
     let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
     let wheels = package::wheels(&dir, Os::Linux);
-    let mut packages = package::packages(&dir, Os::Linux, version, &wheels, host).into_iter();
+    let mut packages = package::packages(&dir, &name, version, &wheels, host).into_iter();
     Some(InstallationReport {
         os: Os::Linux,
         architecture: None,

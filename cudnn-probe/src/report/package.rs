@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::host::Host;
 use crate::library::Library;
-use crate::packages::{Installer, Package};
+use crate::packages::{Installer, Package, site_packages};
 use crate::platform::{Opened, Os, is_executable, open_regular};
 use crate::version::Version;
 
@@ -18,25 +18,24 @@ const MAX_RPM_DB_LEN: u64 = 512 << 20;
 /// The most files that are checked for being a program.
 const MAX_PROGRAMS: usize = 1000;
 
-/// The packages that the directory's libraries belong to, by the first installer with a record of them. More than one:
-/// they were installed over each other.
+/// The packages that the directory's libraries belong to, by the first installer with a record of this file in it. More
+/// than one: they were installed over each other.
 ///
 /// The version is the one that the libraries state. It distinguishes several packages in RPM's database.
 pub(super) fn packages(
     dir: &Path,
-    os: Os,
+    file: &str,
     version: Option<Version>,
     wheels: &[WheelRecord],
     host: &Host,
 ) -> Vec<Package> {
-    let graph = Library::Graph.name_on(os);
-    let of_graph = wheels.iter().filter(|record| record.files.iter().any(|file| file.name == graph));
-    let wheels: Vec<Package> = of_graph.map(|record| record.package.clone()).collect();
+    let of_file = wheels.iter().filter(|record| record.files.iter().any(|recorded| recorded.name == file));
+    let wheels: Vec<Package> = of_file.map(|record| record.package.clone()).collect();
     if !wheels.is_empty() {
         return wheels;
     }
-    let package = conda(dir)
-        .or_else(|| dpkg(dir, host))
+    let package = conda(dir, file)
+        .or_else(|| dpkg(dir, file, host))
         .or_else(|| rpm(dir, version?, host))
         .or_else(|| archive(dir))
         .or_else(|| toolkit(dir))
@@ -76,21 +75,18 @@ fn find_wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     let is_site_packages = |path: &&Path| {
         path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("site-packages") || name == "dist-packages")
     };
+    let environment = dir.ancestors().skip(1).take(4).find(is_site_packages);
     // The directory of `pip install --target` has any name.
-    let site_packages = dir.ancestors().skip(1).take(4).find(is_site_packages).or(dir.ancestors().nth(3))?;
+    let site_packages = environment.or(dir.ancestors().nth(3))?;
     let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
     // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows.
     let above = if os == Os::Windows { 2 } else { 3 };
-    let root = site_packages.ancestors().nth(above).unwrap_or(site_packages);
-    let record = |path: PathBuf| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
-        let (name, version) = name.rsplit_once('-')?;
-        let text = read(&path.join("RECORD"))?;
+    let root = environment.and_then(|environment| environment.ancestors().nth(above)).unwrap_or(site_packages);
+    let record = |(package, text): (Package, String)| {
         let files: Vec<FileRecord> = text.lines().filter_map(|line| file_record(line.strip_prefix(&prefix)?)).collect();
-        let package = Package::new(Installer::Pip, &name.replace('_', "-"), Some(version), root);
         (!files.is_empty()).then_some(WheelRecord { package, files })
     };
-    Some(entries(site_packages, |name| name.ends_with(".dist-info")).filter_map(record).collect())
+    Some(records(site_packages, root).filter_map(record).collect())
 }
 
 /// `libcudnn_graph.so.9,sha256=47DEQ..,1234`. Hash and length may be empty.
@@ -100,10 +96,42 @@ fn file_record(line: &str) -> Option<FileRecord> {
     Some(FileRecord { name: name.to_owned(), len: len.trim().parse().ok(), sha256 })
 }
 
+/// The wheels in a directory of packages, each with the list of its files.
+fn records(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, String)> {
+    // pip renames what it is about to remove, and ignores what it has renamed.
+    let is_record = |name: &str| name.ends_with(".dist-info") && !name.starts_with('~');
+    entries(site_packages, is_record).filter_map(move |path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".dist-info")?.to_owned();
+        let (name, version) = name.rsplit_once('-')?;
+        let package = Package::new(Installer::Pip, &name.replace('_', "-"), Some(version), root);
+        Some((package, read(&path.join("RECORD"))?))
+    })
+}
+
+/// The wheels of cuDNN that are recorded in the environment at this root, and whose main library is deleted. pip regards
+/// them as installed, and a search does not find them.
+#[must_use]
+pub fn deleted_wheels(root: &Path) -> Vec<Package> {
+    let is_main = |file: &&str| {
+        let name = file.rsplit('/').next().unwrap_or_default();
+        name == Library::Graph.file_name() || name == "libcudnn.so.8"
+    };
+    let mut found = Vec::new();
+    for site_packages in site_packages(root) {
+        let is_deleted = |record: &str| {
+            let files = record.lines().filter_map(|line| line.split(',').next());
+            files.filter(is_main).any(|file| site_packages.join(file).symlink_metadata().is_err())
+        };
+        let wheels = records(&site_packages, root).filter(|(package, _)| package.is_cudnn());
+        found.extend(wheels.filter(|(_, record)| is_deleted(record)).map(|(package, _)| package));
+    }
+    found
+}
+
 /// `ROOT/lib`, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.
-fn conda(dir: &Path) -> Option<Package> {
+fn conda(dir: &Path, file: &str) -> Option<Package> {
     let root = dir.parent()?;
-    let listed = format!("lib/{}", Library::Graph.file_name());
+    let listed = format!("lib/{file}");
     let mut records = entries(&root.join("conda-meta"), |name| name.contains("cudnn")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
         let (rest, _build) = name.rsplit_once('-')?;
@@ -115,10 +143,10 @@ fn conda(dir: &Path) -> Option<Package> {
 }
 
 /// The Debian package whose list of files has the graph library.
-fn dpkg(dir: &Path, host: &Host) -> Option<Package> {
+fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     // /lib is a link to /usr/lib on most systems, and the list may have either.
-    let file = below.join(Library::Graph.file_name());
+    let file = below.join(file);
     let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(&file));
     let lists = |list: &str| list.lines().any(|line| Path::new(line) == file || Path::new(line) == other);
     let info = host.system("/var/lib/dpkg/info");

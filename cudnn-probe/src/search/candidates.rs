@@ -145,13 +145,17 @@ impl Search {
     }
 
     /// The directories with libraries below the root of a Python or conda environment, a CUDA toolkit, an unpacked
-    /// archive or an unpacked wheel.
+    /// archive or an unpacked wheel; then all others below it that contain a cuDNN, within limits of depth and number.
+    /// This does not follow symbolic links.
     #[must_use]
     pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let origin = Origin::UnderRoot(root.clone());
         let mut found = wheels(&root, &origin);
         found.extend(SUBDIRECTORIES.iter().map(|dir| Candidate::new(root.join(dir), origin.clone())));
+        let further = dirs_with_cudnn(&root).into_iter().map(|dir| Candidate::new(dir, origin.clone()));
+        let further: Vec<Candidate> = further.filter(|candidate| !found.contains(candidate)).collect();
+        found.extend(further);
         found
     }
 
@@ -183,14 +187,23 @@ impl Search {
 
     fn python_environments(&self) -> Vec<Candidate> {
         let mut found = Vec::new();
-        if let Some(root) = self.absolute("VIRTUAL_ENV") {
-            found.extend(wheels(&root, &Origin::VirtualEnvironment(root.clone())));
+        for origin in self.environments() {
+            if let Some(root) = origin.root() {
+                found.extend(wheels(root, &origin));
+                if let Origin::Conda(root) = &origin {
+                    found.push(Candidate::new(root.join("lib"), origin.clone()));
+                }
+            }
         }
-        if let Some(root) = self.absolute("CONDA_PREFIX") {
-            let origin = Origin::Conda(root.clone());
-            found.extend(wheels(&root, &origin));
-            found.push(Candidate::new(root.join("lib"), origin));
-        }
+        found
+    }
+
+    /// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
+    #[must_use]
+    pub fn environments(&self) -> Vec<Origin> {
+        let virtual_environment = self.absolute("VIRTUAL_ENV").map(Origin::VirtualEnvironment);
+        let mut found: Vec<Origin> =
+            virtual_environment.into_iter().chain(self.absolute("CONDA_PREFIX").map(Origin::Conda)).collect();
         if let Some(root) = self.python_on_path() {
             let mut roots = vec![root];
             if self.absolute("VIRTUAL_ENV").is_none() {
@@ -200,7 +213,7 @@ impl Search {
                     roots.push(self.host.system("/usr/local"));
                 }
             }
-            found.extend(roots.iter().flat_map(|root| wheels(root, &Origin::Python(root.clone()))));
+            found.extend(roots.into_iter().map(Origin::Python));
         }
         found
     }
@@ -269,6 +282,40 @@ const STAGES: &[Stage] = &[
     Search::well_known,
 ];
 
+/// The directories below this one that contain a library of cuDNN, the nearest first.
+fn dirs_with_cudnn(root: &Path) -> Vec<PathBuf> {
+    const MAX_DEPTH: usize = 9;
+    const MAX_DIRS: usize = 50_000;
+    let is_cudnn = |name: &str| name.starts_with("libcudnn") && name.contains(".so.") || is_windows_cudnn(name);
+    let (mut found, mut level, mut count) = (Vec::new(), vec![root.to_owned()], 0);
+    for _ in 0..MAX_DEPTH {
+        let mut next = Vec::new();
+        for dir in level {
+            count += 1;
+            if count > MAX_DIRS {
+                return found;
+            }
+            let mut has_cudnn = false;
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                has_cudnn |= entry.file_name().to_str().is_some_and(is_cudnn);
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    next.push(entry.path());
+                }
+            }
+            if has_cudnn {
+                found.push(dir);
+            }
+        }
+        next.sort();
+        level = next;
+    }
+    found
+}
+
+fn is_windows_cudnn(name: &str) -> bool {
+    Library::ALL.iter().any(|library| name == library.windows_name())
+}
+
 /// The directory itself, or that of the file.
 fn dir_of(path: PathBuf) -> PathBuf {
     match path.parent() {
@@ -282,6 +329,10 @@ fn dir_of(path: PathBuf) -> PathBuf {
 fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
+        // In most environments lib64 is a link to lib.
+        if lib == "lib64" && root.join(lib).is_symlink() {
+            continue;
+        }
         let entries = std::fs::read_dir(root.join(lib)).into_iter().flatten();
         let python = |entry: std::io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;

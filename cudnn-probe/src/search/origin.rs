@@ -1,7 +1,7 @@
 //! A directory to look into, and why. Imports nothing.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A directory in which a cuDNN may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,17 @@ pub enum Origin {
     WellKnown,
     /// Below this directory, which a person inspects. The search for a cuDNN to load never includes it.
     UnderRoot(PathBuf),
+}
+
+impl Origin {
+    /// The root of the Python or conda environment, if it is one.
+    #[must_use]
+    pub fn root(&self) -> Option<&Path> {
+        match self {
+            Origin::VirtualEnvironment(root) | Origin::Conda(root) | Origin::Python(root) => Some(root),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Origin {

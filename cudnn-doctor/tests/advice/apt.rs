@@ -1,0 +1,105 @@
+//! The commands for system packages: apt-get accepts them, in a simulation with a repository of this test. There is no
+//! conda and no dnf to execute theirs: `cudnn-probe`'s tests state them.
+
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_probe::packages::{self, Component, Installer, Package};
+use support::{TempDir, not_run};
+
+fn dpkg_deb(repository: &Path, name: &str, version: &str) {
+    let staging = TempDir::new();
+    let control = staging.path().join("DEBIAN");
+    std::fs::create_dir(&control).unwrap();
+    let text = format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
+    );
+    std::fs::write(control.join("control"), text).unwrap();
+    let file = repository.join(format!("{name}_{version}_all.deb"));
+    let output = Command::new("dpkg-deb").arg("--build").arg(staging.path()).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// A line for each package that the command would install, remove or configure: `Inst libcublas-12-9 ...`.
+fn simulate(root: &Path, command: &packages::Command) -> String {
+    let output = Command::new("sh")
+        .args(["-c", &command.to_string()])
+        .env("APT_CONFIG", root.join("apt.conf"))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn apt_get_accepts_the_commands_for_system_packages() {
+    not_run("the commands of conda and dnf", "neither is installed here; their arguments are compared with text");
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !has("apt-get") || !has("dpkg-deb") {
+        return not_run("the commands of apt-get", "this system has no apt-get");
+    }
+    let root = TempDir::new();
+    let path = |below: &str| root.path().join(below);
+    for dir in ["repository", "state/lists/partial", "cache/archives/partial", "etc/apt.conf.d", "etc/preferences.d"] {
+        std::fs::create_dir_all(path(dir)).unwrap();
+    }
+    let packages = [
+        ("libcudnn9-cuda-12", "9.10.2.21-1"),
+        ("libcudnn9-cuda-12", "9.19.0.56-1"),
+        ("libcudnn9-cuda-13", "9.19.0.56-1"),
+        ("libcublas-12-9", "12.9.1.4-1"),
+        ("cuda-nvrtc-12-9", "12.9.86-1"),
+    ];
+    let mut index = String::new();
+    for (name, version) in packages {
+        dpkg_deb(&path("repository"), name, version);
+        let file = format!("{name}_{version}_all.deb");
+        let size = std::fs::metadata(path("repository").join(&file)).unwrap().len();
+        index += &format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x <x@example.org>\nFilename: ./{file}\n\
+             Size: {size}\nDescription: x\n\n"
+        );
+    }
+    std::fs::write(path("repository/Packages"), index).unwrap();
+    // An older cuDNN is installed, and the one for CUDA 13.
+    let installed = |name: &str, version: &str| {
+        format!(
+            "Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: all\n\
+             Maintainer: x <x@example.org>\nDescription: x\n\n"
+        )
+    };
+    let status = installed("libcudnn9-cuda-12", "9.10.2.21-1") + &installed("libcudnn9-cuda-13", "9.19.0.56-1");
+    std::fs::write(path("status"), status).unwrap();
+    let source = format!("deb [trusted=yes] file:{} ./\n", path("repository").display());
+    std::fs::write(path("sources.list"), source).unwrap();
+    let conf = format!(
+        "APT::Architecture \"amd64\";\nAPT::Sandbox::User \"\";\nDir::State \"{0}/state\";\n\
+         Dir::State::status \"{0}/status\";\nDir::Cache \"{0}/cache\";\nDir::Etc::sourcelist \"{0}/sources.list\";\n\
+         Dir::Etc::sourceparts \"{0}/none\";\nDir::Etc::parts \"{0}/etc/apt.conf.d\";\n\
+         Dir::Etc::preferencesparts \"{0}/etc/preferences.d\";\n",
+        root.path().display()
+    );
+    std::fs::write(path("apt.conf"), &conf).unwrap();
+    let update = Command::new("apt-get").arg("update").env("APT_CONFIG", path("apt.conf")).output().unwrap();
+    assert!(update.status.success(), "{update:?}");
+    // From here on nothing is installed.
+    std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
+
+    let package = |name: &str, version: &str| Package::new(Installer::Dpkg, name, Some(version), "/");
+    let (old, cu13) = (package("libcudnn9-cuda-12", "9.10.2.21-1"), package("libcudnn9-cuda-13", "9.19.0.56-1"));
+    let one = |command: Option<packages::Command>| vec![command.unwrap()];
+    let cases = [
+        (one(packages::reinstall(&old)), "Inst libcudnn9-cuda-12"),
+        (one(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),
+        (one(packages::install(Component::Cudnn, 13, Installer::Dpkg)), ""),
+        (one(packages::install_beside(&old, Component::Cublas, 12, Some(9))), "Inst libcublas-12-9"),
+        (one(packages::install_beside(&old, Component::Nvrtc, 12, Some(9))), "Inst cuda-nvrtc-12-9"),
+        (packages::replace_by(&[cu13], Component::Cudnn, 12, Some("9.10.2.21")), "Remv libcudnn9-cuda-13"),
+    ];
+    for (commands, expected) in cases {
+        assert!(commands.iter().all(packages::Command::needs_root), "{commands:?}");
+        let output: String = commands.iter().map(|command| simulate(root.path(), command)).collect();
+        assert!(output.contains(expected), "{}: {output}", packages::command_line(&commands));
+    }
+}

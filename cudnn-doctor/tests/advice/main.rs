@@ -1,0 +1,220 @@
+//! Executes every command that `check` prints: each case is a broken installation in a real Python environment or
+//! directory. The commands are taken literally and run by `sh`; afterwards the finding must be gone, and nothing else
+//! may have changed. The wheels are small stand-ins with NVIDIA's names, except for one real release.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod apt;
+mod paths;
+mod world;
+
+use std::path::Path;
+
+use cudnn_probe::Library;
+use support::{TempDir, Version};
+use world::{Case, Cudnn, World};
+
+const V9_18: Version = Version::new(9, 18, 0);
+const V9_19: Version = Version::new(9, 19, 0);
+const CU12: Cudnn = Cudnn { version: V9_19, cuda_major: 12 };
+const CU12_OLDER: Cudnn = Cudnn { version: V9_18, cuda_major: 12 };
+const CU13: Cudnn = Cudnn { version: V9_19, cuda_major: 13 };
+
+/// Copies one library of a release over that of the environment.
+fn overwrite(world: &World, from: Cudnn, library: Library) {
+    let file = world.wheel_dir().join(library.file_name());
+    std::fs::remove_file(&file).unwrap();
+    std::fs::copy(from.libraries().file(library), file).unwrap();
+}
+
+fn remove(world: &World, library: Library) {
+    std::fs::remove_file(world.wheel_dir().join(library.file_name())).unwrap();
+}
+
+fn cuda_library(world: &World, below: &str) -> std::path::PathBuf {
+    world.site_packages().join("nvidia").join(below)
+}
+
+/// Environments of wheels.
+#[test]
+fn commands_repair_wheels() {
+    let damage = |world: &World, library: Library| {
+        std::fs::write(world.wheel_dir().join(library.file_name()), "no library").unwrap();
+    };
+    let cases: Vec<Case> = vec![
+        Case::new("a damaged library", "C013", &["nvidia-cudnn-cu12"], |world| damage(world, Library::Ops)),
+        Case::new("a deleted library", "C012", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Cnn)),
+        Case::new("a deleted graph", "C010", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Graph)),
+        Case::new("a deleted directory", "C011", &["nvidia-cudnn-cu12"], |world| {
+            std::fs::remove_dir_all(world.wheel_dir()).unwrap();
+        }),
+        Case::new("a damaged graph", "C010", &["nvidia-cudnn-cu12"], |world| damage(world, Library::Graph)),
+        Case::new("a library of another release", "C014", &["nvidia-cudnn-cu12"], |world| {
+            overwrite(world, CU12_OLDER, Library::Adv);
+        }),
+        Case::new("a library for another CUDA", "C015", &["nvidia-cudnn-cu12"], |world| {
+            overwrite(world, CU13, Library::Cnn);
+        }),
+        Case::new("two wheels in one directory", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
+        Case::new("two wheels, and libraries of both", "C015", &["nvidia-cudnn-cu13", "nvidia-cudnn-cu12"], |world| {
+            overwrite(world, CU13, Library::Ops);
+        }),
+        Case::new("an interrupted upgrade", "C023", &["nvidia-cudnn-cu12"], |world| {
+            let record = |version: &str| world.site_packages().join(format!("nvidia_cudnn_cu12-{version}.dist-info"));
+            std::fs::create_dir(record("9.18.0.56")).unwrap();
+            for name in ["RECORD", "METADATA", "WHEEL"] {
+                let text = std::fs::read_to_string(record("9.19.0.56").join(name)).unwrap();
+                std::fs::write(record("9.18.0.56").join(name), text.replace("9.19.0.56", "9.18.0.56")).unwrap();
+            }
+        }),
+        Case::new("cuDNN 8 alone", "C010", &["nvidia-cudnn-cu12==8.9.7.29"], |_| {}),
+        Case::new("too old", "C018", &["nvidia-cudnn-cu12==9.18.0.56"], |_| {}).options(&["--minimum", "9.19"]),
+        Case::new("for another CUDA", "C018", &["nvidia-cudnn-cu12"], |_| {}).options(&["--cuda", "13"]),
+        Case::new("a known issue", "C017", &["nvidia-cudnn-cu12==9.10.2.21"], |_| {}),
+        Case::new("nothing", "C010", &[], |_| {}),
+        Case::new("no cuBLAS", "C030", &["nvidia-cudnn-cu12"], |_| {}),
+        Case::new("no cuBLAS for CUDA 13", "C030", &["nvidia-cudnn-cu13"], |_| {}),
+        Case::new("a deleted cuBLAS", "C030", &["nvidia-cudnn-cu12", "nvidia-cublas-cu12"], |world| {
+            std::fs::remove_file(cuda_library(world, "cublas/lib/libcublasLt.so.12")).unwrap();
+        }),
+        Case::new("a damaged cuBLAS elsewhere", "C030", &["nvidia-cudnn-cu12", "nvidia-cublas-cu12"], |world| {
+            std::fs::write(cuda_library(world, "cublas/lib/libcublasLt.so.12"), "no library").unwrap();
+        }),
+        Case::new("no NVRTC", "C031", &["nvidia-cudnn-cu12"], |_| {}),
+        Case::new("no NVRTC for CUDA 13", "C031", &["nvidia-cudnn-cu13"], |_| {}),
+        Case::new("no builtins", "C032", &["nvidia-cudnn-cu12", "nvidia-cuda-nvrtc-cu12"], |world| {
+            std::fs::remove_file(cuda_library(world, "cuda_nvrtc/lib/libnvrtc-builtins.so.12.9")).unwrap();
+        })
+        .on_library_path("nvidia/cuda_nvrtc/lib"),
+        Case::new("a GPU that is too old", "C040", &["nvidia-cudnn-cu13"], |_| {}).with_old_gpu(),
+    ];
+    for case in cases {
+        case.run(&World::new("env", true));
+    }
+}
+
+/// The smallest real release.
+#[test]
+fn commands_repair_a_real_release() {
+    let Some(release) = support::release("jit-cu12-9.19.0") else { return };
+    let package = "nvidia-cudnn-jit-cu12";
+    let world = || World::new("env", true).with_real_wheel(&release);
+    Case::new("no NVRTC", "C031", &[package], |_| {}).run(&world());
+    Case::new("no convolutions", "C019", &[package], |_| {})
+        .options(&["--function", "cudnnConvolutionForward"])
+        .run(&world());
+    let file = "nvidia/cudnn_jit/lib/libcudnn_graph.so.9";
+    Case::new("a truncated graph", "C010", &[package], |world| {
+        let file = world.site_packages().join(file);
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+    })
+    .run(&world());
+}
+
+/// An environment without pip is repaired by the pip on PATH, one that uv made by uv.
+#[test]
+fn commands_repair_environments_without_pip() {
+    let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
+    Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&World::new("env", false));
+    Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {})
+        .run(&World::new("env", false));
+    let world = World::new("env", false).made_by_uv();
+    if std::process::Command::new("uv").arg("--version").output().is_err() {
+        support::not_run("the commands of uv", "uv is not installed");
+        let commands = Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).commands(&world);
+        let python = world.environment().join("bin/python3");
+        let expected = format!(
+            "uv pip install --python {} --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56",
+            python.display()
+        );
+        assert_eq!(commands, [expected]);
+    } else {
+        Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world);
+        let two = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
+        Case::new("two wheels of uv", "C023", &two, |_| {}).run(&World::new("env", false).made_by_uv());
+    }
+}
+
+/// What `pip install --target` has written cannot be changed by pip: no command is better than a wrong one.
+#[test]
+fn a_directory_of_wheels_outside_of_an_environment_gets_no_command() {
+    let world = World::new("env", true);
+    let target = world.home().join("libraries");
+    std::fs::create_dir(&target).unwrap();
+    world.sh(&format!("pip install --no-deps --target '{}' nvidia-cudnn-cu12", target.display()));
+    std::fs::remove_file(target.join("nvidia/cudnn/lib/libcudnn_cnn.so.9")).unwrap();
+    let world = world.variable("CUDNN_LOADER_DIR", target.join("nvidia/cudnn/lib"));
+    let commands = Case::new("--target", "C012", &[], |_| {}).commands(&world);
+    assert!(commands.is_empty(), "{commands:?}");
+}
+
+/// Libraries that no package manager owns.
+#[test]
+fn commands_repair_archives_and_copied_libraries() {
+    let archive = |world: &World, cudnn: Cudnn| {
+        let name = format!("cudnn-linux-x86_64-{}.56_cuda{}-archive/lib", cudnn.version, cudnn.cuda_major);
+        let dir = world.home().join("opt").join(name);
+        cudnn.copy_to(&dir);
+        dir
+    };
+    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")] {
+        let world = World::new("env", true);
+        let dir = archive(&world, cudnn);
+        Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
+    }
+    // The library is installed in the environment, where this cuDNN does not look.
+    let world = World::new("env", true);
+    let dir = archive(&world, CU12);
+    let world = world.variable("CUDNN_LOADER_DIR", dir);
+    let case = Case::new("an installed cuBLAS", "C030", &["nvidia-cublas-cu12"], |_| {});
+    assert!(case.commands(&world).iter().all(|command| command.starts_with("export ")));
+    case.run(&world);
+
+    // A program that requires more than the archive.
+    let world = World::new("env", true);
+    let dir = archive(&world, CU12_OLDER);
+    Case::new("an old archive", "C018", &[], |_| {})
+        .options(&["--minimum", "9.19"])
+        .run(&world.variable("CUDNN_LOADER_DIR", dir));
+
+    // Copied files: the command removes cuDNN 9 alone.
+    let world = World::new("env", true);
+    let dir = world.home().join("copied/lib");
+    CU12.copy_to(&dir);
+    let adv = dir.join("libcudnn_adv.so.9");
+    std::fs::remove_file(&adv).unwrap();
+    std::fs::copy(CU12_OLDER.libraries().file(Library::Adv), &adv).unwrap();
+    let others = ["libcudnn.so.8", "libcudnn_ops_infer.so.8.9.7", "libcudnn_static_v9.a", "libz.so.9", "cudnn.so.9"];
+    for name in others {
+        std::fs::write(dir.join(name), "").unwrap();
+    }
+    std::fs::write(dir.join("libcudnn_graph.so.9.18.0"), "").unwrap();
+    let world = world.variable("LD_LIBRARY_PATH", &dir);
+    Case::new("copied files", "C014", &[], |_| {}).run(&world);
+    let mut left: Vec<String> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    left.sort();
+    let mut others = others.to_vec();
+    others.sort_unstable();
+    assert_eq!(left, others);
+}
+
+/// A drop of what the case may not touch: see [`Case::run`].
+fn digest(root: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else {
+                files.push((entry.path(), std::fs::read(entry.path()).unwrap_or_default()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Keeps a directory that all tests of this program share.
+type Shared = std::sync::OnceLock<TempDir>;

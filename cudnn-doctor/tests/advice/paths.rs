@@ -1,0 +1,144 @@
+//! Commands with paths that a shell or a terminal would interpret: executed, they do what they mean and nothing else.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::world::{Case, World};
+use crate::{CU12, CU12_OLDER};
+
+/// Names of directories. A command that is not quoted well creates the file `RUN`.
+const NAMES: [&[u8]; 13] = [
+    b"a b",
+    b"it's \"quoted\"",
+    b"$(touch RUN)",
+    b"`touch RUN`",
+    b"x;touch RUN;#",
+    b"x&touch RUN",
+    b"new\nline'; touch RUN; '",
+    b"end\n",
+    b"\x1b[31m\x1b]0;x\x07%s!!\\",
+    b"\xff\xfe not UTF-8 $(touch RUN)",
+    "gr\u{f6}\u{df}e \u{202e}rtl \u{2066}x".as_bytes(),
+    b"*",
+    b"~",
+];
+
+fn shells() -> Vec<&'static str> {
+    ["sh", "bash"].into_iter().filter(|shell| Path::new("/bin").join(shell).exists()).collect()
+}
+
+fn has_run(world: &World) -> bool {
+    world.home().join("RUN").exists()
+}
+
+/// One line, and nothing that a terminal would interpret.
+fn assert_printable(command: &str) {
+    let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    assert!(!command.contains(is_unsafe), "{command:?}");
+}
+
+/// What a finding advises, executed; then the finding must be gone.
+fn execute(world: &World, code: &str, options: &[&str], must_have_command: bool) {
+    let findings = world.findings(options);
+    let found = findings.iter().find(|finding| finding["code"] == code);
+    let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
+    let commands: Vec<&str> = found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(!commands.is_empty() || !must_have_command, "{found:#?}");
+    for text in ["message", "help"].map(|key| found[key].as_str().unwrap_or_default()).iter().chain(&commands) {
+        assert_printable(text);
+    }
+    if !commands.is_empty() {
+        for shell in shells() {
+            let after = world.findings_after(shell, &commands.join("\n"), options);
+            assert!(after.iter().all(|finding| finding["code"] != code), "{shell}: {commands:?}: {after:#?}");
+        }
+    }
+    assert!(!has_run(world), "{commands:?}");
+}
+
+#[test]
+fn commands_quote_every_path() {
+    for name in NAMES {
+        let name = OsStr::from_bytes(name);
+        // LD_LIBRARY_PATH cannot contain these.
+        let fits = !name.as_bytes().iter().any(|byte| b":;$".contains(byte));
+        let world = World::new("env", false);
+        let dir = world.home().join("x").join(name);
+        CU12.copy_to(&dir);
+        let other = world.home().join("other");
+        CU12_OLDER.copy_to(&other);
+
+        // ld.so finds none, another one, or a mix: CUDNN_LOADER_DIR names this one.
+        let world = world.variable("CUDNN_LOADER_DIR", &dir);
+        execute(&world, "C020", &[], fits);
+        let world = world.variable("LD_LIBRARY_PATH", &other);
+        execute(&world, "C021", &[], fits);
+        execute(&world, "C022", &[], fits);
+
+        // The directory above is named.
+        let world = World::new("env", false);
+        let root = world.home().join(name);
+        CU12.copy_to(&root.join("lib"));
+        execute(&world.variable("CUDNN_LOADER_DIR", &root), "C010", &[], true);
+
+        // Another installation meets the requirements.
+        let world = World::new("env", false);
+        let (old, new) = (world.home().join("old"), world.home().join(name));
+        CU12_OLDER.copy_to(&old);
+        CU12.copy_to(&new);
+        if fits {
+            let path = [old.as_os_str(), new.as_os_str()].join(OsStr::new(":"));
+            execute(&world.variable("LD_LIBRARY_PATH", path), "C018", &["--minimum", "9.19"], true);
+        }
+
+        // Copied files of two releases.
+        let world = World::new("env", false);
+        let dir = world.home().join("y").join(name).join("lib");
+        CU12.copy_to(&dir);
+        let adv = dir.join("libcudnn_adv.so.9");
+        std::fs::remove_file(&adv).unwrap();
+        std::fs::copy(CU12_OLDER.libraries().file(cudnn_probe::Library::Adv), &adv).unwrap();
+        execute(&world.variable("CUDNN_LOADER_DIR", &dir), "C014", &[], true);
+        assert!(!adv.exists(), "{name:?}");
+    }
+}
+
+/// pip itself handles these paths.
+#[test]
+fn commands_quote_the_path_of_an_environment() {
+    for name in [&b"$(touch RUN) it's \"x\""[..], b"`touch RUN`;new\nline", "gr\u{f6}\u{df}e \u{202e}".as_bytes()] {
+        for has_pip in [true, false] {
+            let world = World::new(OsString::from_vec(name.to_vec()), has_pip);
+            let remove = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_cnn.so.9")).unwrap();
+            let case = Case::new("an environment", "C012", &["nvidia-cudnn-cu12"], remove);
+            case.run(&world);
+            assert!(!has_run(&world));
+        }
+    }
+}
+
+/// The lines of `env`, and the last line of `list`.
+#[test]
+fn env_and_list_quote_every_path() {
+    for name in NAMES {
+        let world = World::new("env", false);
+        let dir = world.home().join(OsStr::from_bytes(name));
+        CU12.copy_to(&dir);
+        // Named by its place, because the shell's own argument must not be quoted by the test.
+        let list = world.sh("cudnn-doctor list . || true").stdout;
+        let list = String::from_utf8(list).unwrap();
+        let line = list.lines().find(|line| line.trim_start().starts_with("eval ")).unwrap();
+        assert_printable(line);
+        if name.iter().any(|byte| b":;$".contains(byte)) {
+            continue;
+        }
+        for shell in shells() {
+            let script = format!("{line}\nprintf '%s' \"$CUDNN_LOADER_DIR\"");
+            let used = PathBuf::from(OsString::from_vec(world.shell(shell, &script).stdout));
+            let expected = std::fs::canonicalize(&dir).unwrap();
+            assert_eq!(std::fs::canonicalize(&used).ok(), Some(expected), "{shell}: {line}");
+        }
+        assert!(!has_run(&world), "{line}");
+    }
+}

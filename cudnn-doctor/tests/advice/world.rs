@@ -1,0 +1,381 @@
+//! A Python environment with stand-in wheels, and cases that break it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use cudnn_probe::Library;
+use cudnn_probe::release_facts::has_library;
+use serde_json::Value;
+use support::{FakeLibrary, TempDir, Version};
+
+use crate::{Shared, digest};
+
+/// A complete cuDNN of fake libraries.
+#[derive(Clone, Copy)]
+pub(crate) struct Cudnn {
+    pub(crate) version: Version,
+    pub(crate) cuda_major: u32,
+}
+
+impl Cudnn {
+    /// Its libraries, built once.
+    pub(crate) fn libraries(self) -> &'static TempDir {
+        static BUILT: std::sync::Mutex<Vec<(Version, u32, &'static TempDir)>> = std::sync::Mutex::new(Vec::new());
+        let mut built = BUILT.lock().unwrap();
+        let Cudnn { version, cuda_major } = self;
+        if let Some((_, _, dir)) = built.iter().find(|(other, cuda, _)| (*other, *cuda) == (version, cuda_major)) {
+            return dir;
+        }
+        let dir: &'static TempDir = Box::leak(Box::new(TempDir::new()));
+        for library in Library::ALL.iter().copied().filter(|library| has_library(version, *library)) {
+            let ptx = if cuda_major == 12 { 8 } else { 9 };
+            FakeLibrary::new(library, version).with_ptx(ptx).build(&dir.file(library));
+        }
+        built.push((version, cuda_major, dir));
+        dir
+    }
+
+    pub(crate) fn copy_to(self, dir: &Path) {
+        std::fs::create_dir_all(dir).unwrap();
+        for library in Library::ALL {
+            let file = self.libraries().file(*library);
+            if file.exists() {
+                std::fs::copy(file, dir.join(library.file_name())).unwrap();
+            }
+        }
+    }
+}
+
+/// Packs a wheel: these files, and the metadata that pip needs.
+fn pack(wheels: &Path, name: &str, version: &str, fill: impl FnOnce(&Path)) {
+    let staging = TempDir::new();
+    fill(staging.path());
+    let project = name.replace('-', "_");
+    let dist_info = format!("{project}-{version}.dist-info");
+    let metadata = staging.path().join(&dist_info);
+    std::fs::create_dir(&metadata).unwrap();
+    std::fs::write(metadata.join("METADATA"), format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"))
+        .unwrap();
+    std::fs::write(metadata.join("WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n").unwrap();
+    let files = digest(staging.path());
+    let files = files.iter().map(|(file, _)| file.strip_prefix(staging.path()).unwrap().display().to_string());
+    let record: String = files.chain([format!("{dist_info}/RECORD")]).map(|file| format!("{file},,\n")).collect();
+    std::fs::write(metadata.join("RECORD"), record).unwrap();
+    zip(staging.path(), &wheels.join(format!("{project}-{version}-py3-none-any.whl")));
+}
+
+fn zip(dir: &Path, wheel: &Path) {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut zip = Command::new("python3");
+    zip.args(["-I", "-m", "zipfile", "-c"]).arg(wheel).args(entries).current_dir(dir);
+    let output = zip.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// The stand-in wheels of all cases, packed once.
+fn wheels() -> &'static TempDir {
+    static WHEELS: Shared = OnceLock::new();
+    WHEELS.get_or_init(|| {
+        let wheels = TempDir::new();
+        let cudnn = |cuda_major: u32, version: Version, full: &str| {
+            pack(wheels.path(), &format!("nvidia-cudnn-cu{cuda_major}"), full, |dir| {
+                Cudnn { version, cuda_major }.copy_to(&dir.join("nvidia/cudnn/lib"));
+                std::fs::write(dir.join("nvidia/__init__.py"), "").unwrap();
+            });
+        };
+        cudnn(12, Version::new(9, 19, 0), "9.19.0.56");
+        cudnn(12, Version::new(9, 18, 0), "9.18.0.56");
+        cudnn(12, Version::new(9, 10, 2), "9.10.2.21");
+        cudnn(13, Version::new(9, 19, 0), "9.19.0.56");
+        let plain = |name: &str, version: &str, files: &[&str]| {
+            pack(wheels.path(), name, version, |dir| {
+                for file in files {
+                    let file = dir.join(file);
+                    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                    support::compile("", &["-shared", "-nostdlib"], &file);
+                }
+            });
+        };
+        plain("nvidia-cudnn-cu12", "8.9.7.29", &["nvidia/cudnn/lib/libcudnn.so.8"]);
+        plain("nvidia-cublas-cu12", "12.9.1.4", &["nvidia/cublas/lib/libcublasLt.so.12"]);
+        plain("nvidia-cublas", "13.1.0.3", &["nvidia/cu13/lib/libcublasLt.so.13"]);
+        // A later CUDA must not be installed for CUDA 13.
+        plain("nvidia-cublas", "14.0.0.1", &["nvidia/cu14/lib/libcublasLt.so.14"]);
+        let nvrtc = ["nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9"];
+        plain("nvidia-cuda-nvrtc-cu12", "12.9.86", &nvrtc);
+        let nvrtc = ["nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cu13/lib/libnvrtc-builtins.so.13.0"];
+        plain("nvidia-cuda-nvrtc", "13.0.88", &nvrtc);
+        plain("neighbour", "1.0", &["nvidia/neighbour/lib/libneighbour.so.9", "nvidia/cudnn/lib/libneighbour.so"]);
+        wheels
+    })
+}
+
+/// An environment with pip, whose `bin` is also the place where the shell finds `pip`.
+fn tools() -> &'static TempDir {
+    static TOOLS: Shared = OnceLock::new();
+    TOOLS.get_or_init(|| {
+        let tools = TempDir::new();
+        let output = Command::new("python3").args(["-m", "venv"]).arg(tools.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        tools
+    })
+}
+
+/// A home directory with one Python environment, which is active.
+pub(crate) struct World {
+    home: TempDir,
+    /// The name of the environment.
+    name: OsString,
+    variables: Vec<(&'static str, OsString)>,
+    find_links: OsString,
+    nvml: Option<TempDir>,
+}
+
+impl World {
+    pub(crate) fn new(name: impl Into<OsString>, has_pip: bool) -> World {
+        let find_links = wheels().path().as_os_str().to_owned();
+        let world = World { home: TempDir::new(), name: name.into(), variables: Vec::new(), find_links, nvml: None };
+        let environment = world.environment();
+        let mut create = if has_pip {
+            // Copied, because the installation of pip takes seconds.
+            let mut copy = Command::new("cp");
+            copy.arg("-a").arg(tools().path());
+            copy
+        } else {
+            let mut create = Command::new("python3");
+            create.args(["-m", "venv", "--without-pip"]);
+            create
+        };
+        let output = create.arg(&environment).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        world
+    }
+
+    /// Adds a real release, as a wheel again.
+    pub(crate) fn with_real_wheel(mut self, release: &Path) -> World {
+        static REAL: Shared = OnceLock::new();
+        let real = REAL.get_or_init(|| {
+            let dir = TempDir::new();
+            let staging = TempDir::new();
+            let copy = Command::new("cp").arg("-a").arg(release.join(".")).arg(staging.path()).output().unwrap();
+            assert!(copy.status.success(), "{copy:?}");
+            let _ = std::fs::remove_file(staging.path().join("requirement.txt"));
+            zip(staging.path(), &dir.path().join("nvidia_cudnn_jit_cu12-9.19.0.56-py3-none-any.whl"));
+            dir
+        });
+        self.find_links.push(" ");
+        self.find_links.push(real.path());
+        self
+    }
+
+    pub(crate) fn made_by_uv(self) -> World {
+        let file = self.environment().join("pyvenv.cfg");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(file, format!("{text}uv = 0.9.0\n")).unwrap();
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> World {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn environment(&self) -> PathBuf {
+        self.home().join(&self.name)
+    }
+
+    pub(crate) fn site_packages(&self) -> PathBuf {
+        let mut pythons = std::fs::read_dir(self.environment().join("lib")).unwrap();
+        let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
+        pythons.find_map(|entry| entry.ok().filter(is_python)).unwrap().path().join("site-packages")
+    }
+
+    pub(crate) fn wheel_dir(&self) -> PathBuf {
+        self.site_packages().join("nvidia/cudnn/lib")
+    }
+
+    /// Runs a program in the world's directory, with the world's variables and no others.
+    fn command(&self, program: &str) -> Command {
+        let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
+        let mut path = vec![doctor, tools().path().join("bin")];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.home())
+            .env_clear()
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("HOME", self.home())
+            .env("VIRTUAL_ENV", self.environment())
+            .env("PIP_NO_INDEX", "1")
+            .env("PIP_FIND_LINKS", &self.find_links)
+            .env("UV_NO_INDEX", "1")
+            .env("UV_FIND_LINKS", &self.find_links)
+            .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(nvml) = &self.nvml {
+            command.env("LD_LIBRARY_PATH", nvml.path());
+        }
+        command
+    }
+
+    /// Runs lines in a shell, which must succeed.
+    pub(crate) fn sh(&self, script: &str) -> Output {
+        self.shell("sh", script)
+    }
+
+    pub(crate) fn shell(&self, shell: &str, script: &str) -> Output {
+        let output = self.command(shell).args(["-c", &format!("set -e\n{script}")]).output().unwrap();
+        assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
+        output
+    }
+
+    /// Installs a wheel, `NAME` or `NAME==VERSION`, as pip would, which takes longer. Without a version: the newest.
+    fn unpack(&self, requirement: &str) {
+        let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
+        let start = format!("{}-{version}", name.replace('-', "_"));
+        let dirs = self.find_links.to_str().unwrap().split(' ');
+        let files = dirs.flat_map(|dir| std::fs::read_dir(dir).unwrap()).map(|entry| entry.unwrap().path());
+        let is_wanted = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().starts_with(&start);
+        // No two versions here differ in the number of digits, except for cuDNN 9.10 and cuDNN 8.
+        let newest =
+            files.filter(is_wanted).max_by_key(|file| (!file.to_str().unwrap().contains("9.10."), file.clone()));
+        let wheel = newest.unwrap_or_else(|| panic!("no wheel for {requirement}"));
+        let mut unzip = Command::new("python3");
+        let output = unzip.args(["-I", "-m", "zipfile", "-e"]).arg(wheel).arg(self.site_packages()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// What `check` finds.
+    pub(crate) fn findings(&self, options: &[&str]) -> Vec<Value> {
+        self.findings_after("sh", "", options)
+    }
+
+    /// What `check` finds in a shell that has run these lines.
+    pub(crate) fn findings_after(&self, shell: &str, lines: &str, options: &[&str]) -> Vec<Value> {
+        let result = self.home().join("result.json");
+        let script = format!("{lines}\ncudnn-doctor check --no-load --json {} >result.json || true", options.join(" "));
+        self.shell(shell, &script);
+        let text = std::fs::read_to_string(&result).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        document["findings"].as_array().unwrap().clone()
+    }
+}
+
+/// An installation that is broken in one way, and the code of the finding.
+pub(crate) struct Case<'a> {
+    name: &'static str,
+    code: &'static str,
+    packages: &'a [&'a str],
+    breaking: Box<dyn Fn(&World) + 'a>,
+    options: &'a [&'a str],
+    library_path: Option<&'static str>,
+    has_old_gpu: bool,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        name: &'static str,
+        code: &'static str,
+        packages: &'a [&'a str],
+        breaking: impl Fn(&World) + 'a,
+    ) -> Self {
+        let breaking = Box::new(breaking);
+        Case { name, code, packages, breaking, options: &[], library_path: None, has_old_gpu: false }
+    }
+
+    pub(crate) fn options(mut self, options: &'a [&'a str]) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Puts this directory of the environment on LD_LIBRARY_PATH.
+    pub(crate) fn on_library_path(mut self, below: &'static str) -> Self {
+        self.library_path = Some(below);
+        self
+    }
+
+    pub(crate) fn with_old_gpu(mut self) -> Self {
+        self.has_old_gpu = true;
+        self
+    }
+
+    /// The lines before each shell's others.
+    fn prelude(&self, world: &World) -> String {
+        let mut lines = String::new();
+        if let Some(below) = self.library_path {
+            lines += &format!("export LD_LIBRARY_PATH='{}'\n", world.site_packages().join(below).display());
+        }
+        if self.has_old_gpu {
+            let nvml = world.home().join("nvml");
+            if !nvml.exists() {
+                std::fs::create_dir(&nvml).unwrap();
+                let code = "int nvmlInit_v2(void) { return 0; }\nint nvmlShutdown(void) { return 0; }\n\
+                    static void put(char *to, const char *from) { while ((*to++ = *from++)); }\n\
+                    int nvmlSystemGetDriverVersion(char *to, unsigned n) { put(to, \"580.65.06\"); return 0; }\n\
+                    int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }\n\
+                    int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) { *device = device; return 0; }\n\
+                    int nvmlDeviceGetName(void *device, char *to, unsigned n) { put(to, \"A GPU\"); return 0; }\n\
+                    int nvmlDeviceGetCudaComputeCapability(void *d, int *major, int *minor)\n\
+                    { *major = 6; *minor = 1; return 0; }\n";
+                support::compile(code, &["-shared", "-fPIC", "-w"], &nvml.join("libnvidia-ml.so.1"));
+            }
+            lines += &format!("export LD_LIBRARY_PATH='{}'\n", nvml.display());
+        }
+        lines
+    }
+
+    /// Installs, breaks, and returns the commands of the finding.
+    pub(crate) fn commands(&self, world: &World) -> Vec<String> {
+        self.arrange(world).0
+    }
+
+    /// Installs, breaks, and returns the commands of the finding, and the codes of all errors.
+    fn arrange(&self, world: &World) -> (Vec<String>, BTreeSet<String>) {
+        // One after the other, as users install them: the last one overwrites.
+        for package in self.packages.iter().chain([&"neighbour"]) {
+            world.unpack(package);
+        }
+        (self.breaking)(world);
+        let findings = world.findings_after("sh", &self.prelude(world), self.options);
+        let found = findings.iter().find(|finding| finding["code"] == self.code);
+        let found = found.unwrap_or_else(|| panic!("{}: {} is not found: {findings:#?}", self.name, self.code));
+        let commands = found["commands"].as_array().unwrap();
+        (commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect(), errors(&findings))
+    }
+
+    /// Executes the commands. The finding must be gone afterwards, no new error may have come, and files of other
+    /// packages must be as they were.
+    pub(crate) fn run(&self, world: &World) {
+        let (before, errors_before) = self.arrange(world);
+        assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
+        let neighbours = || -> Vec<_> {
+            let files = digest(&world.environment());
+            let is_neighbour = |file: &(PathBuf, Vec<u8>)| file.0.to_string_lossy().contains("neighbour");
+            files.into_iter().filter(is_neighbour).collect()
+        };
+        let others = neighbours();
+        let lines = format!("{}{}", self.prelude(world), before.join("\n"));
+        let after = world.findings_after("sh", &lines, self.options);
+        let is_gone = after.iter().all(|finding| finding["code"] != self.code);
+        assert!(is_gone, "{}: {} after {before:#?}: {after:#?}", self.name, self.code);
+        let new: Vec<_> = errors(&after).into_iter().filter(|code| !errors_before.contains(code)).collect();
+        // Removed libraries are to be replaced by the user.
+        let is_removal = before.iter().any(|command| command.starts_with("rm "));
+        assert!(new.is_empty() || is_removal, "{}: {new:?} after {before:#?}: {after:#?}", self.name);
+        assert_eq!(neighbours(), others, "{}", self.name);
+    }
+}
+
+/// The codes of the findings that are errors.
+fn errors(findings: &[Value]) -> BTreeSet<String> {
+    let is_error = |finding: &&Value| finding["severity"] == "error";
+    findings.iter().filter(is_error).map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
+}
