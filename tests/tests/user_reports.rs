@@ -251,7 +251,7 @@ fn program_for_cudnn_8() -> Option<Report> {
             "libcudnn_ops_infer.so.8",
             "requires cuDNN 8",
             "but found cuDNN 9.19.0 in ",
-            "pip install 'nvidia-cudnn-cu12==8.*'",
+            "in an environment of its own with cuDNN 8",
         ],
     );
     let reverse = World::new();
@@ -335,8 +335,9 @@ fn no_driver() -> Option<Report> {
     let here = world.install("here", &newer, None);
     let world = world.with("LD_LIBRARY_PATH", here.clone());
     let shim = world.shim(&here.join("libcudnn.so.9"), &["create"]);
-    let doctor =
-        world.finding(&[], "C001", &["libcuda.so.1, the driver's library, was not found", "docker run --gpus all"]);
+    let doctor = world.finding(&[], "C001", &["libcuda.so.1, the driver's library, was not found"]);
+    // The help differs between containers, WSL and other machines.
+    let doctor = doctor.lines().filter(|line| !line.contains("= help:")).collect::<Vec<_>>().join("\n");
     let loader = world.loader(&["cudnnGetVersion", "create"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     Some(world.report(
@@ -391,7 +392,7 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
             "built for CUDA 12",
             "found for another CUDA major: ",
             "cuda/libcublasLt.so.13",
-            "install the CUDA 12 toolkit",
+            "pip install --no-deps --target /opt/cublas-cuda-12 nvidia-cublas-cu12",
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
