@@ -284,6 +284,14 @@ fn messages_fit_hostile_and_misleading_situations() {
         Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
     has(&finding(&scenario, "C050"), &["was ended by signal"]);
 
+    // The shim gets another graph, and so does ops, which is another problem if a program is linked to it.
+    let scenario = Scenario::complete();
+    FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
+    let other = scenario.other.path().to_owned();
+    let ops = FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).needing("libcudnn_graph.so.9");
+    let scenario = scenario.replace(ops, Library::Ops).variable("LD_LIBRARY_PATH", &other);
+    has(&finding(&scenario, "C022"), &["for programs that load", "for programs linked to a sub-library: two releases"]);
+
     // If the variable leads nowhere, installing cuDNN would not help.
     let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
     has(

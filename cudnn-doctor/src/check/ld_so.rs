@@ -21,7 +21,12 @@ const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
 
 pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
-    findings.extend(mixed(report, context).or_else(|| linked(report, context)));
+    findings.extend(match (mixed(report, context), linked(report, context)) {
+        (Some(mixed), Some(linked)) => {
+            Some(mixed.note(format!("for programs linked to a sub-library: {}", linked.message)))
+        }
+        (mixed, linked) => mixed.or(linked),
+    });
     findings.extend(companions(report, context));
     findings
 }
