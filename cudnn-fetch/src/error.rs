@@ -79,7 +79,7 @@ impl fmt::Display for FetchError {
                 write!(f, "{} {} ", release.package, release.version)?;
                 match damage {
                     Some(damage) => write!(f, "in the cache is damaged ({damage})")?,
-                    None => write!(f, "is not in the cache ({})", dir.display())?,
+                    None => write!(f, "is not in the cache ({dir:?})")?,
                 }
                 f.write_str(", and downloads are disabled; enable them, or unpack the wheel there")
             }

@@ -40,13 +40,13 @@ pub enum Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Damage::NoRecord(path) => write!(f, "{} is missing", path.display()),
-            Damage::EmptyRecord(path) => write!(f, "{} lists no files", path.display()),
-            Damage::RecordChanged(path) => write!(f, "{} has changed since it was verified", path.display()),
-            Damage::NoGraphLibrary(path) => write!(f, "{} lists no graph library", path.display()),
-            Damage::MissingFile(path) => write!(f, "{} is missing", path.display()),
-            Damage::WrongSize(path) => write!(f, "{} has the wrong size", path.display()),
-            Damage::WrongHash(path) => write!(f, "{} has the wrong sha256", path.display()),
+            Damage::NoRecord(path) => write!(f, "{path:?} is missing"),
+            Damage::EmptyRecord(path) => write!(f, "{path:?} lists no files"),
+            Damage::RecordChanged(path) => write!(f, "{path:?} has changed since it was verified"),
+            Damage::NoGraphLibrary(path) => write!(f, "{path:?} lists no graph library"),
+            Damage::MissingFile(path) => write!(f, "{path:?} is missing"),
+            Damage::WrongSize(path) => write!(f, "{path:?} has the wrong size"),
+            Damage::WrongHash(path) => write!(f, "{path:?} has the wrong sha256"),
         }
     }
 }

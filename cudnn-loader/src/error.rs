@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
-use cudnn_probe::{Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version};
+use cudnn_probe::{Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, one_line};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
@@ -217,9 +217,9 @@ impl LoadError {
     #[must_use]
     pub fn report(&self) -> String {
         // The help comes early: callers of cudnnGetLastErrorString pass short buffers.
-        let mut text = format!("{self}\nhelp: {}", self.help());
+        let mut text = format!("{self}\nhelp: {}", one_line(&self.help()));
         if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
-            let _ = write!(text, "\nnote: ld.so reports: {message}");
+            let _ = write!(text, "\nnote: ld.so reports: {}", one_line(message));
         }
         if let Some(installation) = self.installation() {
             let Installation { version, dir, origin, .. } = installation;
@@ -229,7 +229,8 @@ impl LoadError {
         if !self.rejected().is_empty() {
             text.push_str("\nnote: searched and rejected, in this order:");
             for RejectedCandidate { candidate, error, .. } in self.rejected() {
-                let _ = write!(text, "\n  {:?} ({}) {error}", candidate.dir, candidate.origin);
+                let reason = one_line(&error.to_string());
+                let _ = write!(text, "\n  {:?} ({}) {reason}", candidate.dir, candidate.origin);
             }
         }
         text
@@ -369,10 +370,11 @@ impl fmt::Display for LoadError {
         if f.alternate() {
             return f.write_str(&self.report());
         }
+        let reason = one_line(&self.reason());
         match self.function {
-            Some(function) => write!(f, "{function} cannot be called: {}", self.reason()),
-            None if matches!(self.kind(), LoadErrorKind::PrivateSymbolMissing { .. }) => f.write_str(&self.reason()),
-            None => write!(f, "{} cannot be loaded: {}", self.library, self.reason()),
+            Some(function) => write!(f, "{function} cannot be called: {reason}"),
+            None if matches!(self.kind(), LoadErrorKind::PrivateSymbolMissing { .. }) => f.write_str(&reason),
+            None => write!(f, "{} cannot be loaded: {reason}", self.library),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Events, which the resolver emits while it searches, loads and fails. The resolver does not know who listens:
 //! today only the log (see `logging::loader_events`).
 
+use std::cell::Cell;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -26,6 +27,30 @@ pub(crate) enum Event<'a> {
     CallFailed { function: &'a str, status: cudnnStatus_t, report: &'a str },
 }
 
+impl Event<'_> {
+    fn is_failure(&self) -> bool {
+        matches!(self, Event::SearchFinished { outcome: Err(_), .. } | Event::LoadFailed { .. })
+    }
+}
+
+thread_local! {
+    /// This thread asks whether a function can be called.
+    static IS_QUESTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs this without reporting that nothing was found or loaded: for a caller who asks whether it is there, the answer
+/// "no" is no error. A call that fails because of it is reported.
+pub(crate) fn as_question<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = IS_QUESTION.try_with(|is_question| is_question.set(self.0));
+        }
+    }
+    let _restore = Restore(IS_QUESTION.try_with(|is_question| is_question.replace(true)).unwrap_or(false));
+    work()
+}
+
 type Subscriber = fn(&Event<'_>);
 
 /// Null, or a `Subscriber`. An atomic instead of a lock, because events are also emitted under ld.so's lock.
@@ -38,6 +63,9 @@ pub(crate) fn subscribe(subscriber: Subscriber) {
 
 /// Reports an event.
 pub(crate) fn emit(event: &Event<'_>) {
+    if event.is_failure() && IS_QUESTION.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
     let subscriber = SUBSCRIBER.load(Ordering::Acquire);
     if !subscriber.is_null() {
         // SAFETY: `subscribe` stored a function of this type.

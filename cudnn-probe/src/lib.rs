@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod escape;
 mod host;
 mod image;
 mod inventory;
@@ -55,6 +56,7 @@ mod select;
 mod version;
 
 pub use error::ProbeError;
+pub use escape::one_line;
 pub use host::Host;
 pub use image::{
     GpuCode, Identity, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code,

@@ -15,6 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::escape::is_unprintable;
 use crate::platform::bytes_of;
 
 /// The CUDA major version to advise if the program's is unknown.
@@ -283,7 +284,6 @@ pub fn command_line(commands: &[Command]) -> String {
 #[must_use]
 pub fn quoted(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref();
-    let is_unprintable = |c: char| c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1;
     let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unprintable)) else {
         let bytes = bytes_of(text);
         let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };

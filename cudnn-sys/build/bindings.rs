@@ -12,7 +12,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
         vars::read(variable);
     }
     let include = include_dir()?;
-    let headers = std::fs::read_dir(&include).map_err(|error| format!("cannot read {}: {error}", include.display()))?;
+    let headers = std::fs::read_dir(&include).map_err(|error| format!("cannot read {include:?}: {error}"))?;
     for header in headers.flatten().filter(|header| header.file_name().to_string_lossy().starts_with("cudnn")) {
         // Not the directory, which may be /usr/include: cargo would watch all of it.
         println!("cargo::rerun-if-changed={}", header.path().display());
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     };
     for file in cudnn_bindgen::generate(&source, &out).map_err(|error| error.to_string())? {
         let path = out.join(file.name);
-        std::fs::write(&path, file.text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        std::fs::write(&path, file.text).map_err(|error| format!("cannot write {path:?}: {error}"))?;
     }
     Ok(version)
 }
@@ -47,7 +47,7 @@ fn include_dir() -> Result<PathBuf, String> {
             vars::INCLUDE_DIR
         );
         for dir in &searched {
-            message.push_str(&format!("\n  {}", dir.display()));
+            message.push_str(&format!("\n  {dir:?}"));
         }
         message
     })

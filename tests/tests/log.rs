@@ -448,7 +448,8 @@ fn a_reader_that_closed_the_log_does_not_end_the_process() {
 #[test]
 fn a_file_name_cannot_forge_lines() {
     let dir = TempDir::new();
-    std::fs::write(dir.path().join("libcudnn_graph.so.9.1.0\nTime: forged\nProcess=1; Thread=7"), b"").unwrap();
+    let target = "nowhere\nTime: forged\nProcess=1; Thread=7";
+    std::os::unix::fs::symlink(target, dir.file(Library::Graph)).unwrap();
     let child = Child::new(DRIVER, Subject::Loader, dir.path()).env(LEVEL, "3").env(DESTINATION, "stdout");
     let output = run(child, &["~cudnnCreate"]);
     let is_forged = |line: &str| {
@@ -493,5 +494,29 @@ fn a_device_as_the_destination_gets_no_file_beside_it() {
     assert_eq!(std::fs::read_dir(nothing.path()).unwrap().count(), 0);
     for device in ["/dev/stderr", "/dev/null"] {
         assert!(!Path::new(&format!("{device}.loader")).exists());
+    }
+}
+
+/// A question whose answer is "no" is no error; a call that fails is.
+#[test]
+fn is_available_logs_no_error() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let nothing = TempDir::new();
+    for dir in [real.as_path(), nothing.path()] {
+        let logs = TempDir::new();
+        let child = || {
+            let child = Child::new(DRIVER, Subject::Loader, dir).env(LEVEL, "3");
+            child.env(DESTINATION, logs.path().join("log"))
+        };
+        let output = run(child(), &["?cudnnCreateTensorDescriptor"]);
+        assert!(output.stdout.contains("?cudnnCreateTensorDescriptor = false"), "{output:#?}");
+        let text = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
+        assert!(parse(&text).iter().all(|entry| entry.severity < Severity::Error), "{text}");
+
+        run(child(), &["?cudnnCreateTensorDescriptor", "~cudnnCreateTensorDescriptor"]);
+        let entries = entries_of(&logs.path().join("log.loader"));
+        let errors = entries.iter().filter(|entry| entry.severity == Severity::Error);
+        let functions: Vec<_> = errors.filter_map(|entry| entry.function.as_deref()).collect();
+        assert_eq!(functions, ["cudnnCreateTensorDescriptor"]);
     }
 }

@@ -10,6 +10,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::{Builtin, builtin};
 use crate::error::LoadError;
+use crate::events::as_question;
 use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
 use crate::options::Options;
@@ -130,10 +131,10 @@ impl Function {
         self.resolve().map(|address| unsafe { pointer_as(address) })
     }
 
-    /// Whether the function can be called here. Loads what it takes to find out.
+    /// Whether the function can be called here. Loads what it takes to find out, and logs no error if it cannot.
     #[must_use]
     pub fn is_available(self) -> bool {
-        self.resolve().is_ok()
+        as_question(|| self.resolve().is_ok())
     }
 }
 

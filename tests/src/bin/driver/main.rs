@@ -224,7 +224,9 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             std::fs::copy(from, to).map(drop).expect("the file can be copied");
         }
         (arg, _) => {
-            if let Some(name) = arg.strip_prefix('@') {
+            if let Some(name) = arg.strip_prefix('?') {
+                println!("?{name} = {}", Function::from_name(name).is_some_and(Function::is_available));
+            } else if let Some(name) = arg.strip_prefix('@') {
                 match function(name).resolve() {
                     Ok(_) => println!("@{name} = resolved"),
                     Err(error) => {
