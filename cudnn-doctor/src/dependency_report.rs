@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Version, identify_any, missing_symbols};
 
 use crate::cudnn_file;
@@ -93,10 +94,12 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
         if simulation.objects().get(from).is_some_and(|object| cudnn_file::is_drop_in(&object.path)) {
             continue;
         }
+        let known = simulation.objects().get(from).and_then(|object| cudnn_file::version(&object.path));
         // For an unknown version, the names with a full version are simply not found.
-        let version = simulation.objects().get(from).and_then(|object| cudnn_file::version(&object.path));
-        let version = version.unwrap_or(Version::new(9, 0, 0));
-        for library in opened {
+        let version = known.unwrap_or(Version::new(9, 0, 0));
+        // A release does not open a library that is left over from a newer one.
+        let is_opened = |library: &&Library| known.is_none_or(|version| has_library(version, **library));
+        for library in opened.iter().filter(is_opened) {
             let mut tried = Vec::new();
             for name in library.dlopen_names(version) {
                 let before = simulation.lookups().len();

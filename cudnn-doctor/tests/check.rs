@@ -434,3 +434,34 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     let hostile = ["nvidia_cudnn_cu12;touch X;#-9.19.0.56"];
     assert!(commands(&hostile, "C012", &[]).iter().all(|command| !command.contains("touch")));
 }
+
+#[test]
+fn leftovers_are_no_problem_and_the_foreign_library_is_the_one_that_is_blamed() {
+    let messages = |scenario: &Scenario, code: &str| -> Vec<String> {
+        let (findings, _) = scenario.check();
+        let of_code = findings.iter().filter(|finding| finding["code"] == code);
+        of_code.map(|finding| finding["message"].as_str().unwrap().to_owned()).collect()
+    };
+    // A newer wheel for another CUDA has left its engines behind, which this release does not open.
+    let scenario = Scenario::complete();
+    let newer = FakeLibrary::new(Library::EnginesTensorIr, Version::new(9, 28, 0)).with_ptx(9);
+    newer.build(&scenario.used.file(Library::EnginesTensorIr));
+    let (findings, _) = scenario.check();
+    let errors: Vec<&Value> = findings.iter().filter(|finding| finding["severity"] == "error").collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+
+    // Graph states no CUDA major: it has no GPU code.
+    let foreign = |library: Library, version: Version, ptx: u16| {
+        let scenario = Scenario::complete().replace(FakeLibrary::new(Library::Graph, VERSION), Library::Graph);
+        scenario.replace(FakeLibrary::new(library, version).with_ptx(ptx), library)
+    };
+    for library in [Library::Ops, Library::Adv] {
+        for (code, scenario) in
+            [("C015", foreign(library, VERSION, 9)), ("C014", foreign(library, Version::new(9, 18, 0), 8))]
+        {
+            let messages = messages(&scenario, code);
+            assert_eq!(messages.len(), 1, "{messages:#?}");
+            assert!(messages[0].contains(library.file_name()), "{messages:#?}");
+        }
+    }
+}

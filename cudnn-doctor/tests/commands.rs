@@ -537,3 +537,21 @@ fn list_looks_below_a_root_and_finds_nested_environments() {
         dirs.iter().any(|dir| dir.ends_with("nvidia/cudnn/lib")) && dirs.iter().any(|dir| dir.ends_with("cudnn-9/lib"))
     );
 }
+
+#[test]
+fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_demo_and_preload() {
+    let dir = TempDir::new();
+    let graph = dir.file(Library::Graph);
+    let is_made = Command::new("mkfifo").arg(&graph).status().is_ok_and(|status| status.success());
+    assert!(is_made);
+    for content in [None, Some("no library"), Some("\x7fELF\x02\x01\x01")] {
+        if let Some(content) = content {
+            std::fs::remove_file(&graph).unwrap();
+            std::fs::write(&graph, content).unwrap();
+        }
+        for arguments in [&["demo", "--offline"][..], &["preload", "--no-context"]] {
+            let (code, stdout) = doctor(arguments, &[("CUDNN_LOADER_DIR", dir.path())]);
+            assert_eq!(code, Some(2), "{arguments:?}: {stdout}");
+        }
+    }
+}

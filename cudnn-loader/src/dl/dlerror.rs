@@ -32,7 +32,9 @@ impl DlErrorKind {
     pub(crate) fn parse(message: &str, path: &Path) -> DlErrorKind {
         let after = |marker: &str, end: &[char]| {
             let rest = message.split(marker).nth(1)?.trim_start();
-            Some(rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']).to_owned())
+            let name = rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']);
+            // A damaged library may ask for a symbol without a name.
+            (!name.is_empty()).then(|| name.to_owned())
         };
         if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
             return DlErrorKind::UndefinedSymbol { name, library: after(", version ", &[' ']) };
@@ -48,7 +50,9 @@ impl DlErrorKind {
         let missing = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
         let missing = missing.or_else(|| missing_in_musls_form(message));
         match missing.map(|name| name.rsplit(": ").next().unwrap_or(name)) {
-            Some(name) if Path::new(name) != path => DlErrorKind::MissingDependency { name: name.to_owned() },
+            Some(name) if !name.is_empty() && Path::new(name) != path => {
+                DlErrorKind::MissingDependency { name: name.to_owned() }
+            }
             _ => DlErrorKind::Other,
         }
     }
@@ -117,6 +121,8 @@ mod tests {
                 DlErrorKind::MissingVersion { name: "GLIBC_2.99".into() },
             ),
             ("/a/libcudnn_ops.so.9: file too short", DlErrorKind::Other),
+            ("/a/libcudnn_ops.so.9: undefined symbol: , version libcudnn_graph.so.9", DlErrorKind::Other),
+            (": cannot open shared object file: No such file or directory", DlErrorKind::Other),
             ("/a/libcudnn_ops.so.9: cannot open shared object file: No such file or directory", DlErrorKind::Other),
             ("libz.so.1: cannot open shared object file: Too many open files", DlErrorKind::Other),
             (
