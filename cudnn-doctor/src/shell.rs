@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {
         for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
-            let line = quoted(&format!("a{unsafe_one}b"));
+            let line = quoted(format!("a{unsafe_one}b"));
             assert!(line.starts_with("\"$(printf 'a") && line.is_ascii(), "{line:?}");
             assert!(!line.contains(char::is_control), "{line:?}");
         }

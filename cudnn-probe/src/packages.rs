@@ -430,7 +430,8 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
     let wheel = component.wheel(cuda_major);
     let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
-    let version = same.filter_map(|package| package.version.as_deref()).filter(|version| is_plain_name(version)).last();
+    let version =
+        same.filter_map(|package| package.version.as_deref()).filter(|version| is_plain_name(version)).next_back();
     replace_by(packages, component, cuda_major, version)
 }
 
@@ -526,7 +527,6 @@ fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 }
 
 /// The directories of packages below the root of an environment.
-#[must_use]
 pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     python_dirs(root).flat_map(|dir| ["site-packages", "dist-packages"].map(|name| dir.join(name)))
 }

@@ -215,7 +215,7 @@ impl World {
             .env("VIRTUAL_ENV", self.environment())
             .env("PIP_NO_INDEX", "1")
             .env("PIP_FIND_LINKS", &self.find_links)
-            .env("UV_NO_INDEX", "1")
+            .env("UV_OFFLINE", "1")
             .env("UV_FIND_LINKS", &self.find_links)
             .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
             .env("PYTHONDONTWRITEBYTECODE", "1")
