@@ -102,8 +102,14 @@ mod tests {
     #[test]
     fn a_number_is_read_by_the_scheme_of_its_major_version() {
         assert_eq!(Version::from_number(92800), Version::new(9, 28, 0));
+        assert_eq!(Version::from_number(90000), Version::new(9, 0, 0));
         assert_eq!(Version::from_number(91002), Version::new(9, 10, 2));
         assert_eq!(Version::from_number(8907), Version::new(8, 9, 7));
+    }
+
+    #[test]
+    fn a_version_is_displayed_as_it_is_parsed() {
+        assert_eq!(Version::new(9, 10, 2).to_string(), "9.10.2");
     }
 
     #[test]
@@ -112,6 +118,7 @@ mod tests {
         for text in ["", "9", "9.x", "9.1.2.3", "-9.1", "+9.1", "99999999999.0"] {
             let error = text.parse::<Version>().unwrap_err();
             assert_eq!(error.input(), text);
+            assert!(error.to_string().contains(&format!("{text:?} is not a cuDNN version")), "{error}");
         }
     }
 }
