@@ -2,6 +2,7 @@
 //! today only the log (see `logging::loader_events`).
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,6 +20,9 @@ pub(crate) enum Event<'a> {
     SearchFinished { outcome: Result<&'a Installation, &'a LoadError>, rejected: &'a [RejectedCandidate] },
     /// ld.so is about to load a sub-library.
     Loading { library: SubLibrary, path: &'a Path },
+    /// cuDNN's graph library is loaded, and no other thread can call it yet. The address is that of its
+    /// `cudnnSetCallback`.
+    GraphOpened { set_callback: *mut c_void },
     /// A sub-library is loaded and verified.
     Loaded { library: SubLibrary, path: &'a Path, duration: Duration },
     /// A sub-library could not be loaded.

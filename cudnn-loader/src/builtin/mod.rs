@@ -2,8 +2,8 @@
 //! [`builtin`].
 
 pub(crate) mod c_buffer;
+mod callback;
 pub(crate) mod error_strings;
-mod set_callback;
 
 use crate::function::Function;
 
@@ -17,7 +17,10 @@ pub(crate) fn builtin(function: Function) -> Option<Builtin> {
             Some(Builtin { address: error_strings::get_last_error_string as *const () as *mut (), needs_cudnn: false })
         }
         Function::CudnnSetCallback => {
-            Some(Builtin { address: set_callback::set_callback as *const () as *mut (), needs_cudnn: true })
+            Some(Builtin { address: callback::set_callback as *const () as *mut (), needs_cudnn: true })
+        }
+        Function::CudnnGetCallback => {
+            Some(Builtin { address: callback::get_callback as *const () as *mut (), needs_cudnn: true })
         }
         _ => None,
     }

@@ -1,5 +1,8 @@
-//! The callback that the program has set, as cuDNN takes it, and the entries that wait for it. Knows nothing of what an
-//! entry contains.
+//! The callback that the program has set, and the entries that wait for it. Knows nothing of what an entry contains.
+//!
+//! cuDNN never gets the program's function. It gets one function of this file, as soon as its graph library is loaded
+//! and before any other thread can call it: a change from its log file to a callback, beside calls that write to the
+//! file, corrupts cuDNN's heap. Later changes replace function and data together.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
@@ -17,6 +20,9 @@ type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallbac
 type Receive = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
 /// As above, but an exception that it throws passes through.
 type ReceiveUnwind = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+
+/// Fatal entries cannot be masked.
+const FATAL_BIT: c_uint = 1;
 
 /// The arguments of `cudnnSetCallback`.
 #[derive(Clone, Copy)]
@@ -38,9 +44,29 @@ impl Callback {
     }
 
     fn is(&self, other: &Callback) -> bool {
-        let address = |callback: &Callback| callback.function.map(|function| function as usize);
-        (self.mask, self.data, address(self)) == (other.mask, other.data, address(other))
+        (self.mask, self.data, address(self.function)) == (other.mask, other.data, address(other.function))
     }
+
+    /// Calls the function as cuDNN does, if there is one and the mask has the severity. It may throw.
+    ///
+    /// # Safety
+    /// `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and one more at the
+    /// end.
+    unsafe fn call(&self, severity: cudnnSeverity_t, debug: *const cudnnDebug_t, message: *const c_char) {
+        let Some(function) =
+            self.function.filter(|_| (self.mask | FATAL_BIT).checked_shr(severity.0).is_some_and(|mask| mask & 1 == 1))
+        else {
+            return;
+        };
+        // SAFETY: the same function; the type only adds that it may unwind.
+        let function = unsafe { std::mem::transmute::<Receive, ReceiveUnwind>(function) };
+        // SAFETY: the program set the function and its data together; the rest is the caller's obligation.
+        unsafe { function(severity, self.data, debug, message) }
+    }
+}
+
+fn address(function: cudnnCallback_t) -> Option<usize> {
+    function.map(|function| function as usize)
 }
 
 /// A callback that was set at some time. It is never freed, because a thread may be about to call it. The list has each
@@ -52,8 +78,10 @@ struct Known {
 
 /// The head of the list.
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// The callback that was set last.
+/// The callback that was set last. The loader's entries go there.
 static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
+/// The callback whose setting cuDNN has seen. cuDNN's entries go there: also the one about the setting of the next.
+static ACTIVE: AtomicPtr<Known> = AtomicPtr::new(null_mut());
 /// The number of times that a callback was set, and the number of the setting that cuDNN has got.
 static SET_COUNT: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: AtomicU64 = AtomicU64::new(0);
@@ -99,9 +127,17 @@ pub(crate) fn set(callback: Callback) {
     SET_COUNT.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Passes the callback to cuDNN if cuDNN is loaded and does not have it. The caller must let exceptions pass: cuDNN
-/// logs the call, and the previous callback may throw.
+/// Tells cuDNN of the callback if cuDNN is loaded and does not know it. The caller must let exceptions pass: cuDNN logs
+/// the call, and the previous callback may throw.
 pub(crate) fn install() -> cudnnStatus_t {
+    match graph_functions() {
+        Some(functions) => install_with(functions.set_callback),
+        None => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
+    }
+}
+
+/// The same, for the address of cuDNN's `cudnnSetCallback`.
+pub(super) fn install_with(set_callback: *mut c_void) -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     let mut has_installed = false;
     loop {
@@ -110,21 +146,49 @@ pub(crate) fn install() -> cudnnStatus_t {
         if !has_installed && INSTALLED.load(Ordering::SeqCst) == setting {
             return status;
         }
+        let current = CURRENT.load(Ordering::SeqCst);
         // SAFETY: null, or an entry of the list, which stays.
-        let current = unsafe { CURRENT.load(Ordering::SeqCst).as_ref() };
-        let Some((Known { callback, .. }, functions)) = current.zip(graph_functions()) else { return status };
+        let Some(Known { callback, .. }) = (unsafe { current.as_ref() }) else { return status };
         // SAFETY: the address is that of cuDNN's function of this name.
-        let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(functions.set_callback) };
-        // SAFETY: the caller of `cudnnSetCallback` guarantees the function and its data.
-        status = unsafe { set_callback(callback.mask, callback.data, callback.function) };
+        let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(set_callback) };
+        // SAFETY: the function accepts what cuDNN passes, and uses no data.
+        status = unsafe { set_callback(callback.mask, callback.data, callback.function.and(RECEIVE)) };
         has_installed = true;
         if status.is_success() {
+            ACTIVE.store(current, Ordering::SeqCst);
             INSTALLED.store(setting, Ordering::SeqCst);
         }
         if SET_COUNT.load(Ordering::SeqCst) == setting {
             return status;
         }
     }
+}
+
+// SAFETY: the same function; cuDNN is C++, so exceptions may pass through it.
+const RECEIVE: cudnnCallback_t = Some(unsafe { std::mem::transmute::<ReceiveUnwind, Receive>(receive) });
+
+/// The function that cuDNN has: passes each entry to the callback.
+unsafe extern "C-unwind" fn receive(
+    severity: cudnnSeverity_t,
+    _: *mut c_void,
+    debug: *const cudnnDebug_t,
+    message: *const c_char,
+) {
+    if let Some(callback) = active() {
+        // SAFETY: cuDNN's own, as long as this call lasts.
+        unsafe { callback.call(severity, debug, message) };
+    }
+}
+
+/// The callback that receives cuDNN's entries. A call may log before the thread that set the first one has noted it.
+fn active() -> Option<Callback> {
+    // SAFETY: null, or an entry of the list, which stays.
+    unsafe { ACTIVE.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback).or_else(current)
+}
+
+/// The program's function, if this is the function that cuDNN has for it.
+pub(crate) fn program_function(function: cudnnCallback_t) -> cudnnCallback_t {
+    if address(function) == address(RECEIVE) { active().and_then(|callback| callback.function) } else { function }
 }
 
 /// An entry for the callback.
@@ -164,10 +228,9 @@ pub(crate) fn flush() {
     let _cancel_disabled = CancelDisabled::new();
     let _flushing = ReentrancyGuard::enter(&IS_FLUSHING);
     for message in messages {
-        let Some(Callback { data, function: Some(function), .. }) = current() else { continue };
-        // SAFETY: the same function; the type only adds that it may unwind.
-        let receive = unsafe { std::mem::transmute::<Receive, ReceiveUnwind>(function) };
-        // SAFETY: as cuDNN calls it: the data that came with it, and a structure and lines that outlive the call.
-        unsafe { receive(message.severity, data, &raw const message.debug, message.text.as_ptr().cast()) };
+        if let Some(callback) = current() {
+            // SAFETY: a structure, and lines with a NUL behind each and one more at the end. Both outlive the call.
+            unsafe { callback.call(message.severity, &raw const message.debug, message.text.as_ptr().cast()) };
+        }
     }
 }

@@ -22,7 +22,7 @@ const LOAD: &str = "cudnn_loader::load";
 /// The selected release, as `cudnnGetVersion` numbers it; 0 while there is none.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// Logs an event.
+/// Logs an event. Gives a graph library the callback as soon as it is opened.
 pub(crate) fn record(event: &Event<'_>) {
     match *event {
         Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
@@ -30,6 +30,9 @@ pub(crate) fn record(event: &Event<'_>) {
             argument(lines, "library", "text", &library);
             argument(lines, "path", "path", &format_args!("{path:?}"));
         }),
+        Event::GraphOpened { set_callback } => {
+            let _ = callback::install_with(set_callback);
+        }
         Event::Loaded { library, path, duration } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
             argument(lines, "library", "text", &library);
             argument(lines, "path", "path", &format_args!("{path:?}"));

@@ -166,7 +166,7 @@ pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadEr
 
 fn load_library(installation: &'static Installation, library: SubLibrary) -> Shared<LoadedLibrary> {
     let start = Instant::now();
-    let (path, handle) = load_or_adopt(installation, library).map_err(failure)?;
+    let (path, handle, is_new) = load_or_adopt(installation, library).map_err(failure)?;
     let version = verify_loaded(installation, library, &handle)
         .map_err(|mismatch| failure(LoadErrorKind::VerificationFailed { path: path.clone(), mismatch }))?;
     let mut functions = None;
@@ -181,13 +181,17 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
                 get_last_error_string,
                 set_callback,
             });
+        // Not for an adopted library: the program may call it meanwhile, and its callback may throw.
+        if let Some(GraphFunctions { set_callback, .. }) = functions.filter(|_| is_new) {
+            emit(&Event::GraphOpened { set_callback });
+        }
     }
     Ok(LoadedLibrary { library, path, version, duration: start.elapsed(), handle, graph_functions: functions })
 }
 
 /// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads
-/// it.
-fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle), LoadErrorKind> {
+/// it. Also returns whether it is new.
+fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
     // Such a file is left over from a newer release, even if the process has loaded it.
     if !has_library(installation.version, library.library()) {
         return Err(LoadErrorKind::LibraryMissing);
@@ -195,7 +199,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
     if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
         let loaded = dir_of(&object.path);
         if loaded == installation.dir {
-            return Ok((object.path, object.handle));
+            return Ok((object.path, object.handle, false));
         }
         return Err(LoadErrorKind::Rejected {
             path: installation.path(library.library()),
@@ -219,7 +223,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
     }
     emit(&Event::Loading { library, path: &path });
     match dl::open(&path) {
-        Ok(handle) => Ok((path, handle)),
+        Ok(handle) => Ok((path, handle, true)),
         Err(message) => Err(LoadErrorKind::Dlopen { cause: DlErrorKind::parse(&message, &path), path, message }),
     }
 }

@@ -9,10 +9,12 @@
 //! @NAME           resolves the function
 //! create          calls cudnnCreate with a valid pointer
 //! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context device=N background twice
-//! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does, too
+//! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does,
+//!                 too; log:quiet, one that does nothing
 //! write:LEVEL,DESTINATION
 //!                 writes the log in cuDNN's format to NULL, stdout, stderr or a file
 //! callback:MASK   calls cudnnSetCallback with a function that prints its arguments and calls cuDNN itself
+//! get-callback    calls cudnnGetCallback
 //! check           makes a call that fails, and prints the error
 //! last            prints the last error
 //! last-of-other-thread
@@ -21,6 +23,7 @@
 //! maps            prints each file of cuDNN that the process has mapped
 //! plan:FILE       plans a convolution for the device described in the file: see `plan`
 //! race            many threads, each making every first call: see `threads`
+//! storm           many threads, each making the same few calls, which are logged
 //! constructor:FILE, fork, cancel     see `threads`
 //! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
 //! setenv, fork-beside-error-strings, handle-crashes, error-string:STATUS
@@ -157,6 +160,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("log", option) => receive_log(option),
         ("write", option) => write_log(option),
         ("callback", mask) => set_callback(mask.parse().expect("a number"), shim),
+        ("get-callback", _) => get_callback(),
         ("check", _) => {
             // SAFETY: cuDNN rejects null.
             let result = unsafe { cudnn_loader::check!(cudnn_loader::cudnnBackendFinalize(std::ptr::null_mut())) };
@@ -169,6 +173,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("maps", _) => print_maps(),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
         ("race", _) => threads::race(),
+        ("storm", _) => threads::storm(),
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),
@@ -276,7 +281,11 @@ fn receive_log(option: &str) {
     use cudnn_loader::logging::{Severity, set_hook};
     let all = [Severity::Info, Severity::Warning, Severity::Error];
     let (panics, panics_on_drop, calls) = (option == "panic", option == "panic-on-drop", option == "calls");
+    let quiet = option == "quiet";
     let received = set_hook(&all, move |event| {
+        if quiet {
+            return;
+        }
         let (entry, status) = (&event.entry, event.status);
         println!("event {}: {entry}: {} {:?} {:?}", entry.severity, status.0, entry.thread, event.device);
         if panics {
@@ -305,29 +314,41 @@ fn write_log(option: &str) {
     println!("write = {:?}", write_to(Severity::up_to(level.parse().expect("a number")), destination));
 }
 
+/// Prints its arguments, and calls cuDNN itself.
+unsafe extern "C" fn print_entry(
+    severity: cudnn_loader::cudnnSeverity_t,
+    data: *mut c_void,
+    debug: *const cudnn_loader::cudnnDebug_t,
+    message: *const c_char,
+) {
+    // SAFETY: both pointers are valid during this call.
+    let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
+    println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
+    // This call fails too, which must not call this function without end.
+    // SAFETY: cuDNN rejects null.
+    let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
+}
+
 fn set_callback(mask: u32, shim: Option<&Shim>) {
     type Signature = unsafe extern "C" fn(u32, *mut c_void, cudnn_loader::cudnnCallback_t) -> cudnnStatus_t;
-    unsafe extern "C" fn print(
-        severity: cudnn_loader::cudnnSeverity_t,
-        data: *mut c_void,
-        debug: *const cudnn_loader::cudnnDebug_t,
-        message: *const c_char,
-    ) {
-        // SAFETY: both pointers are valid during this call.
-        let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
-        println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
-        // This call fails too, which must not call this function without end.
-        // SAFETY: cuDNN rejects null.
-        let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
-    }
     let function: Signature = match shim {
         // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
         None => cudnn_loader::cudnnSetCallback,
     };
     // SAFETY: the callback has the right type and does not dereference its data.
-    let status = unsafe { function(mask, std::ptr::without_provenance_mut(5), Some(print)) };
+    let status = unsafe { function(mask, std::ptr::without_provenance_mut(5), Some(print_entry)) };
     println!("cudnnSetCallback = {status:?}");
+}
+
+/// Prints what cuDNN says of the callback, and whether it is the one that [`set_callback`] sets.
+fn get_callback() {
+    let (mut mask, mut data, mut function) = (0, std::ptr::null_mut(), None);
+    // SAFETY: all three answers have room.
+    let status = unsafe { cudnn_loader::cudnnGetCallback(&raw mut mask, &raw mut data, &raw mut function) };
+    let expected = print_entry as *const () as usize;
+    let is_same = function.is_some_and(|function| function as usize == expected);
+    println!("cudnnGetCallback = {status:?}, {mask}, {}, {is_same}", data.addr());
 }
 
 fn preload(options: &str) {

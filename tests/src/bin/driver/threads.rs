@@ -54,6 +54,28 @@ pub(crate) fn race() {
     println!("race = {} found, {} failed, {} wrong", found.into_inner(), failed.into_inner(), wrong.into_inner());
 }
 
+/// Every thread makes its first calls at the same time, and all of them are logged.
+pub(crate) fn storm() {
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..40 {
+                    let mut descriptor = std::ptr::null_mut();
+                    let kind = cudnn_loader::cudnnBackendDescriptorType_t::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
+                    // SAFETY: the descriptor is created and then destroyed.
+                    unsafe {
+                        let _ = cudnn_loader::cudnnBackendCreateDescriptor(kind, &raw mut descriptor);
+                        let _ = cudnn_loader::cudnnBackendDestroyDescriptor(descriptor);
+                    }
+                }
+            });
+        }
+    });
+    println!("storm = over");
+}
+
 /// The sub-libraries that are missing in the directory that the variable names. It reads the directory itself, so that
 /// the race is the first use of the loader.
 fn missing_libraries() -> Vec<SubLibrary> {

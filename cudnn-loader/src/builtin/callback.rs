@@ -1,0 +1,53 @@
+//! `cudnnSetCallback` and `cudnnGetCallback`. A program that sets a callback also gets the loader's log entries, even if
+//! cuDNN cannot be loaded; and it gets back the function that it has set, where cuDNN knows one of the loader's.
+
+use std::ffi::{c_uint, c_void};
+
+use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
+
+use crate::function::Function;
+use crate::guard::ffi_guard;
+use crate::logging::callback::{self, Callback};
+use crate::resolve::libraries;
+
+/// # Safety
+/// The obligations of cuDNN's `cudnnSetCallback`: `callback` accepts cuDNN's arguments and `data`, in any thread.
+pub(super) unsafe extern "C-unwind" fn set_callback(
+    mask: c_uint,
+    data: *mut c_void,
+    function: cudnnCallback_t,
+) -> cudnnStatus_t {
+    callback::set(Callback::new(mask, data, function));
+    let name = || Function::CudnnSetCallback.to_string();
+    match ffi_guard(&|| libraries::address(Function::CudnnSetCallback), &name) {
+        Ok(_) => callback::install(),
+        // The callback is kept and has received the reason. cuDNN gets the callback if it is ever loaded.
+        Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
+    }
+}
+
+/// # Safety
+/// The obligations of cuDNN's `cudnnGetCallback`: each pointer is null or has room for its value.
+pub(super) unsafe extern "C-unwind" fn get_callback(
+    mask: *mut c_uint,
+    data: *mut *mut c_void,
+    function: *mut cudnnCallback_t,
+) -> cudnnStatus_t {
+    type Signature = unsafe extern "C-unwind" fn(*mut c_uint, *mut *mut c_void, *mut cudnnCallback_t) -> cudnnStatus_t;
+    let name = || Function::CudnnGetCallback.to_string();
+    let address = match ffi_guard(&|| libraries::address(Function::CudnnGetCallback), &name) {
+        Ok(address) => address,
+        Err(status) => return status,
+    };
+    // SAFETY: the address is that of cuDNN's function of this name.
+    let cudnns = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+    // SAFETY: the caller's obligation, passed on.
+    let status = unsafe { cudnns(mask, data, function) };
+    if status.is_success()
+        // SAFETY: cuDNN has accepted the pointer, and written to it.
+        && let Some(function) = unsafe { function.as_mut() }
+    {
+        *function = callback::program_function(*function);
+    }
+    status
+}
