@@ -13,6 +13,8 @@ fn main() {
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all,--hash-style=gnu,--build-id=none");
+    // The exports refer to the loader's slots by the symbol of their section's start, which must keep the section.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nostart-stop-gc");
     // Threads, exit handlers and fork handlers of the drop-in may outlive a dlclose.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", versions.display());

@@ -50,10 +50,14 @@ size_t cudnnShimGetLastLoadError(char *buffer, size_t size);
  * A callback set with cudnnSetCallback must not throw C++ exceptions during a preload: it may run on internal threads. */
 int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 
-/* Starts cudnnShimPreload in a background thread. Returns 0 once it is started. */
+/* Starts cudnnShimPreload in a background thread. Returns 0 once it is started. An exit or a fork waits for the step that is
+ * under way, for at most ten seconds. An exit by another thread than the first and the calling one can crash in the middle
+ * of a step. */
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
-/* Waits for the preload that was started last and returns its status. Returns 0 if none was started. */
+/* Waits for the preloads that were started and returns the status of the last. Returns 0 if none was started, and in a child
+ * of fork for the preloads of its parent. Does the work in this thread if the others make no progress, as when this thread
+ * is in a library's constructor. */
 int cudnnShimPreloadWait(void);
 
 /* Describes the last finished preload, one line a step: start time, duration, result. `buffer`, `size` and the return value

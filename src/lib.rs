@@ -1,8 +1,7 @@
 //! The drop-in `libcudnn.so.9`: cuDNN's functions for programs in any language, with `cudnn-loader` behind them.
 //!
-//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. That
-//! needs link-time optimisation, which `cargo xtask dist` turns on; other builds have one more jump. Each export has
-//! the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the
+//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. Each
+//! has the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the
 //! other.
 //!
 //! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
@@ -14,8 +13,11 @@ pub mod preload;
 pub mod private_exports;
 pub mod shim_api;
 mod symbol_version;
+mod tail_jump;
 
+use cudnn_loader::Function;
 use symbol_version::versioned;
+use tail_jump::tail_jump;
 
 macro_rules! exports {
     ($($library:ident { $(
@@ -27,9 +29,9 @@ macro_rules! exports {
         /// # Safety
         /// As in C: see cuDNN's documentation. An exception that the caller's callback throws passes through.
         #[unsafe(no_mangle)]
+        #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
-            // SAFETY: the caller's obligation, passed on unchanged.
-            unsafe { cudnn_loader::__private::c_unwind::$name($($argument),*) }
+            tail_jump!(Function::$variant as usize)
         }
         versioned!($name @@ "libcudnn.so.9");
     )*)* };

@@ -2,9 +2,9 @@
 //! changed.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Mutex;
 
-use cudnn_loader::__private::write_text;
+use cudnn_loader::__private::{lock, write_text};
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
@@ -23,8 +23,8 @@ const ALL: c_uint = 127;
 /// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
-/// The preload that runs in the background.
-static RUNNING: Mutex<Option<PreloadHandle>> = Mutex::new(None);
+/// The preloads that run in the background.
+static RUNNING: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
 /// Status and report of the last preload that finished.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
@@ -60,9 +60,13 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        wait();
-        LAST.lock().unwrap_or_else(PoisonError::into_inner).0
+        let running = lock(&RUNNING).map(|mut running| std::mem::take(&mut *running))?;
+        for preload in running {
+            finish(preload.join());
+        }
+        lock(&LAST).map(|last| last.0)
     })
+    .flatten()
     .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
@@ -73,7 +77,7 @@ versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 /// `buffer` is null or has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetPreloadReport(buffer: *mut c_char, size: usize) -> usize {
-    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).1.clone();
+    let last = lock(&LAST).map(|last| last.1.clone()).unwrap_or_default();
     // SAFETY: the caller's obligation, passed on.
     unsafe { write_text(&last, buffer, size) }
 }
@@ -111,33 +115,19 @@ fn finish(result: Result<Report, PreloadError>) -> c_int {
         Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
     };
     let status = c_int::try_from(status).unwrap_or(INTERNAL_ERROR);
-    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = (status, text);
+    if let Some(mut last) = lock(&LAST) {
+        *last = (status, text);
+    }
     status
 }
 
-/// Starts a preload in a background thread, after the one before has finished.
+/// Starts a preload in a background thread.
 fn start(preload: Preload) {
-    static ONCE: Once = Once::new();
-    // An exit or a fork must not meet half-initialised libraries, so both wait.
-    // SAFETY: the functions live as long as the drop-in, which is linked with `-z nodelete`.
-    ONCE.call_once(|| unsafe {
-        libc::atexit(wait);
-        libc::pthread_atfork(Some(wait_before_fork), None, None);
-    });
-    wait();
-    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(preload.start());
-}
-
-/// Waits for the background preload, if there is one, and stores its report.
-extern "C" fn wait() {
-    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(running) = running {
-        finish(running.join());
+    let started = preload.start();
+    // Not waiting for one only costs its report.
+    if let Some(mut running) = lock(&RUNNING) {
+        running.push(started);
     }
-}
-
-unsafe extern "C" fn wait_before_fork() {
-    wait();
 }
 
 /// ld.so runs this when it loads the drop-in.

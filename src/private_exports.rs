@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use cudnn_loader::SubLibrary;
 
 use crate::symbol_version::versioned;
+use crate::tail_jump::tail_jump;
 
 macro_rules! private_exports {
     ($($library:ident $name:ident $symbol:literal;)*) => { $(
@@ -18,7 +19,7 @@ macro_rules! private_exports {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            tail_jump!($name::SLOT)
+            tail_jump!(sym $name::SLOT)
         }
         versioned!($name @@ "libcudnn.so.9");
 
@@ -38,24 +39,6 @@ macro_rules! private_exports {
             }
         }
     )* };
-}
-
-/// Jumps to the address in a slot.
-#[cfg(target_arch = "x86_64")]
-macro_rules! tail_jump {
-    ($slot:path) => {
-        core::arch::naked_asm!("mov r11, qword ptr [rip + {slot}]", "jmp r11", slot = sym $slot)
-    };
-}
-
-/// The same for aarch64.
-#[cfg(target_arch = "aarch64")]
-macro_rules! tail_jump {
-    ($slot:path) => {
-        core::arch::naked_asm!(
-            "adrp x16, {slot}", "ldr x16, [x16, :lo12:{slot}]", "br x16", slot = sym $slot
-        )
-    };
 }
 
 private_exports! {

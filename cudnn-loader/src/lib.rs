@@ -114,9 +114,10 @@ pub use sub_library::SubLibrary;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::builtin::c_buffer::write_text;
-    pub use crate::dispatch::{c_unwind, resolve_private_symbol};
+    pub use crate::dispatch::resolve_private_symbol;
     pub use crate::dl::is_secure_execution;
     pub use crate::resolve::installation::process_needs_shim;
+    pub use crate::sync::primitives::lock;
     pub use crate::thread::cancel::CancelDisabled;
 }
 

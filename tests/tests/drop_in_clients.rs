@@ -318,28 +318,6 @@ fn pkg_config_finds_the_package() {
 }
 
 #[test]
-fn a_preload_in_the_background_disturbs_no_exit_fork_or_signal() {
-    let Some(cudnn) = cudnn() else { return };
-    let alone = drop_in_alone();
-    let Some(client) = client("lifecycle.c", alone.path(), &[]) else { return };
-    let run = |arg: &str| {
-        let child = Child::bare(client.path().join("client"))
-            .env("LD_LIBRARY_PATH", alone.path())
-            .env("CUDNN_LOADER_DIR", &cudnn)
-            .env("CUDNN_LOADER_PRELOAD", "all");
-        let output = child.run(&[arg]);
-        assert_eq!(output.code, Some(0), "{arg}: {output:#?}");
-        output
-    };
-    // Often enough that an exit or fork falls before, into and after the preload.
-    for _ in 0..20 {
-        run("exit");
-        assert!(run("fork").stdout.contains("child = 0"));
-    }
-    assert_eq!(run("signals").stdout.trim(), "mine = 1, others = 0");
-}
-
-#[test]
 fn error_strings_stay_valid_and_unchanged() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();

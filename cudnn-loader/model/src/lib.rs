@@ -1,11 +1,12 @@
-//! The loader's two lock-free types, checked with loom: every order in which threads can run, and every value that the
+//! The loader's lock-free types, checked with loom: every order in which threads can run, and every value that the
 //! memory model lets them see.
 //!
-//! `once.rs` and `slot.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
+//! `gate.rs`, `once.rs` and `slot.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
 #![cfg(test)]
 
 #[path = "../../src/sync"]
 mod sync {
+    pub(crate) mod gate;
     pub(crate) mod once;
     pub(crate) mod slot;
 
@@ -41,6 +42,7 @@ mod sync {
     }
 }
 
+use sync::gate::Gate;
 use sync::once::RaceOnce;
 use sync::primitives::{Ordering, set_thread_token};
 use sync::slot::Slot;
@@ -136,5 +138,34 @@ fn a_value_that_was_reset_is_made_again_and_the_old_one_stays_readable() {
         once.reset(old);
         assert_eq!(old.read(), 7);
         assert_eq!(other.join().ok(), Some(7));
+    });
+}
+
+/// Two threads do work inside while a third, an exit or a fork, closes the gate. What it does after it has seen nobody
+/// inside meets no work that has begun and not ended, also not work that begins later.
+#[test]
+fn nobody_is_inside_a_closed_gate_that_was_seen_empty() {
+    loom::model(|| {
+        let gate = Arc::new(Gate::new());
+        let work = Arc::new(Memory::new());
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let gate = gate.clone();
+                let work = work.clone();
+                loom::thread::spawn(move || {
+                    if gate.try_enter() {
+                        work.read();
+                        gate.leave();
+                    }
+                })
+            })
+            .collect();
+        gate.close();
+        if gate.inside() == 0 {
+            work.write(7);
+        } else {
+            gate.open();
+        }
+        assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
     });
 }

@@ -35,25 +35,10 @@ macro_rules! functions {
     )* })*) => {
         /// The slots, in the order of the table. Private to this crate: another crate would reach it through its global
         /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses,
-        /// each of which needs a relocation.
+        /// each of which needs a relocation. In a section of its own: the linker gives the section's start to the
+        /// drop-in's exports, as a symbol.
+        #[cfg_attr(target_os = "linux", unsafe(link_section = "cudnn_slots"))]
         static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
-
-        /// The functions again, for the drop-in's exports: an exception that a callback of the caller throws passes
-        /// through. Link-time optimisation makes an export of each.
-        pub mod c_unwind {
-            use super::*;
-            $($(
-                #[allow(missing_docs, clippy::missing_safety_doc, reason = "only the drop-in uses it")]
-                pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
-                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    let address = slot!(Function::$variant).get();
-                    // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
-                    let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
-                    // SAFETY: the caller's obligation, passed on unchanged.
-                    unsafe { function($($argument),*) }
-                }
-            )*)*
-        }
 
         /// The first value of each slot. It passes the function's number to the one trampoline, which resolves the
         /// function with all arguments in place and jumps to it. So a resolver is two instructions for any signature.
@@ -210,7 +195,7 @@ pub fn load() -> Result<&'static Installation, LoadError> {
 #[cold]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn resolve_and_jump() {
-    crate::__save_arguments_and_jump!(resolve_first_call)
+    crate::__save_arguments_and_jump!(resolve_first_call, reading SLOTS)
 }
 
 /// The slow path of a call: returns the address to jump to. If the function cannot be resolved, a function at that

@@ -21,13 +21,15 @@ macro_rules! pass_number {
 pub(super) use pass_number;
 
 /// The body of a naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed,
-/// and jumps to the address that it returns, with all arguments as they were.
+/// and jumps to the address that it returns, with all arguments as they were. Also tells the compiler that assembly reads
+/// a static: the drop-in's exports, which it does not see, read the slots.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
 macro_rules! __save_arguments_and_jump {
-    ($resolve:path) => {
+    ($resolve:path $(, reading $read:ident)?) => {
         core::arch::naked_asm!(
+            $(concat!("/* {", stringify!($read), "} */"),)?
             ".cfi_startproc",
             "push rdi", ".cfi_adjust_cfa_offset 8", "push rsi", ".cfi_adjust_cfa_offset 8",
             "push rdx", ".cfi_adjust_cfa_offset 8", "push rcx", ".cfi_adjust_cfa_offset 8",
@@ -55,6 +57,7 @@ macro_rules! __save_arguments_and_jump {
             "jmp r11",
             ".cfi_endproc",
             resolve = sym $resolve,
+            $($read = sym $read,)?
         )
     };
 }
@@ -64,8 +67,9 @@ macro_rules! __save_arguments_and_jump {
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
 macro_rules! __save_arguments_and_jump {
-    ($resolve:path) => {
+    ($resolve:path $(, reading $read:ident)?) => {
         core::arch::naked_asm!(
+            $(concat!("/* {", stringify!($read), "} */"),)?
             ".cfi_startproc",
             "stp x29, x30, [sp, #-224]!",
             ".cfi_adjust_cfa_offset 224",
@@ -87,6 +91,7 @@ macro_rules! __save_arguments_and_jump {
             "br x16",
             ".cfi_endproc",
             resolve = sym $resolve,
+            $($read = sym $read,)?
         )
     };
 }

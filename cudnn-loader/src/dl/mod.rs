@@ -11,6 +11,7 @@ use std::path::Path;
 use cudnn_probe::Host;
 use dlerror::{CLocale, dlerror_text};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use objects::LoadedObjects;
 
 /// A library that this process has loaded. It is never closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,26 @@ pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified
     // as cuDNN's, or is the driver's.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
+}
+
+/// Waits for ld.so's lock, unless this thread has it, and releases it.
+pub(crate) fn wait_for_lock() {
+    // SAFETY: this opens the program itself, which runs no code.
+    let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if !program.is_null() {
+        // SAFETY: opened above. The program itself is never unloaded.
+        unsafe { libc::dlclose(program) };
+    }
+}
+
+/// Keeps the library that contains this code loaded until the process ends: a plugin's host may close it, while threads
+/// and exit handlers still need the code.
+pub(crate) fn pin_this_library() {
+    if let Some(file) = LoadedObjects::snapshot().containing_library() {
+        // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+        let library = unsafe { Library::open(Some(file), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+        let _ = library.map(leak);
+    }
 }
 
 /// Never closes the library: handles, streams and callbacks may outlive any point at which it could be unloaded.

@@ -10,13 +10,14 @@
 //! # Ok::<(), cudnn_loader::preload::PreloadError>(())
 //! ```
 
+mod critical;
 mod driver;
 mod engines;
 mod readahead;
 mod report;
 mod run;
 
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
@@ -24,7 +25,8 @@ pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use crate::function::Function;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
-use crate::thread::signals::with_signals_blocked;
+use crate::sync::primitives::lock;
+use crate::thread::spawn::spawn_detached;
 
 /// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
 pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
@@ -116,6 +118,9 @@ impl Preload {
 
     /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
     ///
+    /// In a library's constructor, all steps run in this thread, and the context is skipped: other threads would wait
+    /// for ld.so's lock, which this thread has.
+    ///
     /// # Errors
     /// The first step that failed; the other steps still run.
     pub fn run(&self) -> Result<Report, PreloadError> {
@@ -127,40 +132,81 @@ impl Preload {
     /// # Errors
     /// See [`Preload::run`].
     pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
-        let recorder = run::Recorder::new(&progress);
+        critical::protect();
+        let recorder = run::Recorder::new(&progress, run::is_lock_free());
         run::execute(self, &recorder);
         recorder.into_result()
     }
 
     /// Preloads in a background thread.
+    ///
+    /// An exit or a fork waits for the step that is under way, for at most ten seconds, and so does the end of this
+    /// thread. An exit by a thread that is neither this one nor the program's first can crash in the middle of a step,
+    /// because glibc then runs the destructors of half-loaded libraries first.
     pub fn start(self) -> PreloadHandle {
-        let preload = self.clone();
-        let thread = std::thread::Builder::new().name("cudnn-preload".into());
-        let thread = with_signals_blocked(|| thread.spawn(move || preload.run()));
-        PreloadHandle(thread.map_err(|_| Box::new(self)))
+        critical::protect();
+        let run = Arc::new(BackgroundRun { process: std::process::id(), result: Mutex::new(None) });
+        let (in_thread, preload) = (run.clone(), self.clone());
+        let started = spawn_detached(Box::new(move || {
+            let recorder = run::Recorder::new(&|_| {}, true);
+            run::execute(&preload, &recorder);
+            let result = recorder.into_result();
+            if let Some(mut slot) = lock(&in_thread.result) {
+                *slot = Some(result);
+            }
+        }));
+        PreloadHandle { preload: self, run: started.is_ok().then_some(run) }
+    }
+}
+
+/// What a background thread and its handle share.
+#[derive(Debug)]
+struct BackgroundRun {
+    process: u32,
+    result: Mutex<Option<Result<Report, PreloadError>>>,
+}
+
+impl BackgroundRun {
+    fn has_ended(&self) -> bool {
+        lock(&self.result).is_some_and(|result| result.is_some())
     }
 }
 
 /// A preload in a background thread. It continues if the handle is dropped.
 #[derive(Debug)]
-pub struct PreloadHandle(Result<JoinHandle<Result<Report, PreloadError>>, Box<Preload>>);
+#[must_use]
+pub struct PreloadHandle {
+    preload: Preload,
+    /// `None` if the system had no thread left.
+    run: Option<Arc<BackgroundRun>>,
+}
 
 impl PreloadHandle {
     /// Waits for the end.
     ///
+    /// If the background thread makes no progress for a second, this thread does the work, too: the other may wait for
+    /// ld.so's lock, which this thread has in a library's constructor. In a step of a preload (a log callback), and in
+    /// a process that was forked from the one that started the preload, this waits for nothing, and the report has one
+    /// skipped step.
+    ///
     /// # Errors
     /// See [`Preload::run`].
     pub fn join(self) -> Result<Report, PreloadError> {
-        match self.0 {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Preload::new().run()),
-            // The system had no thread left, so this thread does the work.
-            Err(preload) => preload.run(),
+        let Some(run) = &self.run else { return self.preload.run() };
+        if run.process != std::process::id() {
+            return Ok(Report::skipped("the parent process started it"));
         }
+        if critical::is_inside() {
+            return Ok(Report::skipped("a step of a preload cannot wait for a preload"));
+        }
+        let in_this_thread = (!critical::wait_until(&|| run.has_ended())).then(|| self.preload.run());
+        let result = lock(&run.result).and_then(|mut result| result.take());
+        result.or(in_this_thread).unwrap_or_else(|| Ok(Report::skipped("it has ended, without a report")))
     }
 
     /// Whether it has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.as_ref().map_or(true, JoinHandle::is_finished)
+        self.run.as_ref().is_none_or(|run| run.has_ended())
     }
 }

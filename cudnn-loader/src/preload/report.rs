@@ -90,6 +90,15 @@ pub struct Report {
     pub duration: Duration,
 }
 
+impl Report {
+    /// A report of nothing: the preload was skipped for this reason.
+    pub(super) fn skipped(reason: &str) -> Self {
+        let outcome = StepOutcome::Skipped(reason.into());
+        let step = StepReport { step: Step::Select, start: Duration::ZERO, duration: Duration::ZERO, outcome };
+        Report { steps: vec![step], duration: Duration::ZERO }
+    }
+}
+
 /// A preload in which a step failed. What was loaded stays loaded, and a call or another preload tries again what
 /// failed.
 ///

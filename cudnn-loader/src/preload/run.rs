@@ -1,13 +1,16 @@
 //! Runs a preload: what can be done in parallel, in which thread, in which order; and records each step.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::{Installation, Library, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
+use super::critical::CriticalSection;
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
@@ -19,18 +22,54 @@ use crate::function::Function;
 use crate::guard::entry;
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
-use crate::thread::spawn::{spawn_or_run, spawn_scoped};
+use crate::sync::primitives::Backoff;
+use crate::thread::spawn::{Work, spawn_detached, spawn_scoped};
 
 /// The steps of a preload that is running.
 pub(super) struct Recorder<'a> {
     start: Instant,
     steps: Mutex<Vec<StepReport>>,
     progress: &'a (dyn Fn(&StepReport) + Send + Sync),
+    is_parallel: bool,
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(progress: &'a (dyn Fn(&StepReport) + Send + Sync)) -> Self {
-        Recorder { start: Instant::now(), steps: Mutex::default(), progress }
+    /// Records the steps of a preload, which starts threads or does everything in this one.
+    pub(super) fn new(progress: &'a (dyn Fn(&StepReport) + Send + Sync), is_parallel: bool) -> Self {
+        Recorder { start: Instant::now(), steps: Mutex::default(), progress, is_parallel }
+    }
+
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// There is none to be had. Returns the work.
+    fn spawn<'scope, 'env>(
+        &self,
+        scope: &'scope Scope<'scope, 'env>,
+        work: Work<'scope>,
+    ) -> Result<ScopedJoinHandle<'scope, ()>, Work<'scope>> {
+        if self.is_parallel { spawn_scoped(scope, work) } else { Err(work) }
+    }
+
+    /// Starts a thread; does the work in this thread if there is none to be had.
+    fn spawn_or_run<'scope>(&self, scope: &'scope Scope<'scope, '_>, work: Work<'scope>) {
+        if let Err(work) = self.spawn(scope, work) {
+            work();
+        }
+    }
+
+    /// Does a step that an exit or a fork must not cut into, and records it. Returns whether it succeeded.
+    fn critical_step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
+        self.step(step, || {
+            // The other steps need the lock late or never, and would only lose time.
+            if matches!(step, Step::Load(_) | Step::Driver | Step::Engines) {
+                dl::wait_for_lock();
+            }
+            match CriticalSection::enter() {
+                Some(_section) => work(),
+                None => StepOutcome::Skipped("the process is ending, or a fork takes too long".into()),
+            }
+        })
     }
 
     /// Does a step and records it. Returns whether it succeeded.
@@ -52,6 +91,20 @@ impl<'a> Recorder<'a> {
             None => Ok(report),
         }
     }
+}
+
+/// Whether another thread can get ld.so's lock. If not, this thread may have it, and must not wait for threads that
+/// need it.
+pub(super) fn is_lock_free() -> bool {
+    let has_answered = Arc::new(AtomicBool::new(false));
+    let answer = has_answered.clone();
+    let asked = spawn_detached(Box::new(move || {
+        dl::wait_for_lock();
+        answer.store(true, Ordering::Release);
+    }));
+    let mut backoff = Backoff::with_limit(Duration::from_millis(200));
+    while asked.is_ok() && !has_answered.load(Ordering::Acquire) && backoff.wait() {}
+    has_answered.load(Ordering::Acquire)
 }
 
 pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
@@ -76,37 +129,42 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
                 *with_context.lock().unwrap_or_else(PoisonError::into_inner) = created;
             };
             // Never in the caller's thread, because that would change its current context.
-            spawn_scoped(scope, Box::new(create)).map_err(|_| {
-                recorder.step(Step::Driver, || StepOutcome::Skipped("the system has no thread left for it".into()));
+            recorder.spawn(scope, Box::new(create)).map_err(|_| {
+                let reason = if recorder.is_parallel {
+                    "the system has no thread left for it"
+                } else {
+                    "ld.so's lock is busy, as in a library's constructor, so no other thread can do it now"
+                };
+                recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
             })
         });
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
         // it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
-        let has_graph = recorder.step(Step::Load(SubLibrary::Graph), || match preload.options.load() {
+        let has_graph = recorder.critical_step(Step::Load(SubLibrary::Graph), || match preload.options.load() {
             Ok(_) => StepOutcome::Done,
             Err(error) => StepOutcome::LoadFailed(error),
         });
-        spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
+        recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
         if has_graph && preload.engines {
-            spawn_or_run(
+            recorder.spawn_or_run(
                 scope,
                 Box::new(|| {
                     let description = preload.device_description.as_deref();
-                    recorder.step(Step::Engines, || register_engines(installation, description));
+                    recorder.critical_step(Step::Engines, || register_engines(installation, description));
                 }),
             );
         }
         let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
         let loaded: Vec<SubLibrary> =
-            others.filter(|library| recorder.step(Step::Load(*library), || load(*library))).collect();
+            others.filter(|library| recorder.critical_step(Step::Load(*library), || load(*library))).collect();
         if let Some(Ok(contexts)) = contexts {
             let _ = contexts.join();
         }
         let with_context = with_context.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((driver, device)) = with_context {
             let check = Box::new(move || check_versions(recorder, &driver, device, &loaded));
-            let _ = spawn_scoped(scope, check).map_err(drop);
+            let _ = recorder.spawn(scope, check).map_err(drop);
         }
     });
 }
@@ -139,7 +197,7 @@ fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
 /// Creates the contexts in parallel. Returns the driver, and a device that has a context.
 fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
-    recorder.step(Step::Driver, || match Driver::new() {
+    recorder.critical_step(Step::Driver, || match Driver::new() {
         Ok(found) => {
             driver = Some(found);
             StepOutcome::Done
@@ -160,7 +218,7 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
     };
     let created = Mutex::new(None);
     let create = |device: i32| {
-        if recorder.step(Step::Context(device), || create_context(&driver, device)) {
+        if recorder.critical_step(Step::Context(device), || create_context(&driver, device)) {
             *created.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
         }
     };
@@ -168,7 +226,7 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
         let create = &create;
         let Some((first, others)) = devices.split_first() else { return };
         for device in others {
-            spawn_or_run(scope, Box::new(move || create(*device)));
+            recorder.spawn_or_run(scope, Box::new(move || create(*device)));
         }
         // The first in this thread: starting a thread takes a lock of ld.so, which is busy meanwhile.
         create(*first);
@@ -189,7 +247,7 @@ fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded:
         return;
     }
     for (library, function) in VERSION_CHECKS.iter().filter(|(library, _)| loaded.contains(library)) {
-        recorder.step(Step::Check(*library), || call_check(*function));
+        recorder.critical_step(Step::Check(*library), || call_check(*function));
     }
 }
 

@@ -12,31 +12,38 @@ pub(crate) fn thread_token() -> u64 {
     u64::from(std::process::id()) << 32 | (thread as u64 & 0xffff_ffff)
 }
 
-/// Bounded waiting: pauses that grow from 20 µs to 1 ms, for one second in all.
+/// Bounded waiting: pauses that grow from 20 µs to 1 ms, until the time is up.
 pub(crate) struct Backoff {
     start: Instant,
     pause: Duration,
+    limit: Duration,
 }
 
 impl Backoff {
     /// The time that a thread waits for another before it does the work itself.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
+    /// Waits for [`Backoff::TIMEOUT`] in all.
     pub(crate) fn new() -> Self {
-        Backoff { start: Instant::now(), pause: Duration::from_micros(20) }
+        Backoff::with_limit(Self::TIMEOUT)
+    }
+
+    /// Waits for this time in all.
+    pub(crate) fn with_limit(limit: Duration) -> Self {
+        Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit }
     }
 
     /// Waits a moment. `false` when the time is up.
     pub(crate) fn wait(&mut self) -> bool {
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
-        self.start.elapsed() < Self::TIMEOUT
+        self.start.elapsed() < self.limit
     }
 }
 
 /// Takes the lock, or gives up after [`Backoff::TIMEOUT`]. In a child of `fork`, a lock that another thread of the
 /// parent had is never released.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut backoff = Backoff::new();
     loop {
         match mutex.try_lock() {

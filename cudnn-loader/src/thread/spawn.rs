@@ -9,6 +9,18 @@ use super::signals::with_signals_blocked;
 /// Work for a thread. Boxed, so that the code that starts a thread exists once.
 pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
+/// Starts a thread that nobody joins. A handle would be useless in a child of `fork`, where the thread does not exist.
+///
+/// # Errors
+/// The system has no thread left.
+pub(crate) fn spawn_detached(work: Work<'static>) -> io::Result<()> {
+    with_signals_blocked(|| builder().spawn(work)).map(drop)
+}
+
+fn builder() -> Builder {
+    Builder::new().name("cudnn-preload".into())
+}
+
 /// Starts a thread in a scope.
 ///
 /// # Errors
@@ -21,19 +33,12 @@ pub(crate) fn spawn_scoped<'scope, 'env>(
     let shared = Arc::new(Mutex::new(Some(work)));
     let take = |shared: &Mutex<Option<Work<'scope>>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     let in_thread = shared.clone();
-    let started: io::Result<_> = with_signals_blocked(|| {
-        Builder::new().name("cudnn-preload".into()).spawn_scoped(scope, move || {
-            if let Some(work) = take(&in_thread) {
-                work();
-            }
-        })
+    // Boxed too, so that both functions use the same instance of std's code.
+    let work: Work<'scope> = Box::new(move || {
+        if let Some(work) = take(&in_thread) {
+            work();
+        }
     });
+    let started = with_signals_blocked(|| builder().spawn_scoped(scope, work));
     started.map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
-}
-
-/// Starts a thread in a scope; does the work in this thread if the system has none left.
-pub(crate) fn spawn_or_run<'scope>(scope: &'scope Scope<'scope, '_>, work: Work<'scope>) {
-    if let Err(work) = spawn_scoped(scope, work) {
-        work();
-    }
 }

@@ -11,6 +11,7 @@
 //! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context device=N background twice
 //! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does,
 //!                 too; log:quiet, one that does nothing
+//! background      starts a preload and does not wait for it
 //! write:LEVEL,DESTINATION
 //!                 writes the log in cuDNN's format to NULL, stdout, stderr or a file
 //! callback:MASK   calls cudnnSetCallback with a function that prints its arguments and calls cuDNN itself
@@ -168,6 +169,10 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             println!("check = {error:#}; category {:?}", error.status.category());
         }
         ("preload", options) => preload(options),
+        ("background", _) => {
+            use cudnn_loader::preload::{Devices, Preload};
+            drop(Preload::new().engines(true).devices(Devices::List(Vec::new())).start());
+        }
         ("load", options) => load(options),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),

@@ -1,0 +1,181 @@
+//! The steps of a preload that an exit or a fork must not cut into: a library's constructors, the start of the driver,
+//! the registration of engines. An exit would destroy what they are building; a forked child would inherit half of it.
+//!
+//! Rules for everything that waits here: never for more than [`LIMIT`], never for the waiting thread itself, never for
+//! a thread of the parent process, and never for a thread that waits for ld.so's lock, which the waiting thread may
+//! have: a step begins when its thread has seen the lock free. A step whose turn does not come is skipped.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::dl;
+use crate::sync::gate::Gate;
+use crate::sync::primitives::Backoff;
+use crate::thread::cancel::CancelDisabled;
+
+/// The time for which an exit, a fork, or a step waits. Longer than any step takes on a working system.
+const LIMIT: Duration = Duration::from_secs(10);
+
+static GATE: Gate = Gate::new();
+/// The process to which the state of the gate belongs.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The number of beginnings and ends of steps.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+/// The first thread has closed the gate for the exit that probably follows its end.
+static IS_CLOSED_BY_FIRST_THREAD: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The number of steps that this thread is in: more than one if a log callback starts a preload.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static EXIT_GUARD: ExitGuard = const { ExitGuard };
+}
+
+/// Makes exits and forks wait for the steps of preloads. To be called in the thread that starts one.
+///
+/// An exit by this thread is safe at any moment, and so is one by the thread that loaded this code: the first thread,
+/// but in a program that opens the library later in another. An exit by any other thread is safe between two steps: in
+/// the middle of one, destructors that the libraries have just registered run before [`at_exit`].
+pub(super) fn protect() {
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    guard_this_thread();
+    // Keeps the entry where the linker drops what nothing refers to.
+    std::hint::black_box(&GUARD_LOADING_THREAD);
+    if !IS_REGISTERED.swap(true, Ordering::SeqCst) {
+        PROCESS.store(std::process::id(), Ordering::SeqCst);
+        // The handlers live as long as the process.
+        dl::pin_this_library();
+        register_exit_handler();
+        // SAFETY: the functions are of the right type, and stay.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    }
+}
+
+/// ld.so calls this when it loads the program or library that contains this code.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static GUARD_LOADING_THREAD: extern "C" fn() = guard_this_thread;
+
+extern "C" fn guard_this_thread() {
+    let _ = EXIT_GUARD.try_with(|_| ());
+}
+
+/// A thread is in a step.
+pub(super) struct CriticalSection(());
+
+impl CriticalSection {
+    /// Enters as soon as no exit and no fork is under way. `None` if that takes more than [`LIMIT`].
+    pub(super) fn enter() -> Option<Self> {
+        let mut backoff = Backoff::with_limit(LIMIT);
+        // A thread that is inside already must not wait for somebody who waits for it.
+        while !is_inside() && !GATE.try_enter() {
+            if !backoff.wait() {
+                reopen_after_first_thread();
+                return None;
+            }
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        PROGRESS.fetch_add(1, Ordering::SeqCst);
+        Some(CriticalSection(()))
+    }
+}
+
+impl Drop for CriticalSection {
+    fn drop(&mut self) {
+        // Exit handlers run last in, first out, and the libraries have just registered theirs.
+        register_exit_handler();
+        DEPTH.set(DEPTH.get() - 1);
+        PROGRESS.fetch_add(1, Ordering::SeqCst);
+        if !is_inside() {
+            GATE.leave();
+        }
+    }
+}
+
+/// Whether this thread is in a step, which happens where a step calls the program: a log callback, a constructor.
+pub(super) fn is_inside() -> bool {
+    DEPTH.get() > 0
+}
+
+/// Waits until this is true. `false` if preloads make no progress for a second: they may wait for ld.so's lock, which
+/// this thread may have.
+pub(super) fn wait_until(is_true: &dyn Fn() -> bool) -> bool {
+    let _cancel_disabled = CancelDisabled::new();
+    let mut seen = PROGRESS.load(Ordering::SeqCst);
+    let mut backoff = Backoff::new();
+    while !is_true() {
+        let progress = PROGRESS.load(Ordering::SeqCst);
+        if progress != seen {
+            (seen, backoff) = (progress, Backoff::new());
+        } else if !backoff.wait() {
+            return is_true();
+        }
+    }
+    true
+}
+
+/// glibc runs the destructors of the exiting thread before all exit handlers, whoever registered them last.
+struct ExitGuard;
+
+impl Drop for ExitGuard {
+    fn drop(&mut self) {
+        GATE.close();
+        wait_until_empty();
+        // SAFETY: the call takes nothing and cannot fail.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        if u32::try_from(thread) == Ok(std::process::id()) {
+            // An exit, most probably. No step may begin before the exit handlers run.
+            IS_CLOSED_BY_FIRST_THREAD.store(true, Ordering::SeqCst);
+        } else {
+            GATE.open();
+        }
+    }
+}
+
+/// The first thread ended by `pthread_exit`, long ago: preloads in other threads continue.
+fn reopen_after_first_thread() {
+    if IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {
+        GATE.open();
+    }
+}
+
+fn register_exit_handler() {
+    /// More than a process ever loads; a preload that is repeated loads nothing new.
+    const ENOUGH: u32 = 64;
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    if COUNT.fetch_add(1, Ordering::Relaxed) < ENOUGH {
+        // SAFETY: the function is of the right type, and stays. If memory is short, one handler fewer protects.
+        unsafe { libc::atexit(at_exit) };
+    }
+}
+
+extern "C" fn at_exit() {
+    GATE.close();
+    wait_until_empty();
+}
+
+unsafe extern "C" fn before_fork() {
+    GATE.close();
+    wait_until_empty();
+}
+
+unsafe extern "C" fn after_fork() {
+    GATE.open();
+}
+
+/// The child has only this thread, and forgets all preloads of its parent.
+unsafe extern "C" fn in_child() {
+    PROCESS.store(std::process::id(), Ordering::SeqCst);
+    IS_CLOSED_BY_FIRST_THREAD.store(false, Ordering::SeqCst);
+    GATE.reset(u64::from(is_inside()));
+}
+
+/// Waits until no other thread is in a step.
+fn wait_until_empty() {
+    let _cancel_disabled = CancelDisabled::new();
+    let own = u64::from(is_inside());
+    let mut backoff = Backoff::with_limit(LIMIT);
+    // A child of `vfork` or `clone` has run no handler.
+    let is_this_process = || PROCESS.load(Ordering::SeqCst) == std::process::id();
+    while GATE.inside() > own && is_this_process() && backoff.wait() {}
+}

@@ -1,0 +1,156 @@
+/* Programs that end, fork or wait while the drop-in preloads. The first argument says what the program does:
+ *   exit US          returns from main after so many microseconds
+ *   fork US          forks after that time; the child ends by exit()
+ *   start-fork US    starts preloads in one thread and forks in another; the child ends by exit()
+ *   start-in-thread  starts a preload in a thread that ends at once; then closes the drop-in
+ *   child-waits      a forked child waits for the preload of its parent
+ *   callback HOW     does HOW in a log callback on a thread of the preload
+ *   lock             forks with a lock that a log callback needs
+ *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
+ *   no-threads       preloads where the system gives no thread
+ * With -DPLUGIN this is that library. */
+#include <cudnn.h>
+#include <cudnn_shim.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WHAT (CUDNN_SHIM_LIBRARIES | CUDNN_SHIM_ENGINES)
+
+static void fork_and_wait(void) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    printf("child = %d\n", status);
+}
+
+static void act(const char *how) {
+    if (!strcmp(how, "exit")) {
+        printf("exits\n");
+        exit(0);
+    }
+    if (!strcmp(how, "fork")) fork_and_wait();
+    if (!strcmp(how, "start")) printf("start = %d\n", cudnnShimPreloadStart(WHAT, NULL, 0));
+    if (!strcmp(how, "wait")) {
+        cudnnShimPreloadStart(WHAT, NULL, 0);
+        printf("wait = %d\n", cudnnShimPreloadWait());
+    }
+    if (!strcmp(how, "run")) printf("run = %d\n", cudnnShimPreload(WHAT, NULL, 0));
+    if (!strcmp(how, "first-call")) printf("version = %d\n", cudnnGetVersion() > 90000);
+}
+
+#ifdef PLUGIN
+
+__attribute__((constructor)) static void construct(void) {
+    /* Time for the preload of the variable to wait for the lock of ld.so, which this thread has. */
+    usleep(100000);
+    act(getenv("HOW"));
+}
+
+#else
+
+static pthread_t main_thread;
+static const char *in_callback;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int is_in_callback;
+
+static void receive(cudnnSeverity_t severity, void *data, const cudnnDebug_t *debug, const char *message) {
+    (void)severity, (void)data, (void)debug, (void)message;
+    if (pthread_equal(pthread_self(), main_thread)) return;
+    if (!strcmp(in_callback, "lock")) {
+        if (!is_in_callback) {
+            is_in_callback = 1;
+            /* Time for the other thread to take the lock. */
+            usleep(100000);
+        }
+        pthread_mutex_lock(&lock);
+        pthread_mutex_unlock(&lock);
+    } else if (!is_in_callback) {
+        is_in_callback = 1;
+        act(in_callback);
+    }
+}
+
+static void take(void) { pthread_mutex_lock(&lock); }
+static void release(void) { pthread_mutex_unlock(&lock); }
+
+static void *start(void *unused) {
+    cudnnShimPreloadStart(WHAT, NULL, 0);
+    return unused;
+}
+
+static void *start_often(void *unused) {
+    for (int i = 0; i < 50; i++) start(NULL);
+    return unused;
+}
+
+int main(int count, char **args) {
+    const char *mode = count > 1 ? args[1] : "";
+    const char *value = count > 2 ? args[2] : "0";
+    alarm(60);
+    main_thread = pthread_self();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!strcmp(mode, "exit")) usleep((useconds_t)atoi(value));
+    if (!strcmp(mode, "fork")) {
+        usleep((useconds_t)atoi(value));
+        fork_and_wait();
+    }
+    if (!strcmp(mode, "start-fork")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, start_often, NULL);
+        usleep((useconds_t)atoi(value));
+        fork_and_wait();
+        pthread_join(thread, NULL);
+    }
+    if (!strcmp(mode, "start-in-thread")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, start, NULL);
+        pthread_join(thread, NULL);
+        void *handle = dlopen("libcudnn.so.9", RTLD_NOW);
+        printf("closed = %d\n", dlclose(handle));
+    }
+    if (!strcmp(mode, "child-waits")) {
+        cudnnShimPreloadStart(WHAT, NULL, 0);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            _exit(cudnnShimPreloadWait() == 0 && cudnnGetVersion() > 90000 ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        printf("child = %d, parent = %d\n", status, cudnnShimPreloadWait());
+    }
+    if (!strcmp(mode, "callback") || !strcmp(mode, "lock")) {
+        in_callback = !strcmp(mode, "lock") ? mode : value;
+        cudnnSetCallback(CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN, NULL, receive);
+        cudnnShimPreloadStart(WHAT, NULL, 0);
+        if (!strcmp(mode, "lock")) {
+            pthread_atfork(take, release, release);
+            while (!is_in_callback) usleep(100);
+            fork_and_wait();
+        }
+        printf("wait = %d\n", cudnnShimPreloadWait());
+    }
+    if (!strcmp(mode, "plugin") && !dlopen(value, RTLD_NOW)) printf("%s\n", dlerror());
+    if (!strcmp(mode, "no-threads")) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_NPROC, &none);
+        printf("start = %d\n", cudnnShimPreloadStart(WHAT | CUDNN_SHIM_CONTEXTS, NULL, 0));
+        printf("wait = %d\n", cudnnShimPreloadWait());
+        printf("run = %d\n", cudnnShimPreload(WHAT, NULL, 0));
+    }
+    printf("returns\n");
+    return 0;
+}
+
+#endif
