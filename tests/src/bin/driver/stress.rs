@@ -127,7 +127,7 @@ impl Stress<'_> {
         let library = SubLibrary::ALL[number % SubLibrary::ALL.len()];
         let _ = (library.loaded(), library.load(), cudnn_loader::last_load_error());
         let _ = (cudnn_loader::installation(), cudnn_loader::nvidia_shim());
-        let _ = cudnn_loader::Options::new().strict(number % 2 == 0).load();
+        let _ = cudnn_loader::Options::new().strict(number.is_multiple_of(2)).load();
     }
 
     fn hook(&self, number: usize) {
@@ -136,12 +136,12 @@ impl Stress<'_> {
     }
 
     fn write(&self, number: usize) {
-        let destination = if number % 2 == 0 { Destination::File(self.log.into()) } else { Destination::None };
+        let destination = if number.is_multiple_of(2) { Destination::File(self.log.into()) } else { Destination::None };
         let _ = write_to(Severity::up_to((number % 4) as u8), destination);
     }
 
     fn preload(&self, number: usize) {
-        let preload = Preload::new().devices(Devices::List(Vec::new())).engines(number % 2 == 0);
+        let preload = Preload::new().devices(Devices::List(Vec::new())).engines(number.is_multiple_of(2));
         match number % 3 {
             0 => drop(preload.run()),
             1 => drop(preload.start().join()),
