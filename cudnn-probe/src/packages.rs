@@ -430,8 +430,7 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
     let wheel = component.wheel(cuda_major);
     let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
-    let version =
-        same.filter_map(|package| package.version.as_deref()).filter(|version| is_plain_name(version)).next_back();
+    let version = same.filter_map(|package| package.version.as_deref()).rfind(|version| is_plain_name(version));
     replace_by(packages, component, cuda_major, version)
 }
 

@@ -120,7 +120,9 @@ impl Stress<'_> {
             None => cudnn_loader::cudnnSetCallback,
         };
         // SAFETY: the callback has the right type.
-        let _ = unsafe { function(number as u32 % 16, std::ptr::null_mut(), (number % 3 != 0).then_some(ignore)) };
+        let _ = unsafe {
+            function(number as u32 % 16, std::ptr::null_mut(), (!number.is_multiple_of(3)).then_some(ignore))
+        };
     }
 
     fn ask_loader(&self, number: usize) {
