@@ -95,6 +95,12 @@ mod tests {
         assert_eq!(parse(&bytes, "libcudnn_graph.so.9"), Some(vec![PathBuf::from("/a/libcudnn_graph.so.9")]));
         assert_eq!(parse(&bytes, "libcudnn_ops.so.9"), Some(vec![]));
         assert_eq!(parse(&cache(1, "libx", "/libx", 1), "libx"), Some(vec![]));
+        // An entry for certain processors, by either half of its 64 bits.
+        for half in [48 + 16, 48 + 20] {
+            let mut special = cache(LD_CACHE_FLAGS, "libx", "/libx", 1);
+            special.get_mut(half).into_iter().for_each(|byte| *byte = 1);
+            assert_eq!(parse(&special, "libx"), Some(vec![]), "{half}");
+        }
     }
 
     #[test]
