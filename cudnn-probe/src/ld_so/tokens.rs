@@ -149,9 +149,12 @@ mod tests {
         let expanded = |dir: &str, origin: &Path| expand_tokens(&host, dir.as_ref(), origin);
         assert_eq!(expanded("$ORIGIN/x", &trusted), Some(trusted.join("x")));
         assert_eq!(expanded("/opt/cudnn", &trusted), Some("/opt/cudnn".into()));
-        for (dir, origin) in
-            [("$ORIGIN", Path::new("/home/user")), ("/x$ORIGIN", &trusted), ("$ORIGIN/../../../home", &trusted)]
-        {
+        for (dir, origin) in [
+            ("$ORIGIN", Path::new("/home/user")),
+            ("/x$ORIGIN", &trusted),
+            ("$ORIGIN-x", &trusted),
+            ("$ORIGIN/../../../home", &trusted),
+        ] {
             assert_eq!(expanded(dir, origin), None, "{dir} {origin:?}");
         }
     }
@@ -162,5 +165,15 @@ mod tests {
         let long: Vec<String> = (0..300).map(|number| format!("/nix/store/{number:040}/lib")).collect();
         assert_eq!(run_path_dirs(&host, long.join(":").as_ref(), Path::new("/")).len(), 300);
         assert_eq!(run_path_dirs(&host, ":lib:/a".as_ref(), Path::new("/")), [Path::new("/a")]);
+        let as_is = run_path_dirs_as_is(&host, ":lib:/a:$ORIGIN".as_ref(), Path::new("/o"), false);
+        assert_eq!(as_is, [Path::new("lib"), Path::new("/a"), Path::new("/o")]);
+    }
+
+    #[test]
+    fn a_directory_that_expands_to_more_than_a_path_can_have_is_dropped() {
+        let host = Host::sandbox("/nowhere");
+        let expanded = |count: usize| expand_tokens(&host, "$ORIGIN".repeat(count).as_ref(), Path::new("/origin"));
+        assert_eq!(expanded(500).map(|dir| dir.as_os_str().len()), Some(3500));
+        assert_eq!(expanded(5000), None);
     }
 }
