@@ -287,13 +287,13 @@ pub fn quoted(text: impl AsRef<OsStr>) -> String {
     let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unprintable)) else {
         let bytes = bytes_of(text);
         let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
-        let escaped = |byte: &u8| match byte {
+        let escaped = |(index, byte): (usize, &u8)| match byte {
             // `%` and `\` are special to printf, `-` may begin an option, and `!` may recall a command.
-            b'\'' | b'\\' | b'%' | b'-' | b'!' => format!("\\{byte:03o}"),
-            b' '..=b'~' => char::from(*byte).to_string(),
+            b'\'' | b'\\' | b'%' | b'!' => format!("\\{byte:03o}"),
+            b' '..=b'~' if (index, byte) != (0, &b'-') => char::from(*byte).to_string(),
             other => format!("\\{other:03o}"),
         };
-        return format!("\"$(printf '{}')\"", bytes.iter().chain(end).map(escaped).collect::<String>());
+        return format!("\"$(printf '{}')\"", bytes.iter().chain(end).enumerate().map(escaped).collect::<String>());
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     // A `=` in the first word of a command would be an assignment.
@@ -577,6 +577,7 @@ mod tests {
         assert_eq!(quoted("/größe"), "'/größe'");
         assert_eq!(quoted("\u{1b}[31m it's\n1"), r#""$(printf '\033[31m it\047s\0121')""#);
         assert_eq!(quoted("\u{202e}x%"), r#""$(printf '\342\200\256x\045')""#);
+        assert_eq!(quoted("-n-\u{7f}"), r#""$(printf '\055n-\177')""#);
         assert_eq!(quoted("/x\n"), r#""$(printf '/x\012/')""#);
     }
 

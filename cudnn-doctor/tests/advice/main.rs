@@ -199,7 +199,48 @@ fn commands_repair_archives_and_copied_libraries() {
     assert_eq!(left, others);
 }
 
-/// A drop of what the case may not touch: see [`Case::run`].
+/// The loader does not know the environment: its commands are for a shell in which the environment is active.
+#[test]
+fn commands_of_the_loader_work_in_the_active_environment() {
+    // The command in the help, between backticks. The loader's reports are in its log, too.
+    let log = "CUDNN_LOGLEVEL_DBG=1 CUDNN_LOGDEST_DBG=stderr";
+    let command = |world: &World, doctor: &str| {
+        let output = world.sh(&format!("{log} cudnn-doctor {doctor} 2>&1 || true")).stdout;
+        let output = String::from_utf8(output).unwrap();
+        let commands =
+            output.split('`').skip(1).step_by(2).filter(|text| text.starts_with("pip ") || text.starts_with("ln "));
+        commands.map(str::to_owned).next().unwrap_or_else(|| panic!("no command: {output}"))
+    };
+    let is_found = |world: &World, lines: &str| {
+        let lines = format!("PATH=\"$VIRTUAL_ENV/bin:$PATH\"\n{lines}");
+        world.findings_after("sh", &lines, &[]).iter().all(|finding| finding["code"] != "C010")
+    };
+    let nothing = World::new("env", true);
+    let install = command(&nothing, "preload --no-context");
+    assert!(!is_found(&nothing, "true") && is_found(&nothing, &install), "{install}");
+    // The build script of cudnn-sys prints the same command.
+    assert!(include_str!("../../../cudnn-sys/build/link.rs").contains(&install), "{install}");
+
+    let older = World::new("env", true);
+    older.unpack("nvidia-cudnn-cu12==8.9.7.29");
+    let upgrade = command(&older, "demo --offline");
+    assert!(!is_found(&older, "true") && is_found(&older, &upgrade), "{upgrade}");
+
+    // Copied without the symbolic links.
+    let copied = World::new("env", false);
+    let dir = copied.home().join("it's copied");
+    CU12.copy_to(&dir);
+    for library in Library::ALL {
+        let file = dir.join(library.file_name());
+        let _ = std::fs::rename(&file, dir.join(format!("{}.19.0", library.file_name())));
+    }
+    let copied = copied.variable("CUDNN_LOADER_DIR", &dir);
+    let link = command(&copied, "demo --offline");
+    assert!(!is_found(&copied, "true"));
+    assert!(is_found(&copied, &format!("(cd \"$CUDNN_LOADER_DIR\"; {link})")), "{link}");
+}
+
+/// The files below a directory, with their contents: what a case may not touch.
 fn digest(root: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut dirs = vec![root.to_owned()];

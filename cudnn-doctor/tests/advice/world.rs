@@ -151,6 +151,11 @@ impl World {
         };
         let output = create.arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        if has_pip {
+            // The copied script would start the pip of the other environment.
+            let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
+            std::fs::write(environment.join("bin/pip"), script).unwrap();
+        }
         world
     }
 
@@ -238,7 +243,7 @@ impl World {
     }
 
     /// Installs a wheel, `NAME` or `NAME==VERSION`, as pip would, which takes longer. Without a version: the newest.
-    fn unpack(&self, requirement: &str) {
+    pub(crate) fn unpack(&self, requirement: &str) {
         let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
         let start = format!("{}-{version}", name.replace('-', "_"));
         let dirs = self.find_links.to_str().unwrap().split(' ');
