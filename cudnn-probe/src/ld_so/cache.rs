@@ -104,6 +104,20 @@ mod tests {
     }
 
     #[test]
+    fn the_cache_of_the_host_is_read_and_a_missing_one_is_empty() {
+        let root = std::env::temp_dir().join(format!("cudnn-probe-cache-{}", std::process::id()));
+        let host = Host::sandbox(&root);
+        let files = || Cache::read(&host).files(&host, "libx").collect::<Vec<_>>();
+        assert_eq!(files(), Vec::<PathBuf>::new());
+        let file = host.system("/etc/ld.so.cache");
+        let written = file.parent().is_some_and(|etc| std::fs::create_dir_all(etc).is_ok())
+            && std::fs::write(&file, cache(LD_CACHE_FLAGS, "libx", "/opt/libx", 1)).is_ok();
+        assert!(written, "{file:?}");
+        assert_eq!(files(), [host.system("/opt/libx")]);
+        let _ = std::fs::remove_dir_all(root);
+    }
+
+    #[test]
     fn a_truncated_or_invalid_cache_gives_nothing_and_does_not_panic() {
         let bytes = cache(LD_CACHE_FLAGS, "libx", "/libx", 1);
         for length in 0..bytes.len() {
