@@ -88,11 +88,9 @@ impl fmt::Display for FetchError {
                 "cannot fetch {}=={}: {message}; this needs python3 with pip, and access to the package index",
                 release.package, release.version
             ),
-            FetchError::Cache { path, error } => write!(
-                f,
-                "cannot write {}: {error}; set {CACHE_VARIABLE} to a directory that you can write to",
-                path.display()
-            ),
+            FetchError::Cache { path, error } => {
+                write!(f, "cannot write {path:?}: {error}; set {CACHE_VARIABLE} to a directory that you can write to")
+            }
         }
     }
 }

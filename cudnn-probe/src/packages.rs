@@ -678,4 +678,37 @@ mod tests {
         assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install cuda-nvrtc-12-9");
         assert_eq!(line(upgrade(&conda, "9.12")), "conda install --prefix /env --channel conda-forge 'libcudnn>=9.12'");
     }
+
+    /// Each environment has another pip; a directory that is no environment has none.
+    #[test]
+    fn pip_is_that_of_the_environment() {
+        let world = std::env::temp_dir().join(format!("cudnn-probe-pip-{}", std::process::id()));
+        for (files, root, expected) in [
+            (
+                &["bin/python3", "pyvenv.cfg", "lib/python3.12/site-packages/pip/x"][..],
+                "",
+                "$/bin/python3 -I -m pip install x",
+            ),
+            (&["bin/python3", "pyvenv.cfg", "lib/python3.12/x"], "", "pip --python $/bin/python3 install x"),
+            (
+                &["bin/python3", "lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
+                "",
+                "$/bin/python3 -I -m pip install --break-system-packages x",
+            ),
+            // The user's packages, and those of a Python elsewhere.
+            (&[".local/lib/python3.99/site-packages/x"], ".local", "pip install --user x"),
+            (&["lib/python3.99/dist-packages/x"], "", "pip install x"),
+            (&["nvidia/cudnn/lib/x"], "", ""),
+        ] {
+            for file in files {
+                let file = world.join(file);
+                std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
+                std::fs::write(file, "").unwrap_or_default();
+            }
+            let root = if root.is_empty() { world.clone() } else { world.join(root) };
+            let command = line(pip(Some(&root), "install", ["x".to_owned()]));
+            let _ = std::fs::remove_dir_all(&world);
+            assert_eq!(command.replace(world.to_str().unwrap_or_default(), "$"), expected, "{files:?}");
+        }
+    }
 }
