@@ -526,7 +526,7 @@ fn a_device_as_the_destination_gets_no_file_beside_it() {
 
 /// A question whose answer is "no" is no error; a call that fails is.
 #[test]
-fn is_available_logs_no_error() {
+fn a_question_and_a_skipped_step_log_no_error() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let nothing = TempDir::new();
     for dir in [real.as_path(), nothing.path()] {
@@ -539,6 +539,13 @@ fn is_available_logs_no_error() {
         assert!(output.stdout.contains("?cudnnCreateTensorDescriptor = false"), "{output:#?}");
         let text = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
         assert!(parse(&text).iter().all(|entry| entry.severity < Severity::Error), "{text}");
+
+        if dir == real {
+            let output = run(child(), &["preload:"]);
+            assert!(output.stdout.contains("step load libcudnn_ops.so.9 = skipped"), "{output:#?}");
+            let text = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
+            assert!(parse(&text).iter().all(|entry| entry.severity < Severity::Error), "{text}");
+        }
 
         run(child(), &["?cudnnCreateTensorDescriptor", "~cudnnCreateTensorDescriptor"]);
         let entries = entries_of(&logs.path().join("log.loader"));

@@ -156,8 +156,9 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
             );
         }
         let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
-        let loaded: Vec<SubLibrary> =
-            others.filter(|library| recorder.critical_step(Step::Load(*library), || load(*library))).collect();
+        let loaded: Vec<SubLibrary> = others
+            .filter(|library| recorder.critical_step(Step::Load(*library), || load(installation, *library)))
+            .collect();
         if let Some(Ok(contexts)) = contexts {
             let _ = contexts.join();
         }
@@ -266,12 +267,15 @@ fn outcome(status: cudnnStatus_t) -> StepOutcome {
     if status.is_success() { StepOutcome::Done } else { StepOutcome::Status(status, take_last_error()) }
 }
 
-fn load(library: SubLibrary) -> StepOutcome {
+fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
+    let skipped = || StepOutcome::Skipped("this installation does not include it".into());
+    // Not tried, because the attempt would be logged as an error.
+    if !installation.has(library.library()) {
+        return skipped();
+    }
     match library.load() {
         Ok(_) => StepOutcome::Done,
-        Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {
-            StepOutcome::Skipped("this installation does not include it".into())
-        }
+        Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => skipped(),
         Err(error) => StepOutcome::LoadFailed(error),
     }
 }

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Counts the crashes of a program that ends while the drop-in preloads.
+
+exits-h200.py PROGRAM DIRECTORY_OF_THE_DROP_IN DIRECTORY_OF_CUDNN...
+
+PROGRAM is exits.c, linked to the drop-in. It ends after 0 to 400 ms, 10 ms apart, with each value of
+CUDNN_LOADER_PRELOAD."""
+
+import os
+import subprocess
+import sys
+
+program, drop_in, *libraries = sys.argv[1:]
+print("| end | `libraries` | `contexts` | `engines` | `all` |\n| --- | --- | --- | --- | --- |")
+for how in ["main", "fork", "thread"]:
+    cells = []
+    for value in ["libraries", "contexts", "engines", "all"]:
+        crashed = 0
+        for delay in range(0, 410, 10):
+            environment = dict(os.environ, CUDNN_LOADER_PRELOAD=value, CUDNN_LOADER_DIR=libraries[0])
+            environment["LD_LIBRARY_PATH"] = ":".join([drop_in, *libraries])
+            ended = subprocess.run([program, how, str(delay * 1000)], env=environment, capture_output=True)
+            crashed += ended.returncode != 0
+        cells.append(f"{crashed} of 41")
+    print(f"| {how} | {' | '.join(cells)} |", flush=True)
