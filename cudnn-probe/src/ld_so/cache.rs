@@ -67,11 +67,11 @@ fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A cache with `count` equal entries.
-    fn cache(flags: u32, key: &str, value: &str, count: u32) -> Vec<u8> {
+    pub(crate) fn cache(flags: u32, key: &str, value: &str, count: u32) -> Vec<u8> {
         let strings = 48 + 24 * count;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(count.to_le_bytes());

@@ -156,3 +156,34 @@ fn is_candidate(file: &Path) -> bool {
         Err(_) => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cache::tests::cache;
+    use super::*;
+    use crate::platform::LD_CACHE_FLAGS;
+
+    #[test]
+    fn a_file_that_forbids_the_default_directories_gets_nothing_in_them_from_the_cache_either() {
+        let root = std::env::temp_dir().join(format!("cudnn-probe-nodeflib-{}", std::process::id()));
+        let host = Host::sandbox(&root);
+        let Some(default) = layout::default_dirs(&host).pop() else { return };
+        // ld.so stops at a damaged file, so any text does.
+        let write = |path: &Path, bytes: &[u8]| {
+            let dir = path.parent().unwrap_or(path);
+            assert!(std::fs::create_dir_all(dir).and_then(|()| std::fs::write(path, bytes)).is_ok(), "{path:?}");
+        };
+        for (dir, expected) in [(host.system("/opt"), Some(Step::Cache)), (default, None)] {
+            let file = dir.join("libx");
+            write(&file, b"no library");
+            let listed = Path::new("/").join(file.strip_prefix(&root).unwrap_or(&file));
+            write(&host.system("/etc/ld.so.cache"), &cache(LD_CACHE_FLAGS, "libx", &listed.to_string_lossy(), 1));
+            let path = SearchPath::new(&host);
+            let step = |no_default_dirs| path.find("libx", [], &[], no_default_dirs).map(|(_, step)| step);
+            assert_eq!(step(false), Some(Step::Cache), "{dir:?}");
+            assert_eq!(step(true), expected, "{dir:?}");
+            let _ = std::fs::remove_file(file);
+        }
+        let _ = std::fs::remove_dir_all(root);
+    }
+}
