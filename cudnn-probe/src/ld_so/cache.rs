@@ -104,6 +104,7 @@ pub(super) mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn the_cache_of_the_host_is_read_and_a_missing_one_is_empty() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-cache-{}", std::process::id()));
         let host = Host::sandbox(&root);

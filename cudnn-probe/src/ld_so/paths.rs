@@ -164,6 +164,7 @@ mod tests {
     use crate::platform::LD_CACHE_FLAGS;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn a_file_that_forbids_the_default_directories_gets_nothing_in_them_from_the_cache_either() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-nodeflib-{}", std::process::id()));
         let host = Host::sandbox(&root);
