@@ -115,8 +115,15 @@ Examples:
         /// The shell.
         shell: Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page of the doctor, or of one subcommand.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor man                              the page cudnn-doctor(1)
+  cudnn-doctor man check > cudnn-doctor-check.1 the page cudnn-doctor-check(1)")]
+    Man {
+        /// The subcommand.
+        subcommand: Option<String>,
+    },
     /// Print the data behind the other commands: drivers, GPUs, releases, known issues, and the codes of findings.
     Facts,
     /// Query NVML, for `check`.
@@ -168,20 +175,35 @@ fn main() -> ExitCode {
             output::generated(&text);
             Outcome::Fine
         }
-        Command::Man => {
-            let mut text = Vec::new();
-            match clap_mangen::Man::new(Arguments::command()).render(&mut text) {
-                Ok(()) => {
-                    output::generated(&text);
-                    Outcome::Fine
-                }
-                Err(error) => output::fail(format, error),
-            }
-        }
+        Command::Man { subcommand } => manual(subcommand.as_deref(), format),
         Command::InternalMachine => return check::machine::run_child(),
         Command::InternalLoad { dir, gpu } => return check::load_test::run_child(&dir, gpu),
     }
     .into()
+}
+
+/// Prints a manual page. The page of the doctor names those of the subcommands.
+fn manual(subcommand: Option<&str>, format: Format) -> Outcome {
+    let mut doctor = Arguments::command();
+    // Gives each subcommand its full name.
+    doctor.build();
+    let page = match subcommand {
+        None => clap_mangen::Man::new(doctor),
+        Some(name) => match doctor.find_subcommand(name) {
+            Some(command) => {
+                clap_mangen::Man::new(command.clone()).title(format!("cudnn-doctor-{}", command.get_name()))
+            }
+            None => return output::fail(format, format!("there is no subcommand {name:?}; see `cudnn-doctor help`")),
+        },
+    };
+    let mut text = Vec::new();
+    match page.render(&mut text) {
+        Ok(()) => {
+            output::generated(&text);
+            Outcome::Fine
+        }
+        Err(error) => output::fail(format, error),
+    }
 }
 
 /// Runs the command in a child process: a damaged cuDNN may end the process that loads it.

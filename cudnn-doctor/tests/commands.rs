@@ -342,6 +342,16 @@ fn the_manual_and_the_completions_have_every_subcommand() {
     for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log"] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
+    // Each page that the manual names can be printed.
+    let pages = manual.lines().filter_map(|line| line.strip_prefix("cudnn\\-doctor\\-")?.strip_suffix("(1)"));
+    let pages: Vec<String> = pages.map(|page| page.replace('\\', "")).collect();
+    assert!(pages.len() > 10, "{manual}");
+    for page in pages {
+        let (code, text) = doctor(&["man", &page], &[]);
+        assert_eq!(code, Some(0), "{page}");
+        assert!(text.contains(&format!(".TH cudnn-doctor-{page} 1")), "{text}");
+    }
+    assert_eq!(doctor(&["man", "nothing"], &[]).0, Some(3));
 }
 
 /// The examples in the help texts: each line that begins with a command, without its comment.
