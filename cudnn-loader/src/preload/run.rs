@@ -22,7 +22,7 @@ use crate::function::Function;
 use crate::guard::entry;
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
-use crate::sync::primitives::Backoff;
+use crate::sync::primitives::{Backoff, lock};
 use crate::thread::spawn::{Work, spawn_detached, spawn_scoped};
 
 /// The steps of a preload that is running.
@@ -79,7 +79,9 @@ impl<'a> Recorder<'a> {
         let report = StepReport { step, start, duration: self.start.elapsed().saturating_sub(start), outcome };
         let is_done = matches!(report.outcome, StepOutcome::Done);
         (self.progress)(&report);
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        if let Some(mut steps) = lock(&self.steps) {
+            steps.push(report);
+        }
         is_done
     }
 
@@ -126,7 +128,9 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         let contexts = wants_context.then(|| {
             let create = || {
                 let created = create_contexts(recorder, &preload.devices, current);
-                *with_context.lock().unwrap_or_else(PoisonError::into_inner) = created;
+                if let Some(mut with_context) = lock(&with_context) {
+                    *with_context = created;
+                }
             };
             // Never in the caller's thread, because that would change its current context.
             recorder.spawn(scope, Box::new(create)).map_err(|_| {
@@ -162,7 +166,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         if let Some(Ok(contexts)) = contexts {
             let _ = contexts.join();
         }
-        let with_context = with_context.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let with_context = lock(&with_context).and_then(|mut with_context| with_context.take());
         if let Some((driver, device)) = with_context {
             let check = Box::new(move || check_versions(recorder, &driver, device, &loaded));
             let _ = recorder.spawn(scope, check).map_err(drop);
@@ -219,8 +223,10 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
     };
     let created = Mutex::new(None);
     let create = |device: i32| {
-        if recorder.critical_step(Step::Context(device), || create_context(&driver, device)) {
-            *created.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
+        if recorder.critical_step(Step::Context(device), || create_context(&driver, device))
+            && let Some(mut created) = lock(&created)
+        {
+            *created = Some(device);
         }
     };
     std::thread::scope(|scope| {

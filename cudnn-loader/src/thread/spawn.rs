@@ -1,10 +1,11 @@
 //! Starts threads for internal work. They take no signals: those are for the program's threads.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use super::signals::with_signals_blocked;
+use crate::sync::primitives::lock;
 
 /// Work for a thread. Boxed, so that the code that starts a thread exists once.
 pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -31,7 +32,7 @@ pub(crate) fn spawn_scoped<'scope, 'env>(
 ) -> Result<ScopedJoinHandle<'scope, ()>, Work<'scope>> {
     // std drops the closure of a thread that it cannot start, so the work is kept aside.
     let shared = Arc::new(Mutex::new(Some(work)));
-    let take = |shared: &Mutex<Option<Work<'scope>>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |shared: &Mutex<Option<Work<'scope>>>| lock(shared).and_then(|mut work| work.take());
     let in_thread = shared.clone();
     // Boxed too, so that both functions use the same instance of std's code.
     let work: Work<'scope> = Box::new(move || {
