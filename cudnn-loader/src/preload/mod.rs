@@ -174,7 +174,6 @@ impl BackgroundRun {
 
 /// A preload in a background thread. It continues if the handle is dropped.
 #[derive(Debug)]
-#[must_use]
 pub struct PreloadHandle {
     preload: Preload,
     /// `None` if the system had no thread left.

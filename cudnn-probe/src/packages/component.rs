@@ -1,0 +1,152 @@
+//! The parts of CUDA that cuDNN's users install, and their names in each package index. Pure data.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A library, or a set of libraries, that comes as one package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Component {
+    /// All libraries of cuDNN.
+    Cudnn,
+    /// cuDNN with the engines that compile their kernels at run time, and no others.
+    CudnnJit,
+    /// cuBLAS: `libcublas` and `libcublasLt`.
+    Cublas,
+    /// NVRTC, the run-time compiler: `libnvrtc` and `libnvrtc-builtins`.
+    Nvrtc,
+    /// The CUDA runtime: `libcudart`.
+    Cudart,
+}
+
+impl Component {
+    /// All components.
+    pub const ALL: &[Component] =
+        &[Component::Cudnn, Component::CudnnJit, Component::Cublas, Component::Nvrtc, Component::Cudart];
+
+    /// The component that a library belongs to, and the CUDA major version in its name: `libcublasLt.so.12` is
+    /// cuBLAS for CUDA 12. The names of cuDNN's libraries have no CUDA version.
+    #[must_use]
+    pub fn from_soname(soname: &str) -> Option<(Component, Option<u32>)> {
+        let (stem, version) = soname.split_once(".so").unwrap_or((soname, ""));
+        let major = || version.strip_prefix('.')?.split('.').next()?.parse().ok();
+        match stem {
+            "libcublas" | "libcublasLt" => Some((Component::Cublas, major())),
+            "libnvrtc" | "libnvrtc-builtins" => Some((Component::Nvrtc, major())),
+            "libcudart" => Some((Component::Cudart, major())),
+            _ if stem == "libcudnn" || stem.starts_with("libcudnn_") => Some((Component::Cudnn, None)),
+            _ => None,
+        }
+    }
+
+    /// The wheel on the Python package index. From CUDA 13 on, the names of the wheels of CUDA itself have no suffix.
+    #[must_use]
+    pub fn wheel(self, cuda_major: u32) -> String {
+        match self {
+            Component::Cudnn => format!("nvidia-cudnn-cu{cuda_major}"),
+            Component::CudnnJit => format!("nvidia-cudnn-jit-cu{cuda_major}"),
+            Component::Cublas | Component::Nvrtc | Component::Cudart => {
+                let name = match self {
+                    Component::Cublas => "nvidia-cublas",
+                    Component::Nvrtc => "nvidia-cuda-nvrtc",
+                    _ => "nvidia-cuda-runtime",
+                };
+                if cuda_major >= 13 { name.to_owned() } else { format!("{name}-cu{cuda_major}") }
+            }
+        }
+    }
+
+    /// The wheel as pip's requirement. A wheel whose name does not state the CUDA version is held to it by its own.
+    #[must_use]
+    pub fn requirement(self, cuda_major: u32) -> String {
+        let wheel = self.wheel(cuda_major);
+        if wheel.ends_with(&format!("-cu{cuda_major}")) { wheel } else { format!("{wheel}=={cuda_major}.*") }
+    }
+
+    /// The directory of the wheel's libraries, relative to the directory of packages.
+    #[must_use]
+    pub fn wheel_dir(self, cuda_major: u32) -> PathBuf {
+        let of_cuda = |name: &str| {
+            if cuda_major >= 13 { format!("nvidia/cu{cuda_major}/lib") } else { format!("nvidia/{name}/lib") }
+        };
+        PathBuf::from(match self {
+            Component::Cudnn => "nvidia/cudnn/lib".to_owned(),
+            Component::CudnnJit => "nvidia/cudnn_jit/lib".to_owned(),
+            Component::Cublas => of_cuda("cublas"),
+            Component::Nvrtc => of_cuda("cuda_nvrtc"),
+            Component::Cudart => of_cuda("cuda_runtime"),
+        })
+    }
+
+    /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
+    /// release that it is for.
+    #[must_use]
+    pub const fn conda_package(self) -> &'static str {
+        match self {
+            Component::Cudnn => "cudnn",
+            Component::CudnnJit => "nvidia::libcudnn-jit",
+            Component::Cublas => "libcublas",
+            Component::Nvrtc => "cuda-nvrtc",
+            Component::Cudart => "cuda-cudart",
+        }
+    }
+
+    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself have
+    /// a full CUDA release in their names, 12.9 for example; the result is `None` without the minor version.
+    #[must_use]
+    pub fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String> {
+        let name = match self {
+            Component::Cudnn => return Some(format!("libcudnn9-cuda-{cuda_major}")),
+            Component::CudnnJit => return Some(format!("libcudnn9-jit-cuda-{cuda_major}")),
+            Component::Cublas => "libcublas",
+            Component::Nvrtc => "cuda-nvrtc",
+            Component::Cudart => "cuda-cudart",
+        };
+        Some(format!("{name}-{cuda_major}-{}", cuda_minor?))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Component::Cudnn => "cuDNN",
+            Component::CudnnJit => "cuDNN (JIT only)",
+            Component::Cublas => "cuBLAS",
+            Component::Nvrtc => "NVRTC",
+            Component::Cudart => "the CUDA runtime",
+        })
+    }
+}
+
+/// The wheel that contains this library: `nvidia-cublas-cu12` for `libcublasLt.so.12`. `None` for a library of neither
+/// cuDNN nor CUDA, and for one of CUDA without a version in its name. For cuDNN's libraries the CUDA version is
+/// unknown: see [`Component::wheel`].
+#[must_use]
+pub fn wheel_for(soname: &str) -> Option<String> {
+    let (component, cuda_major) = Component::from_soname(soname)?;
+    Some(component.wheel(cuda_major?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_library_is_in_the_wheel_that_nvidia_publishes_for_its_cuda() {
+        for (soname, wheel) in [
+            ("libcublas.so.12", "nvidia-cublas-cu12"),
+            ("libcublasLt.so.13", "nvidia-cublas"),
+            ("libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11"),
+            ("libnvrtc-builtins.so.13.0", "nvidia-cuda-nvrtc"),
+            ("libcudart.so.12", "nvidia-cuda-runtime-cu12"),
+        ] {
+            assert_eq!(wheel_for(soname).as_deref(), Some(wheel), "{soname}");
+        }
+        for soname in ["libcudnn_ops.so.9", "libcublas.so", "libcublasish.so.12", "libz.so.1", ""] {
+            assert_eq!(wheel_for(soname), None, "{soname}");
+        }
+        assert_eq!(Component::from_soname("libcudnn_ops.so.9"), Some((Component::Cudnn, None)));
+        assert_eq!(Component::Cudnn.wheel(13), "nvidia-cudnn-cu13");
+        assert_eq!(Component::CudnnJit.wheel(12), "nvidia-cudnn-jit-cu12");
+    }
+}

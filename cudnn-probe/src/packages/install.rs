@@ -1,0 +1,271 @@
+//! The commands that install, reinstall, upgrade and replace packages, for each installer.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::command::Command;
+use super::component::Component;
+use super::package::{Installer, Package};
+use super::pip::{is_plain_name, pip, recorded_version, removals};
+
+/// The command that installs a component into the active environment. `None` for an installer that has no such command
+/// or whose package name needs more than the CUDA major version: see [`Component::system_package`].
+#[must_use]
+pub fn install(component: Component, cuda_major: u32, installer: Installer) -> Option<Command> {
+    install_into(component, cuda_major, None, installer, None, None)
+}
+
+/// The command that installs a component next to this package: with the same installer, into the same environment. The
+/// minor version of CUDA is needed for system packages of CUDA itself.
+///
+/// If pip has a record of the component, its files are installed again: a plain `install` would do nothing.
+#[must_use]
+pub fn install_beside(
+    package: &Package,
+    component: Component,
+    cuda_major: u32,
+    cuda_minor: Option<u32>,
+) -> Option<Command> {
+    if package.installer == Installer::Pip {
+        let wheel = component.wheel(cuda_major);
+        let is_for_this_cuda = |version: &String| {
+            wheel.ends_with(&format!("-cu{cuda_major}")) || version.starts_with(&format!("{cuda_major}."))
+        };
+        if let Some(version) = recorded_version(&package.root, &wheel).filter(is_for_this_cuda) {
+            return reinstall(&Package::new(Installer::Pip, &wheel, Some(&version), &package.root));
+        }
+    }
+    install_into(component, cuda_major, cuda_minor, package.installer, Some(&package.root), None)
+}
+
+/// The commands that install a component into a directory that pip has not written to yet, and the directory's
+/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns.
+#[must_use]
+pub fn install_apart(component: Component, cuda_major: u32, target: &Path) -> (Command, PathBuf) {
+    let command = Command::new("pip", ["install", "--no-deps", "--target"])
+        .and([target])
+        .and([component.requirement(cuda_major)]);
+    (command, target.join(component.wheel_dir(cuda_major)))
+}
+
+fn install_into(
+    component: Component,
+    cuda_major: u32,
+    cuda_minor: Option<u32>,
+    installer: Installer,
+    root: Option<&Path>,
+    version: Option<&str>,
+) -> Option<Command> {
+    let pinned = |name: String, separator: &str| match version {
+        Some(version) => format!("{name}{separator}{version}"),
+        None => name,
+    };
+    let system = |separator: &str| Some(pinned(component.system_package(cuda_major, cuda_minor)?, separator));
+    Some(match installer {
+        Installer::Pip => {
+            let requirement = match version {
+                Some(version) => format!("{}=={version}", component.wheel(cuda_major)),
+                None => component.requirement(cuda_major),
+            };
+            pip(root, "install", [requirement])?
+        }
+        Installer::Conda => {
+            let specs = [pinned(component.conda_package().to_owned(), "="), format!("cuda-version={cuda_major}")];
+            conda(root, specs, &[])
+        }
+        Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system("=")?]),
+        Installer::Rpm => Command::new("dnf", ["install".to_owned(), system("-")?]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The command that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
+/// `install` would not touch them, since the installer's records list them as present.
+///
+/// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
+/// version such as `2.2.0+cu121`), for one outside of an environment (`pip install --target`), and for a record with a
+/// name or version that the installer would not write. If several packages own the files, see [`replace`].
+#[must_use]
+pub fn reinstall(package: &Package) -> Option<Command> {
+    if !is_plain_name(&package.name) {
+        return None;
+    }
+    let pinned = |separator: &str| match &package.version {
+        Some(version) if is_plain_name(version) => Some(format!("{}{separator}{version}", package.name)),
+        Some(_) => None,
+        None => Some(package.name.clone()),
+    };
+    let is_local = package.version.as_ref().is_some_and(|version| version.contains('+'));
+    let root = Some(package.root.as_path());
+    Some(match package.installer {
+        Installer::Pip if is_local => return None,
+        Installer::Pip => {
+            pip(root, "install", ["--force-reinstall".to_owned(), "--no-deps".to_owned(), pinned("==")?])?
+        }
+        Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
+        // Without the version: apt-get knows which one is installed.
+        Installer::Dpkg => Command::new("apt-get", ["install", "--reinstall", &package.name]),
+        Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The command that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not
+/// NVIDIA's: a framework's package decides which cuDNN it ships.
+#[must_use]
+pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
+    if !package.is_cudnn() || !is_plain_name(&package.name) {
+        return None;
+    }
+    let root = Some(package.root.as_path());
+    let at_least = format!("{}>={minimum}", package.name);
+    Some(match package.installer {
+        Installer::Pip => pip(root, "install", ["--upgrade".to_owned(), at_least])?,
+        Installer::Conda => conda(root, [at_least], &[]),
+        Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
+        Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
+        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+    })
+}
+
+/// The commands that replace these packages, which own the same directory, by one. They repair a mix of two releases or
+/// two CUDA versions, and change the CUDA version. pip silently overwrites the files of other packages, so the commands
+/// remove all packages first. If the one to install is among them, it keeps its version, which a framework may require.
+///
+/// Empty if no command can do it.
+#[must_use]
+pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Vec<Command> {
+    let wheel = component.wheel(cuda_major);
+    let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
+    let version = same.filter_map(|package| package.version.as_deref()).rfind(|version| is_plain_name(version));
+    replace_by(packages, component, cuda_major, version)
+}
+
+/// Like [`replace`], with the version to install: `9.10.2.21`.
+#[must_use]
+pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, version: Option<&str>) -> Vec<Command> {
+    let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
+    let Some(first) = packages.first().filter(|_| packages.iter().all(is_plain)) else { return Vec::new() };
+    let root = Some(first.root.as_path());
+    // NVIDIA's packages for Debian and RPM have the version of the wheel, and a release number.
+    let system_version = version.map(|version| format!("{version}-1"));
+    let version = if first.installer == Installer::Pip || first.installer == Installer::Conda {
+        version
+    } else {
+        system_version.as_deref()
+    };
+    let install = install_into(component, cuda_major, None, first.installer, root, version);
+    let Some(install) = install else { return Vec::new() };
+    let names = || packages.iter().map(|package| package.name.clone());
+    let removal = match first.installer {
+        Installer::Pip => removals(&first.root, names().collect()),
+        // conda solves for the environment and removes what does not fit.
+        Installer::Conda => Vec::new(),
+        Installer::Dpkg => vec![Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names()))],
+        Installer::Rpm => vec![Command::new("dnf", ["remove".to_owned()].into_iter().chain(names()))],
+        Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
+    };
+    removal.into_iter().chain([install]).collect()
+}
+
+fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
+    let prefix = root.map(|root| [OsString::from("--prefix"), root.as_os_str().to_owned()]);
+    Command::new("conda", ["install"])
+        .and(prefix.into_iter().flatten())
+        .and(["--channel", "conda-forge"])
+        .and(flags.iter().copied())
+        .and(specs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::command_line;
+
+    fn package(installer: Installer, name: &str, version: &str) -> Package {
+        Package::new(installer, name, Some(version), "/env")
+    }
+
+    fn line(command: Option<Command>) -> String {
+        command.map_or(String::new(), |command| command.to_string())
+    }
+
+    #[test]
+    fn a_reinstallation_replaces_files_that_the_installer_has_recorded() {
+        for (installer, name, expected) in [
+            (
+                Installer::Pip,
+                "nvidia-cudnn-cu12",
+                "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
+            ),
+            (
+                Installer::Conda,
+                "libcudnn",
+                "conda install --prefix /env --channel conda-forge --force-reinstall libcudnn=9.28.0.42",
+            ),
+            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install --reinstall libcudnn9-cuda-12"),
+            (Installer::Rpm, "libcudnn9-cuda-12", "dnf reinstall libcudnn9-cuda-12"),
+            (Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", ""),
+            (Installer::Application, "koharu", ""),
+        ] {
+            assert_eq!(line(reinstall(&package(installer, name, "9.28.0.42"))), expected);
+        }
+        assert_eq!(reinstall(&package(Installer::Pip, "torch", "2.2.0+cu121")), None);
+    }
+
+    #[test]
+    fn a_hostile_record_gives_no_command() {
+        for (name, version) in [
+            ("nvidia-cudnn-cu12;touch X;#", "9"),
+            ("--index-url=http://x", "9"),
+            ("nvidia-cudnn-cu12", "9 --index-url=x"),
+            ("", "9"),
+        ] {
+            let package = package(Installer::Pip, name, version);
+            assert_eq!(reinstall(&package), None, "{name} {version}");
+            assert!(name == "nvidia-cudnn-cu12" || replace(&[package], Component::Cudnn, 12).is_empty());
+        }
+    }
+
+    #[test]
+    fn packages_that_share_a_directory_are_all_removed_before_one_is_installed() {
+        let two = [
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"),
+            package(Installer::Pip, "nvidia-cudnn-cu13", "9.28"),
+        ];
+        assert_eq!(
+            command_line(&replace(&two, Component::Cudnn, 13)),
+            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13==9.28"
+        );
+        // An interrupted upgrade left the record of the older version.
+        let twice = [
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"),
+            package(Installer::Pip, "nvidia-cudnn-cu12", "9.28"),
+        ];
+        assert_eq!(
+            command_line(&replace(&twice, Component::Cudnn, 12)),
+            "pip uninstall --yes nvidia-cudnn-cu12 && pip uninstall --yes nvidia-cudnn-cu12 && \
+             pip install nvidia-cudnn-cu12==9.28"
+        );
+        let debian = [package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1")];
+        assert_eq!(
+            command_line(&replace_by(&debian, Component::Cudnn, 12, Some("9.10.2.21"))),
+            "apt-get remove libcudnn9-cuda-13 && apt-get install libcudnn9-cuda-12=9.10.2.21-1"
+        );
+        assert!(replace(&[package(Installer::Pip, "torch", "2.2.0")], Component::Cudnn, 13).is_empty());
+        assert!(replace(&[], Component::Cudnn, 13).is_empty());
+    }
+
+    #[test]
+    fn other_libraries_are_installed_where_cudnn_is() {
+        let conda = package(Installer::Conda, "libcudnn", "9.10.1.4");
+        assert_eq!(
+            line(install_beside(&conda, Component::Cublas, 12, None)),
+            "conda install --prefix /env --channel conda-forge libcublas cuda-version=12"
+        );
+        let debian = package(Installer::Dpkg, "libcudnn9-cuda-12", "9.10.1.4-1");
+        assert_eq!(install_beside(&debian, Component::Nvrtc, 12, None), None);
+        assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install cuda-nvrtc-12-9");
+        assert_eq!(line(upgrade(&conda, "9.12")), "conda install --prefix /env --channel conda-forge 'libcudnn>=9.12'");
+    }
+}

@@ -1,0 +1,27 @@
+//! The one source of advice: which package contains which library, and the command that installs or reinstalls it. It
+//! reads which pip an environment has, and runs nothing.
+//!
+//! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
+//! RPMs, under different names. A command that helps must be the one of the installer that owns the files.
+//!
+//! ```
+//! use cudnn_probe::packages::{Component, Installer, install, wheel_for};
+//! assert_eq!(wheel_for("libcublasLt.so.13").as_deref(), Some("nvidia-cublas"));
+//! let command = install(Component::Cudnn, 13, Installer::Conda).unwrap();
+//! assert_eq!(command.to_string(), "conda install --channel conda-forge cudnn cuda-version=13");
+//! ```
+
+mod command;
+mod component;
+mod install;
+mod package;
+mod pip;
+
+pub use command::{Command, command_line, quoted};
+pub use component::{Component, wheel_for};
+pub use install::{install, install_apart, install_beside, reinstall, replace, replace_by, upgrade};
+pub use package::{Installer, Package};
+pub use pip::{pip, site_packages};
+
+/// The CUDA major version to advise if the program's is unknown.
+pub const DEFAULT_CUDA_MAJOR: u32 = 12;

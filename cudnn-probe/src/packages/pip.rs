@@ -1,0 +1,130 @@
+//! Which pip an environment has, and what it has recorded there. Reads files; runs nothing.
+
+use std::path::{Path, PathBuf};
+
+use super::command::Command;
+
+/// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive
+/// every path, and not with the modules of the working directory (`-I`). An environment without pip is served by the pip on `PATH`, or by uv if
+/// uv made it. `None` for a directory that is no environment: pip cannot change what `pip install --target` wrote.
+#[must_use]
+pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item = String>) -> Option<Command> {
+    let on_path = || Command::new("pip", [action]);
+    let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
+    let python = root.join("bin/python3");
+    let settings = std::fs::read_to_string(root.join("pyvenv.cfg")).ok();
+    if !python.is_file() {
+        let mut pythons = python_dirs(root).peekable();
+        pythons.peek()?;
+        let is_managed = pythons.any(|dir| is_externally_managed(Path::new("/usr/lib"), &dir));
+        let user = (action == "install" && root.ends_with(".local")).then_some("--user");
+        return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
+    }
+    let is_managed = settings.is_none() && python_dirs(root).any(|dir| is_externally_managed(&root.join("lib"), &dir));
+    let has_pip = site_packages(root).any(|dir| dir.join("pip").is_dir());
+    let is_of_uv =
+        settings.is_some_and(|text| text.lines().any(|line| line.split('=').next().unwrap_or("").trim() == "uv"));
+    Some(if has_pip {
+        Command::new(python, ["-I", "-m", "pip", action]).and(managed_option(is_managed)).and(arguments)
+    } else if is_of_uv {
+        // uv asks nothing.
+        let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
+        Command::new("uv", ["pip", action, "--python"]).and([python]).and(arguments)
+    } else {
+        Command::new("pip", ["--python"]).and([python]).and([action]).and(arguments)
+    })
+}
+
+/// Distributions forbid pip to change their Python, unless asked like this.
+fn managed_option(is_managed: bool) -> Option<&'static str> {
+    is_managed.then_some("--break-system-packages")
+}
+
+fn is_externally_managed(lib: &Path, python_dir: &Path) -> bool {
+    python_dir.file_name().is_some_and(|name| lib.join(name).join("EXTERNALLY-MANAGED").exists())
+}
+
+/// `lib/python3.12` below the root of an environment, for each Python.
+fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    // In most environments lib64 is a link to lib.
+    let dirs = ["lib", "lib64"].map(|lib| root.join(lib)).into_iter().filter(|dir| !dir.is_symlink());
+    let entries = dirs.flat_map(std::fs::read_dir).flatten();
+    let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
+    entries.flatten().filter(is_python).map(|entry| entry.path())
+}
+
+/// The directories of packages below the root of an environment.
+pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    python_dirs(root).flat_map(|dir| ["site-packages", "dist-packages"].map(|name| dir.join(name)))
+}
+
+/// The version of a wheel that pip has a record of in this environment.
+pub(super) fn recorded_version(root: &Path, wheel: &str) -> Option<String> {
+    let prefix = format!("{}-", wheel.replace('-', "_"));
+    site_packages(root).flat_map(std::fs::read_dir).flatten().flatten().find_map(|entry| {
+        let name = entry.file_name();
+        let version = name.to_str()?.strip_prefix(&prefix)?.strip_suffix(".dist-info")?;
+        is_plain_name(version).then(|| version.to_owned())
+    })
+}
+
+/// Removes each package. An interrupted upgrade leaves two records of one package, of which pip removes one at a time.
+pub(super) fn removals(root: &Path, mut names: Vec<String>) -> Vec<Command> {
+    let mut commands = Vec::new();
+    while !names.is_empty() {
+        let mut now: Vec<String> = Vec::new();
+        let mut later = Vec::new();
+        for name in names {
+            if now.contains(&name) { later.push(name) } else { now.push(name) }
+        }
+        commands.extend(pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(now)));
+        names = later;
+    }
+    commands
+}
+
+/// Is this a name or a version as package indexes have them? Names come from files, and one that begins with `-` would
+/// be an option of the installer.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~:!".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each environment has another pip; a directory that is no environment has none.
+    #[test]
+    fn pip_is_that_of_the_environment() {
+        let world = std::env::temp_dir().join(format!("cudnn-probe-pip-{}", std::process::id()));
+        for (files, root, expected) in [
+            (
+                &["bin/python3", "pyvenv.cfg", "lib/python3.12/site-packages/pip/x"][..],
+                "",
+                "$/bin/python3 -I -m pip install x",
+            ),
+            (&["bin/python3", "pyvenv.cfg", "lib/python3.12/x"], "", "pip --python $/bin/python3 install x"),
+            (
+                &["bin/python3", "lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
+                "",
+                "$/bin/python3 -I -m pip install --break-system-packages x",
+            ),
+            // The user's packages, and those of a Python elsewhere.
+            (&[".local/lib/python3.99/site-packages/x"], ".local", "pip install --user x"),
+            (&["lib/python3.99/dist-packages/x"], "", "pip install x"),
+            (&["nvidia/cudnn/lib/x"], "", ""),
+        ] {
+            for file in files {
+                let file = world.join(file);
+                std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
+                std::fs::write(file, "").unwrap_or_default();
+            }
+            let root = if root.is_empty() { world.clone() } else { world.join(root) };
+            let command =
+                pip(Some(&root), "install", ["x".to_owned()]).map_or(String::new(), |command| command.to_string());
+            let _ = std::fs::remove_dir_all(&world);
+            assert_eq!(command.replace(world.to_str().unwrap_or_default(), "$"), expected, "{files:?}");
+        }
+    }
+}
