@@ -5,6 +5,7 @@ pub(crate) mod dlerror;
 pub(crate) mod objects;
 pub(crate) mod run_paths;
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
 
@@ -22,11 +23,37 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
+thread_local! {
+    static AROUND: Cell<Option<Around>> = const { Cell::new(None) };
+}
+
+/// Calls its argument once, or not at all.
+type Around = fn(&mut dyn FnMut());
+
+/// Lets a function surround each [`open`] of this thread, as long as the work runs.
+pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Around>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            AROUND.set(self.0);
+        }
+    }
+    let _restore = Restore(AROUND.replace(Some(around)));
+    work()
+}
+
 /// Opens the library at this absolute path, or of this name (the driver's), with its dependencies.
 ///
 /// # Errors
 /// ld.so's message.
 pub(crate) fn open(path: &Path) -> Result<Handle, String> {
+    let Some(around) = AROUND.get() else { return open_now(path) };
+    let mut opened = Err("the process is ending".into());
+    around(&mut || opened = open_now(path));
+    opened
+}
+
+fn open_now(path: &Path) -> Result<Handle, String> {
     // This crate parses the message, so it must not be in the user's language.
     let _locale = CLocale::set();
     // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified

@@ -20,10 +20,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 static GATE: Gate = Gate::new();
 /// The process to which the state of the gate belongs.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The number of threads in a step that opens a library.
+static OPENING: AtomicU64 = AtomicU64::new(0);
 /// The number of beginnings and ends of steps.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 /// The first thread has closed the gate for the exit that probably follows its end.
 static IS_CLOSED_BY_FIRST_THREAD: AtomicBool = AtomicBool::new(false);
+/// The exit handlers run.
+static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The number of steps that this thread is in: more than one if a log callback starts a preload.
@@ -64,20 +68,60 @@ extern "C" fn guard_this_thread() {
 pub(super) struct CriticalSection(());
 
 impl CriticalSection {
-    /// Enters as soon as no exit and no fork is under way. `None` if that takes more than [`LIMIT`].
+    /// Enters as soon as no exit and no fork is under way. `None` if the process ends; a fork that takes more than
+    /// [`LIMIT`] is not waited for.
     pub(super) fn enter() -> Option<Self> {
         let mut backoff = Backoff::with_limit(LIMIT);
         // A thread that is inside already must not wait for somebody who waits for it.
         while !is_inside() && !GATE.try_enter() {
-            if !backoff.wait() {
-                reopen_after_first_thread();
+            if backoff.wait() {
+                continue;
+            }
+            if IS_EXITING.load(Ordering::SeqCst) {
                 return None;
             }
+            // A fork that takes too long, or the first thread has ended by `pthread_exit`, long ago.
+            if IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {
+                GATE.open();
+            }
+            GATE.enter_anyway();
+            break;
         }
         DEPTH.set(DEPTH.get() + 1);
         PROGRESS.fetch_add(1, Ordering::SeqCst);
         Some(CriticalSection(()))
     }
+}
+
+/// Makes each opening of a library by this thread a critical section, as long as the work runs.
+pub(super) fn with_critical_openings<T>(work: impl FnOnce() -> T) -> T {
+    dl::around_openings(open_in_section, work)
+}
+
+fn open_in_section(open: &mut dyn FnMut()) {
+    dl::wait_for_lock();
+    if let Some(_section) = CriticalSection::enter() {
+        OPENING.fetch_add(1, Ordering::SeqCst);
+        open();
+        OPENING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether all threads that are in a step wait for ld.so's lock, which another thread took after they had seen it free.
+/// A thread that opens a library without having the lock waits for it. For an exit, which needs the lock anyway.
+fn only_wait_for_lock() -> bool {
+    let own = u64::from(is_inside());
+    let open_without_lock = || {
+        let progress = PROGRESS.load(Ordering::SeqCst);
+        // Ends when no other thread has the lock.
+        dl::wait_for_lock();
+        let all_open = GATE.inside() == own + OPENING.load(Ordering::SeqCst);
+        (all_open && PROGRESS.load(Ordering::SeqCst) == progress).then_some(progress)
+    };
+    let first = open_without_lock();
+    // A thread that just has not come to the lock yet comes to it meanwhile, and has it at the second look.
+    std::thread::sleep(Duration::from_millis(20));
+    first.is_some() && open_without_lock() == first
 }
 
 impl Drop for CriticalSection {
@@ -120,7 +164,7 @@ struct ExitGuard;
 impl Drop for ExitGuard {
     fn drop(&mut self) {
         GATE.close();
-        wait_until_empty();
+        wait_until_empty(true);
         // SAFETY: the call takes nothing and cannot fail.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) };
         if u32::try_from(thread) == Ok(std::process::id()) {
@@ -129,13 +173,6 @@ impl Drop for ExitGuard {
         } else {
             GATE.open();
         }
-    }
-}
-
-/// The first thread ended by `pthread_exit`, long ago: preloads in other threads continue.
-fn reopen_after_first_thread() {
-    if IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {
-        GATE.open();
     }
 }
 
@@ -150,13 +187,14 @@ fn register_exit_handler() {
 }
 
 extern "C" fn at_exit() {
+    IS_EXITING.store(true, Ordering::SeqCst);
     GATE.close();
-    wait_until_empty();
+    wait_until_empty(true);
 }
 
 unsafe extern "C" fn before_fork() {
     GATE.close();
-    wait_until_empty();
+    wait_until_empty(false);
 }
 
 unsafe extern "C" fn after_fork() {
@@ -167,15 +205,33 @@ unsafe extern "C" fn after_fork() {
 unsafe extern "C" fn in_child() {
     PROCESS.store(std::process::id(), Ordering::SeqCst);
     IS_CLOSED_BY_FIRST_THREAD.store(false, Ordering::SeqCst);
+    IS_EXITING.store(false, Ordering::SeqCst);
+    OPENING.store(0, Ordering::SeqCst);
     GATE.reset(u64::from(is_inside()));
 }
 
-/// Waits until no other thread is in a step.
-fn wait_until_empty() {
+/// Waits until no other thread is in a step. An exit runs several handlers, but waits for a step that does not end once.
+fn wait_until_empty(is_exit: bool) {
+    /// The time after which an exit looks whether waiting is of use.
+    const PATIENCE: Duration = Duration::from_millis(500);
+    /// The progress at which an earlier call gave up.
+    static GIVEN_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
     let _cancel_disabled = CancelDisabled::new();
     let own = u64::from(is_inside());
-    let mut backoff = Backoff::with_limit(LIMIT);
+    let progress = PROGRESS.load(Ordering::SeqCst);
+    if GIVEN_UP_AT.load(Ordering::SeqCst) == progress {
+        return;
+    }
+    let mut backoff = Backoff::with_limit(if is_exit { PATIENCE } else { LIMIT });
+    let mut has_looked = !is_exit;
     // A child of `vfork` or `clone` has run no handler.
     let is_this_process = || PROCESS.load(Ordering::SeqCst) == std::process::id();
-    while GATE.inside() > own && is_this_process() && backoff.wait() {}
+    while GATE.inside() > own && is_this_process() {
+        if !backoff.wait() {
+            if has_looked || only_wait_for_lock() {
+                return GIVEN_UP_AT.store(progress, Ordering::SeqCst);
+            }
+            (has_looked, backoff) = (true, Backoff::with_limit(LIMIT));
+        }
+    }
 }

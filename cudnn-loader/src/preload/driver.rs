@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::path::Path;
 
+use super::critical::{CriticalSection, with_critical_openings};
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
 
@@ -52,7 +53,9 @@ fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
 impl Driver {
     /// Loads and initialises the driver (`cuInit`).
     pub(super) fn new() -> Result<Self, DriverError> {
-        let driver = Driver::open()?;
+        let driver = with_critical_openings(Driver::open)?;
+        let ending = || DriverError { function: "cuInit", message: "the process is ending".into() };
+        let _section = CriticalSection::enter().ok_or_else(ending)?;
         // SAFETY: the flags must be 0.
         check("cuInit", unsafe { (driver.init)(0) })?;
         Ok(driver)

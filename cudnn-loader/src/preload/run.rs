@@ -10,7 +10,7 @@ use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::{Installation, Library, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
-use super::critical::CriticalSection;
+use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
@@ -60,15 +60,9 @@ impl<'a> Recorder<'a> {
 
     /// Does a step that an exit or a fork must not cut into, and records it. Returns whether it succeeded.
     fn critical_step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
-        self.step(step, || {
-            // The other steps need the lock late or never, and would only lose time.
-            if matches!(step, Step::Load(_) | Step::Driver | Step::Engines) {
-                dl::wait_for_lock();
-            }
-            match CriticalSection::enter() {
-                Some(_section) => work(),
-                None => StepOutcome::Skipped("the process is ending, or a fork takes too long".into()),
-            }
+        self.step(step, || match CriticalSection::enter() {
+            Some(_section) => work(),
+            None => StepOutcome::Skipped("the process is ending".into()),
         })
     }
 
@@ -145,24 +139,24 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
         // it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
-        let has_graph = recorder.critical_step(Step::Load(SubLibrary::Graph), || match preload.options.load() {
-            Ok(_) => StepOutcome::Done,
-            Err(error) => StepOutcome::LoadFailed(error),
-        });
+        let has_graph =
+            recorder.step(Step::Load(SubLibrary::Graph), || match with_critical_openings(|| preload.options.load()) {
+                Ok(_) => StepOutcome::Done,
+                Err(error) => StepOutcome::LoadFailed(error),
+            });
         recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
         if has_graph && preload.engines {
             recorder.spawn_or_run(
                 scope,
                 Box::new(|| {
                     let description = preload.device_description.as_deref();
-                    recorder.critical_step(Step::Engines, || register_engines(installation, description));
+                    recorder.step(Step::Engines, || register_engines(installation, description));
                 }),
             );
         }
         let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
-        let loaded: Vec<SubLibrary> = others
-            .filter(|library| recorder.critical_step(Step::Load(*library), || load(installation, *library)))
-            .collect();
+        let loaded: Vec<SubLibrary> =
+            others.filter(|library| recorder.step(Step::Load(*library), || load(installation, *library))).collect();
         if let Some(Ok(contexts)) = contexts {
             let _ = contexts.join();
         }
@@ -202,7 +196,7 @@ fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
 /// Creates the contexts in parallel. Returns the driver, and a device that has a context.
 fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
-    recorder.critical_step(Step::Driver, || match Driver::new() {
+    recorder.step(Step::Driver, || match Driver::new() {
         Ok(found) => {
             driver = Some(found);
             StepOutcome::Done
@@ -279,7 +273,7 @@ fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
     if !installation.has(library.library()) {
         return skipped();
     }
-    match library.load() {
+    match with_critical_openings(|| library.load()) {
         Ok(_) => StepOutcome::Done,
         Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => skipped(),
         Err(error) => StepOutcome::LoadFailed(error),
@@ -300,6 +294,8 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     if let Some(cublas) = missing {
         return StepOutcome::Skipped(format!("ld.so does not find {cublas}, which the engines need"));
     }
+    dl::wait_for_lock();
+    let Some(_section) = CriticalSection::enter() else { return StepOutcome::Skipped("the process is ending".into()) };
     match engines::register(device) {
         Ok(()) => StepOutcome::Done,
         // These engines do not support the convolution: nothing to gain.
