@@ -330,6 +330,33 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
     for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
+    // A crash leaves an entry without its last lines. Other text may begin like an entry.
+    let logs = TempDir::new();
+    let file = logs.path().join("cut.log");
+    let first = "E! CuDNN (v91900 56) function cudnnCreate() called:\n";
+    let reason = "e!     Info: Traceback contains 1 message(s)\n\
+                  e!         Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: x\n";
+    for (log, code, texts) in [
+        (
+            format!("{first}{reason}"),
+            2,
+            &[
+                "cuDNN 9.19.0, an unknown process",
+                "1 error",
+                "The first error: cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED: x",
+                "The entry lacks its last lines",
+                "no driver, no GPU, or a GPU that it cannot use",
+            ][..],
+        ),
+        (first.into(), 2, &["cuDNN 9.19.0, an unknown process", "The first error: cudnnCreate\n"]),
+        (first.replace("E!", "I!"), 0, &["cuDNN 9.19.0, an unknown process", "1 call of 1 function"]),
+        ("E! Error 404\nI! am a line\n".into(), 0, &["The file has no log entries"]),
+    ] {
+        std::fs::write(&file, &log).unwrap();
+        let (found, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
+        assert_eq!(found, Some(code), "{log}: {stdout}");
+        assert!(texts.iter().all(|text| stdout.contains(text)), "{log}: {stdout}");
+    }
     let (code, stdout) = doctor(&["log", "/etc/passwd"], &[]);
     assert!(code == Some(0) && stdout.contains("The file has no log entries"), "{stdout}");
     assert_eq!(doctor(&["log", "/dev/null"], &[]).0, Some(3));

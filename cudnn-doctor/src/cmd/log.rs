@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
 
 #[derive(Default)]
 struct Summary {
+    entry_count: usize,
     versions: BTreeSet<String>,
     processes: BTreeSet<u64>,
     /// The number of calls of each function.
@@ -83,6 +84,7 @@ impl Summary {
     }
 
     fn add(&mut self, entry: Entry) {
+        self.entry_count += 1;
         if let Some(version) = entry.version
             && self.versions.len() < MAX_DISTINCT
         {
@@ -119,7 +121,7 @@ impl Summary {
     }
 
     fn text(&self) {
-        if self.processes.is_empty() {
+        if self.entry_count == 0 {
             outln!(
                 "The file has no log entries. To have cuDNN write some, start the program with CUDNN_LOGLEVEL_DBG=3 and \
                  CUDNN_LOGDEST_DBG=FILE in its environment."
@@ -128,13 +130,17 @@ impl Summary {
         }
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
         let cudnn = match versions.as_slice() {
-            // The loader's entries: it found no cuDNN.
+            // The loader's entries: it found no cuDNN. Only a complete entry names its process.
+            [] if self.processes.is_empty() => "cuDNN of an unknown release".to_owned(),
             [] => "no cuDNN".to_owned(),
             versions => format!("cuDNN {}", versions.join(" and ")),
         };
         let plural = |count: usize| if count == 1 { "" } else { "s" };
-        let processes = self.processes.len();
-        outln!("{cudnn}, {processes} process{}", if processes == 1 { "" } else { "es" });
+        match self.processes.len() {
+            0 => outln!("{cudnn}, an unknown process"),
+            1 => outln!("{cudnn}, 1 process"),
+            processes => outln!("{cudnn}, {processes} processes"),
+        }
         let (calls, warnings, errors) = (self.calls.values().sum::<usize>(), self.warnings, self.error_count);
         outln!(
             "{calls} call{} of {} function{}, {warnings} warning{}, {errors} error{}",
@@ -158,6 +164,9 @@ impl Summary {
         outln!("\nThe first error: {}", error.to_string().printable());
         if let (Some(time), Some(thread)) = (&error.time, error.thread) {
             outln!("  at {}, in thread {thread}", time.printable());
+        }
+        if error.process.is_none() {
+            outln!("  The entry lacks its last lines: the program ended while it wrote them, or the log was cut.");
         }
         for argument in self.failed_call.iter().flat_map(|call| &call.arguments) {
             let ty = argument.ty.as_ref().map_or(String::new(), |ty| format!(" ({})", ty.printable()));
@@ -209,7 +218,7 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
         let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
         if line.is_empty() || is_start {
-            parse(&String::from_utf8_lossy(&entry)).into_iter().for_each(&mut add);
+            parse(&String::from_utf8_lossy(&entry)).into_iter().filter(is_written_by_cudnn).for_each(&mut add);
             entry.clear();
         }
         if line.is_empty() {
@@ -219,6 +228,11 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
             entry.extend_from_slice(&line);
         }
     }
+}
+
+/// Is this an entry, maybe without its last lines, and not another program's text that begins like one?
+fn is_written_by_cudnn(entry: &Entry) -> bool {
+    entry.version.is_some() || entry.function.is_some() || entry.process.is_some()
 }
 
 /// Is this the entry of a call of cuDNN, and not of its result or of the loader's work?
