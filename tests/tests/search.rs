@@ -26,6 +26,12 @@ fn full_sandbox(root: &Path) -> Host {
     make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
+    // The environment includes the packages of its base Python, but not those of another version.
+    make_dir(root, "base/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    make_dir(root, "base/lib/python3.13/site-packages/nvidia/cudnn/lib");
+    let home = make_dir(root, "base/bin");
+    let settings = format!("home = {}\ninclude-system-site-packages = true\n", home.display());
+    std::fs::write(root.join("venv/pyvenv.cfg"), settings).unwrap();
     make_dir(root, "conda/lib/python3.11/site-packages/nvidia/cudnn/lib");
     make_dir(root, "py/lib/python3.10/dist-packages/nvidia/cudnn/lib");
     std::fs::write(make_dir(root, "py/bin").join("python3"), "").unwrap();
@@ -53,6 +59,10 @@ fn directories_are_searched_in_the_documented_order() {
         ("venv/lib/python3.12/site-packages/nvidia/cudnn/lib", venv()),
         ("venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib", venv()),
         ("venv/lib/python3.9/site-packages/nvidia/cudnn/lib", venv()),
+        (
+            "base/lib/python3.12/site-packages/nvidia/cudnn/lib",
+            Origin::BasePython { root: root.join("base"), environment: root.join("venv") },
+        ),
         ("conda/lib/python3.11/site-packages/nvidia/cudnn/lib", conda()),
         ("conda/lib", conda()),
         ("py/lib/python3.10/dist-packages/nvidia/cudnn/lib", Origin::Python(root.join("py"))),
@@ -108,6 +118,59 @@ fn without_a_virtual_environment_pips_other_directories_are_searched() {
     );
     let in_venv = candidates(&Search::new(environment.env("VIRTUAL_ENV", root.join("venv"))), root);
     assert!(in_venv.iter().all(|(_, origin)| !matches!(origin, Origin::Python(_))), "{in_venv:#?}");
+}
+
+#[test]
+fn a_virtual_environment_with_system_packages_includes_those_of_its_python() {
+    let world = TempDir::new();
+    let root = world.path();
+    let wheels = [
+        "venv/lib/python3.11/site-packages/nvidia/cudnn/lib",
+        "home/.local/lib/python3.11/site-packages/nvidia/cudnn/lib",
+        "usr/local/lib/python3.11/dist-packages/nvidia/cudnn/lib",
+        "usr/lib/python3.11/site-packages/nvidia/cudnn/lib",
+        "usr/lib/python3/dist-packages/nvidia/cudnn/lib",
+    ];
+    for wheel in wheels.iter().chain(&["usr/lib/python3.12/dist-packages/nvidia/cudnn/lib"]) {
+        make_dir(root, wheel);
+    }
+    let bin = make_dir(root, "usr/bin");
+    std::os::unix::fs::symlink("usr/bin", root.join("bin")).unwrap();
+    std::fs::write(make_dir(root, "venv/bin").join("python3"), "").unwrap();
+    let settings = root.join("venv/pyvenv.cfg");
+    let host = || Host::sandbox(root).env("HOME", root.join("home"));
+    let active = || host().env("VIRTUAL_ENV", root.join("venv"));
+    let on_path = || host().env("PATH", root.join("venv/bin"));
+    let found = |host: Host| -> Vec<String> {
+        let dirs = candidates(&Search::new(host), root).into_iter().map(|(dir, _)| dir);
+        dirs.filter(|dir| dir.contains("nvidia")).collect()
+    };
+    let home = bin.display().to_string();
+    for text in [
+        format!("home = {home}\ninclude-system-site-packages = true\nversion = 3.11.4\n"),
+        format!("include-system-site-packages=true\r\nhome={home}\r\n"),
+        format!("home = {}\ninclude-system-site-packages = true", root.join("bin").display()),
+    ] {
+        std::fs::write(&settings, &text).unwrap();
+        assert_eq!(found(active()), wheels, "{text}");
+        assert_eq!(found(active().env("PATH", root.join("venv/bin"))), wheels, "{text}");
+        assert_eq!(found(on_path()).get(..wheels.len()), Some(&wheels.map(str::to_owned)[..]), "{text}");
+        assert!(found(active().secure_execution(true)).is_empty(), "{text}");
+    }
+    for text in [
+        format!("home = {home}\ninclude-system-site-packages = false\n"),
+        format!("home = {home}\n"),
+        "home = ../usr/bin\ninclude-system-site-packages = true\n".into(),
+        "home = /nowhere/bin\ninclude-system-site-packages = true\n".into(),
+        "include-system-site-packages = true\n".into(),
+    ] {
+        std::fs::write(&settings, &text).unwrap();
+        assert_eq!(found(active()), wheels[..1], "{text}");
+    }
+    // Reading a pipe would wait.
+    std::fs::remove_file(&settings).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
+    assert_eq!(found(active()), wheels[..1]);
 }
 
 #[test]

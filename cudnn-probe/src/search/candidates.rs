@@ -1,11 +1,12 @@
 //! The directories that the search goes through, in order.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::host::Host;
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::CUDA_TARGET_DIR;
+use crate::platform::{CUDA_TARGET_DIR, Opened, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -201,21 +202,41 @@ impl Search {
     /// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
     #[must_use]
     pub fn environments(&self) -> Vec<Origin> {
-        let virtual_environment = self.absolute("VIRTUAL_ENV").map(Origin::VirtualEnvironment);
-        let mut found: Vec<Origin> =
-            virtual_environment.into_iter().chain(self.absolute("CONDA_PREFIX").map(Origin::Conda)).collect();
+        let active = self.absolute("VIRTUAL_ENV");
+        let mut found: Vec<Origin> = active.clone().map(Origin::VirtualEnvironment).into_iter().collect();
+        if let Some(root) = &active {
+            self.add_base_python(root, &mut found);
+        }
+        found.extend(self.absolute("CONDA_PREFIX").map(Origin::Conda));
         if let Some(root) = self.python_on_path() {
-            let mut roots = vec![root];
-            if self.absolute("VIRTUAL_ENV").is_none() {
-                // pip installs here without --prefix: for the user, and, on Debian, for a Python in /usr.
-                roots.extend(self.absolute("HOME").map(|home| home.join(".local")));
-                if roots.first() == Some(&self.host.system("/usr")) {
-                    roots.push(self.host.system("/usr/local"));
-                }
+            if active.as_ref() != Some(&root) {
+                found.push(Origin::Python(root.clone()));
+                self.add_base_python(&root, &mut found);
             }
-            found.extend(roots.into_iter().map(Origin::Python));
+            if active.is_none() {
+                self.add_pip_roots(&root, None, &mut found);
+            }
         }
         found
+    }
+
+    /// Adds the roots whose packages Python also imports in this virtual environment, in Python's order, if it was made
+    /// with `--system-site-packages`.
+    fn add_base_python(&self, environment: &Path, found: &mut Vec<Origin>) {
+        if let Some(base) = base_python(environment) {
+            self.add_pip_roots(&base, Some(environment), found);
+            found.push(python(base, Some(environment)));
+        }
+    }
+
+    /// Adds the roots to which pip installs without --prefix: for the user, and, on Debian, for a Python in /usr.
+    fn add_pip_roots(&self, base: &Path, environment: Option<&Path>, found: &mut Vec<Origin>) {
+        if let Some(home) = self.absolute("HOME") {
+            found.push(python(home.join(".local"), environment));
+        }
+        if base == self.host.system("/usr") {
+            found.push(python(self.host.system("/usr/local"), environment));
+        }
     }
 
     /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual
@@ -324,6 +345,39 @@ fn dir_of(path: PathBuf) -> PathBuf {
     }
 }
 
+/// A root with packages that this virtual environment includes, or, without one, those of the `python3` on `PATH`.
+fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
+    match environment {
+        Some(environment) => Origin::BasePython { root, environment: environment.to_owned() },
+        None => Origin::Python(root),
+    }
+}
+
+/// The root of the Python that a virtual environment was made with, if the environment includes its packages.
+fn base_python(environment: &Path) -> Option<PathBuf> {
+    const MAX_LEN: u64 = 64 << 10;
+    let Opened::Regular(file, _) = open_regular(&environment.join("pyvenv.cfg")).ok()? else { return None };
+    let mut settings = Vec::new();
+    file.take(MAX_LEN).read_to_end(&mut settings).ok()?;
+    let (mut is_included, mut bin) = (false, PathBuf::new());
+    for line in settings.split(|byte| *byte == b'\n') {
+        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { continue };
+        let (key, value) = line.split_at(equals);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        match key.trim_ascii() {
+            b"include-system-site-packages" => is_included = value == b"true",
+            b"home" => bin = path_from_bytes(value),
+            _ => {}
+        }
+    }
+    if !is_included || !bin.is_absolute() {
+        return None;
+    }
+    // On most systems /bin is a link to /usr/bin.
+    let mut base = std::fs::canonicalize(bin).ok()?;
+    base.pop().then_some(base)
+}
+
 /// The directories of cuDNN's wheels below the root of an environment: newest Python first, the full wheel before the
 /// JIT-only one.
 fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
@@ -338,8 +392,16 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             let entry = entry.ok()?;
             // The free-threaded Python has a `t` at the end: python3.14t.
             let name = entry.file_name();
-            let minor = name.to_str()?.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
-            Some((minor, entry.path()))
+            let rest = name.to_str()?.strip_prefix("python3")?;
+            // Debian's packages for all versions are in `python3`.
+            let is_common = rest.is_empty();
+            let minor = if is_common { 0 } else { rest.strip_prefix('.')?.trim_end_matches('t').parse().ok()? };
+            // A virtual environment uses one Python of those that the system may have.
+            let is_used = match origin {
+                Origin::BasePython { environment, .. } => is_common || environment.join("lib").join(&name).is_dir(),
+                _ => true,
+            };
+            is_used.then(|| (minor, entry.path()))
         };
         // There are a few at most: std's sort would be a good part of the drop-in library.
         let mut pythons: Vec<(u32, PathBuf)> = Vec::new();

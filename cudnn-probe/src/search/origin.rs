@@ -39,6 +39,14 @@ pub enum Origin {
     RunPath(PathBuf),
     /// A wheel in the active Python virtual environment with this root.
     VirtualEnvironment(PathBuf),
+    /// A wheel below `root`, whose packages the virtual environment includes: it was made with
+    /// `--system-site-packages`.
+    BasePython {
+        /// The root of the Python that the environment was made with, `~/.local` or `/usr/local`.
+        root: PathBuf,
+        /// The root of the virtual environment.
+        environment: PathBuf,
+    },
     /// The active conda environment with this root.
     Conda(PathBuf),
     /// A wheel in the environment with this root, to which the first `python3` on `PATH` belongs, or in the user's
@@ -63,7 +71,10 @@ impl Origin {
     #[must_use]
     pub fn root(&self) -> Option<&Path> {
         match self {
-            Origin::VirtualEnvironment(root) | Origin::Conda(root) | Origin::Python(root) => Some(root),
+            Origin::VirtualEnvironment(root)
+            | Origin::Conda(root)
+            | Origin::Python(root)
+            | Origin::BasePython { root, .. } => Some(root),
             _ => None,
         }
     }
@@ -79,6 +90,9 @@ impl fmt::Display for Origin {
             Origin::Adjacent => f.write_str("next to the program"),
             Origin::RunPath(of) => write!(f, "run path of {of:?}"),
             Origin::VirtualEnvironment(root) => write!(f, "active virtual environment {root:?}"),
+            Origin::BasePython { environment, .. } => {
+                write!(f, "packages that the virtual environment {environment:?} includes")
+            }
             Origin::Conda(root) => write!(f, "active conda environment {root:?}"),
             Origin::Python(root) => write!(f, "environment {root:?} of the python3 on PATH"),
             Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
