@@ -152,8 +152,10 @@ fn missing_graph(library: Library) -> Option<String> {
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
-    let mix = mix(dependencies)
-        .map(|mix| format!("{mix}; remove one of them, or make one directory come first for all lookups"))
+    let mix = mixes(dependencies)
+        .into_iter()
+        .next()
+        .map(|mix| format!("{}; remove one of them, or make one directory come first for all lookups", mix.message))
         .or_else(|| symbol_mix(dependencies));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
@@ -177,50 +179,62 @@ fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
     })
 }
 
-/// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release.
-pub(crate) fn mix(dependencies: &[Dependency]) -> Option<String> {
+/// Files of cuDNN that do not belong together.
+pub(crate) struct Mix {
+    /// `two releases would be mixed: ..`
+    pub(crate) message: String,
+    /// They are in one directory, so that no search path separates them.
+    pub(crate) is_in_one_dir: bool,
+}
+
+/// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release: each
+/// that does not fit graph.
+pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     let cudnn = || {
         dependencies.iter().filter_map(|dependency| {
             Some((dependency, cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?))
         })
     };
-    let (graph, _, graph_file) = cudnn().find(|(_, library, _)| *library == Library::Graph)?;
-    let graph_dir = graph_file.parent()?;
+    let graph = cudnn().find(|(_, library, _)| *library == Library::Graph);
+    let Some((graph, _, graph_file)) = graph else { return Vec::new() };
+    let graph_dir = dir_of(graph_file);
+    let cuda_major = |file: &Path| cudnn_file::identity(file).and_then(|identity| identity.cuda_major);
+    let graph_cuda = cudnn().filter(|(_, _, file)| dir_of(file) == graph_dir);
+    let graph_cuda = graph_cuda.filter_map(|(_, _, file)| cuda_major(file)).next();
     // A library that states no version belongs to the release of the graph library beside it.
     let release = |dependency: &Dependency, file: &Path| {
         dependency.version.or_else(|| cudnn_file::version(&file.with_file_name(Library::Graph.file_name())))
     };
-    let cuda_major = |file: &Path| cudnn_file::identity(file).and_then(|identity| identity.cuda_major);
-    let graph_cuda = cudnn().filter(|(_, _, file)| file.parent() == Some(graph_dir));
-    let graph_cuda = graph_cuda.filter_map(|(_, _, file)| cuda_major(file)).next();
     let here = graph_dir.printable();
-    for (dependency, _, file) in cudnn() {
-        let dir = file.parent()?;
-        let there = dir.printable();
-        match (release(dependency, file), graph.version) {
-            (Some(found), Some(expected)) if found != expected && dir == graph_dir => {
-                let name = dependency.name.printable();
-                return Some(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"));
+    let mix = |(dependency, _, file): (&Dependency, Library, &Path)| {
+        let dir = dir_of(file);
+        let is_in_one_dir = dir == graph_dir;
+        let (there, name) = (dir.printable(), dependency.name.printable());
+        let message = match (release(dependency, file), graph.version) {
+            (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
+                Some(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"))
             }
             (Some(found), Some(expected)) if found != expected => {
-                return Some(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"));
+                Some(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"))
             }
-            (None, Some(expected)) if dir != graph_dir => {
-                let name = dependency.name.printable();
-                return Some(format!(
-                    "{name} would be loaded from {there}, which does not state its release, beside {expected} in \
-                     {here}"
-                ));
-            }
-            _ => {}
-        }
-        if let (Some(found), Some(expected)) = (cuda_major(file), graph_cuda)
-            && found != expected
-        {
-            return Some(format!(
-                "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}"
-            ));
-        }
-    }
-    None
+            (None, Some(expected)) if !is_in_one_dir => Some(format!(
+                "{name} would be loaded from {there}, which does not state its release, beside {expected} in {here}"
+            )),
+            _ => match (cuda_major(file), graph_cuda) {
+                (Some(found), Some(expected)) if found != expected => Some(format!(
+                    "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in \
+                     {there}"
+                )),
+                _ => None,
+            },
+        };
+        message.map(|message| Mix { message, is_in_one_dir })
+    };
+    cudnn().filter_map(mix).collect()
+}
+
+/// The directory of a file, by its real path.
+fn dir_of(file: &Path) -> PathBuf {
+    let dir = file.parent().unwrap_or(file);
+    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }

@@ -232,6 +232,30 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
     }
 }
 
+/// No search path separates the files of one directory.
+#[test]
+fn a_mix_within_a_directory_is_no_mix_of_two_installations() {
+    let codes = |scenario: &Scenario| -> Vec<String> {
+        let (findings, _) = scenario.check();
+        findings.iter().filter_map(|finding| Some(finding.get("code")?.as_str()?.to_owned())).collect()
+    };
+    for (replaced, version, ptx, code) in
+        [(Library::Ops, Version::new(9, 28, 0), 8, "C014"), (Library::Ops, VERSION, 9, "C015")]
+    {
+        let scenario = Scenario::complete().replace(FakeLibrary::new(replaced, version).with_ptx(ptx), replaced);
+        let used = scenario.used.path().to_owned();
+        let scenario = scenario.variable("LD_LIBRARY_PATH", &used);
+        let found = codes(&scenario);
+        assert!(found.iter().any(|found| found == code), "{replaced}: {found:?}");
+        assert!(!found.iter().any(|found| ["C022", "C025"].contains(&found.as_str())), "{replaced}: {found:?}");
+        // Another directory on the path is a mix of two installations nevertheless.
+        FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
+        let other = scenario.other.path().to_owned();
+        let found = codes(&scenario.variable("LD_LIBRARY_PATH", &other));
+        assert!(found.iter().any(|found| found == "C022"), "{replaced}: {found:?}");
+    }
+}
+
 #[test]
 fn a_complete_installation_on_the_search_path_has_no_findings() {
     let scenario = Scenario::complete();

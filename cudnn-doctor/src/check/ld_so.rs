@@ -12,7 +12,7 @@ use super::finding::{
 use super::fix_commands::Companion;
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, mix};
+use crate::dependency_report::{Dependency, dependencies, mixes};
 use crate::escape::Printable;
 use crate::shell::{doctor, prepend_library_path, quoted_path};
 
@@ -76,7 +76,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let dependencies = dependencies(Simulation::new(&shim.path, &context.host).ok()?);
     let graph = dependencies.iter().find(|dependency| dependency.name == Library::Graph.file_name())?;
     let graph_dir = graph.file.as_deref()?.parent()?;
-    let problem = mix(&dependencies);
+    let problem = mix_of_dirs(&dependencies);
     if problem.is_none() && is_same(graph_dir, &report.dir) {
         return None;
     }
@@ -98,7 +98,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         let file = &report.library(library)?.path;
         let dependencies = dependencies(Simulation::new(file, &context.host).ok()?);
         Some(
-            Finding::new(LINKED_MIX, mix(&dependencies)?)
+            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
                 .note("programs that load NVIDIA's shim, or use this project's loader, get one installation")
                 .notes(foreign(&dependencies, report))
@@ -110,6 +110,11 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                 ),
         )
     })
+}
+
+/// A mix that a search path can separate: the checks of the installation report one within a directory (C014, C015).
+fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
+    mixes(dependencies).into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
 }
 
 /// The files of cuDNN that ld.so finds in other directories, each with the rule.
