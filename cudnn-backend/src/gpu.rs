@@ -1,11 +1,12 @@
 //! The first GPU and its memory, through the CUDA driver API, which is loaded at run time. Knows nothing of cuDNN.
 
-use std::ffi::c_void;
+use std::ffi::{c_uint, c_void};
 use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent_flags, CUresult};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError};
+use libloading::Library;
 
 use crate::Failure;
 
@@ -20,6 +21,23 @@ pub struct Gpu {
     context: Arc<CudaContext>,
 }
 
+/// `CUDA_ERROR_NO_DEVICE`.
+pub const NO_DEVICE: u32 = 100;
+/// `CUDA_ERROR_STUB_LIBRARY`.
+pub const STUB_LIBRARY: u32 = 34;
+/// `CUDA_ERROR_SYSTEM_DRIVER_MISMATCH`.
+pub const DRIVER_MISMATCH: u32 = 803;
+
+/// What `cuInit` returns where people's set-ups are broken, as cuda.h names it.
+const START_ERRORS: [(u32, &str); 6] = [
+    (3, "CUDA_ERROR_NOT_INITIALIZED"),
+    (STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY"),
+    (NO_DEVICE, "CUDA_ERROR_NO_DEVICE"),
+    (DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+    (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+    (999, "CUDA_ERROR_UNKNOWN"),
+];
+
 /// No GPU can be used.
 #[derive(Debug)]
 pub enum NoGpu {
@@ -27,6 +45,10 @@ pub enum NoGpu {
     NoDriver,
     /// The driver reports no device.
     NoDevice,
+    /// The file under the driver's name is no driver.
+    NoCuInit,
+    /// The driver does not start: the `CUresult` of `cuInit`.
+    Start(u32),
     /// The driver reports an error.
     Driver(DriverError),
 }
@@ -36,6 +58,11 @@ impl fmt::Display for NoGpu {
         match self {
             NoGpu::NoDriver => f.write_str("libcuda.so.1, the driver's library, is not installed"),
             NoGpu::NoDevice => f.write_str("the driver reports no device"),
+            NoGpu::NoCuInit => f.write_str("libcuda.so.1 does not export cuInit"),
+            NoGpu::Start(result) => {
+                let name = START_ERRORS.iter().find(|(number, _)| number == result);
+                write!(f, "cuInit returned {result}{}", name.map_or(String::new(), |(_, name)| format!(" ({name})")))
+            }
             NoGpu::Driver(error) => write!(f, "the driver reports {error:?}"),
         }
     }
@@ -59,13 +86,31 @@ impl Gpu {
         unsafe { cudarc::driver::sys::is_culib_present() }
     }
 
+    /// Loads and starts the driver (`cuInit`), under the one name by which cuDNN and the CUDA runtime open it.
+    ///
+    /// # Errors
+    /// The driver's library cannot be loaded, lacks the function, or reports an error.
+    pub fn start_driver() -> Result<(), NoGpu> {
+        type Init = unsafe extern "C" fn(c_uint) -> c_uint;
+        // SAFETY: loads the driver's library, as every CUDA program does.
+        let library = unsafe { Library::new("libcuda.so.1") }.map_err(|_| NoGpu::NoDriver)?;
+        // SAFETY: the driver's function has this type.
+        let init = unsafe { library.get::<Init>(b"cuInit\0") }.map_err(|_| NoGpu::NoCuInit)?;
+        // SAFETY: the flags must be 0.
+        let result = unsafe { init(0) };
+        // The driver is never unloaded.
+        std::mem::forget(library);
+        if result == 0 { Ok(()) } else { Err(NoGpu::Start(result)) }
+    }
+
     /// The first GPU.
     ///
     /// # Errors
     /// When there is none, or the driver cannot use it.
     pub fn first() -> Result<Gpu, NoGpu> {
-        if !Gpu::has_driver() {
-            return Err(NoGpu::NoDriver);
+        match Gpu::start_driver() {
+            Err(NoGpu::Start(NO_DEVICE)) => return Err(NoGpu::NoDevice),
+            started => started?,
         }
         if CudaContext::device_count()? == 0 {
             return Err(NoGpu::NoDevice);

@@ -21,10 +21,12 @@ pub(crate) struct ChildOutput {
     pub(crate) stderr: String,
 }
 
-/// Runs the doctor with these arguments, for at most this time.
+/// Runs the doctor with these arguments, for at most this time. In the root directory: an empty or relative element of
+/// LD_LIBRARY_PATH must not lead to libraries in the caller's working directory.
 pub(crate) fn run(arguments: &[&OsStr], timeout: Duration) -> std::io::Result<ChildOutput> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
+        .current_dir("/")
         .env("RUST_BACKTRACE", "0")
         // cuDNN's log would mix with the child's output.
         .env_remove("CUDNN_LOGDEST_DBG")

@@ -220,3 +220,54 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     }
     assert!(Path::new(&dir.path().join("pip.py")).exists());
 }
+
+/// A library that answers to the driver's name, and what `check` makes of it.
+fn check_with_driver(code: &str) -> String {
+    let (cudnn, driver) = (TempDir::new(), TempDir::new());
+    for library in [Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
+        FakeLibrary::new(library, VERSION).build(&cudnn.file(library));
+    }
+    compile(code, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver.path().join("libcuda.so.1"));
+    let mut command = doctor(&["check"]);
+    command.env("CUDNN_LOADER_DIR", cudnn.path()).env("LD_LIBRARY_PATH", driver.path());
+    within(60, &mut command).1
+}
+
+#[test]
+fn check_asks_the_driver_whether_it_works() {
+    let stub = check_with_driver("int cuInit(int flags) { return 34; }");
+    assert!(stub.contains("C001") && stub.contains("cuInit returned 34"), "{stub}");
+    assert!(stub.contains("is a stub for linking"), "{stub}");
+    let other = check_with_driver("int cuInit(int flags) { return 999; }");
+    assert!(other.contains("C001") && other.contains("cuInit returned 999"), "{other}");
+    let empty = check_with_driver("int nothing;");
+    assert!(empty.contains("C001"), "{empty}");
+}
+
+#[test]
+fn a_library_that_ends_the_load_test_early_is_reported() {
+    let code = "void _exit(int); __attribute__((constructor)) static void construct(void) { _exit(0); }";
+    let text = check_with_driver(code);
+    assert!(text.contains("C050") && text.contains("was ended by a library, with status 0"), "{text}");
+}
+
+/// An empty element of LD_LIBRARY_PATH stands for the working directory.
+#[test]
+fn check_runs_no_library_of_the_working_directory() {
+    let (dir, cudnn) = (TempDir::new(), TempDir::new());
+    FakeLibrary::new(Library::Graph, VERSION).build(&cudnn.file(Library::Graph));
+    let trace = dir.path().join("was-run");
+    let code = format!(
+        "int creat(const char *, int); __attribute__((constructor)) static void construct(void) {{ creat(\"{}\", 0600); }}",
+        trace.display()
+    );
+    for name in ["libnvidia-ml.so.1", "libcuda.so.1"] {
+        compile(&code, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &dir.path().join(name));
+    }
+    for options in [&["check"][..], &["check", "--no-load"]] {
+        let mut command = doctor(options);
+        command.current_dir(dir.path()).env("CUDNN_LOADER_DIR", cudnn.path()).env("LD_LIBRARY_PATH", ":/nowhere");
+        within(60, &mut command);
+        assert!(!trace.exists(), "{options:?}");
+    }
+}

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_loader::preload::VERSION_CHECKS;
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
 use cudnn_probe::InstallationReport;
 use serde_json::{Value, json};
 
-use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NOT_LOADED};
+use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NOT_LOADED};
 use super::fix_commands;
 use crate::demo;
 use crate::escape::Printable;
@@ -38,6 +39,9 @@ const FAILURE: &str = "failure";
 const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
 const CONVOLUTION: &str = "convolution";
+const DRIVER: &str = "driver";
+/// The key of the child's last line. A library may end the child with status 0 before.
+const FINISHED: &str = "finished";
 
 /// The result of the test.
 #[derive(Default)]
@@ -49,7 +53,8 @@ pub(super) struct LoadTest {
 
 /// Loads the cuDNN in this directory in a child process, and runs the convolution there if asked to.
 pub(super) fn load(report: &InstallationReport, convolution: bool) -> LoadTest {
-    let dir = report.dir.as_path();
+    // The child has another working directory.
+    let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
     if convolution {
         arguments.push(OsStr::new("--gpu"));
@@ -65,21 +70,25 @@ pub(super) fn load(report: &InstallationReport, convolution: bool) -> LoadTest {
 }
 
 fn result(child: &ChildOutput, installation: &InstallationReport, convolution: bool) -> LoadTest {
-    let mut test = LoadTest { findings: crash(child, installation).into_iter().collect(), convolution: Vec::new() };
+    let mut test = LoadTest::default();
+    let mut is_finished = false;
     for line in child.stdout.lines() {
         match serde_json::from_str::<Value>(line).ok().filter(Value::is_object) {
+            Some(report) if report.get(FINISHED).is_some() => is_finished = true,
             Some(report) => test.findings.extend(parse_failure(&report, installation)),
             None if convolution => test.convolution.push(line.to_owned()),
             None => {}
         }
     }
+    test.findings.extend(crash(child, installation, is_finished));
     test
 }
 
-fn crash(child: &ChildOutput, report: &InstallationReport) -> Option<Finding> {
+fn crash(child: &ChildOutput, report: &InstallationReport, is_finished: bool) -> Option<Finding> {
     let how = match child.status {
         None => format!("did not finish within {} s", TIMEOUT.as_secs()),
-        Some(status) if status.success() => return None,
+        Some(status) if status.success() && is_finished => return None,
+        Some(status) if status.success() => "was ended by a library, with status 0".to_owned(),
         Some(status) => match status.signal() {
             Some(signal) => format!("was ended by signal {signal}"),
             None => format!("failed with {status}"),
@@ -101,11 +110,16 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
         LOAD => NOT_LOADED,
         VERSION_CHECK => CHECK_FAILED,
         CONVOLUTION => NO_CONVOLUTION,
+        DRIVER => NO_DRIVER,
         _ => return None,
     };
     let notes = report.get("notes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let finding = Finding::new(kind, text("message")?).notes(notes);
-    let finding = finding.note(format!("cuDNN was loaded from {}", installation.dir.printable()));
+    let finding = if kind.code == NO_DRIVER.code {
+        finding
+    } else {
+        finding.note(format!("cuDNN was loaded from {}", installation.dir.printable()))
+    };
     if kind.code == CHECK_FAILED.code {
         return Some(finding.help(fix_commands::reinstall(installation)));
     }
@@ -118,9 +132,14 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
 /// context.
 pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
+    load_and_check(dir, convolution);
+    document_line(&json!({ FINISHED: true }));
+    ExitCode::SUCCESS
+}
+
+fn load_and_check(dir: &Path, convolution: bool) {
     if let Err(error) = Options::new().path(dir).load() {
-        report_load_error(&error);
-        return ExitCode::SUCCESS;
+        return report_load_error(&error);
     }
     // Each loads a sub-library and compares its version with graph's.
     for (_, function) in VERSION_CHECKS {
@@ -140,6 +159,10 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
             Err(error) => report_load_error(&error),
         }
     }
+    // A missing library is found without loading it.
+    if let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
+        report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
+    }
     if convolution && let Err(error) = demo::run_convolution() {
         let text = format!("{error:#}");
         let mut lines = text.lines();
@@ -150,7 +173,22 @@ pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
         let notes = notes.into_iter().map(|note| note.trim_start_matches("note: ").to_owned()).collect();
         report_failure(CONVOLUTION, message, notes, help);
     }
-    ExitCode::SUCCESS
+}
+
+fn driver_help(error: &NoGpu) -> &'static str {
+    match error {
+        NoGpu::Start(gpu::STUB_LIBRARY) => {
+            "this libcuda.so.1 is a stub for linking: remove CUDA's directory `stubs` from LD_LIBRARY_PATH"
+        }
+        NoGpu::Start(gpu::NO_DEVICE) => {
+            "no GPU is visible: start the container with GPU access, and check CUDA_VISIBLE_DEVICES"
+        }
+        NoGpu::Start(gpu::DRIVER_MISMATCH) => {
+            "libcuda.so.1 and the kernel's driver are of different versions: reboot if the driver was just updated, or \
+             reinstall it"
+        }
+        _ => "check that `nvidia-smi` works; if it does not, reinstall the driver, or reboot if it was just updated",
+    }
 }
 
 fn report_load_error(error: &LoadError) {

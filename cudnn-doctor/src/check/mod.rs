@@ -20,7 +20,7 @@ use cudnn_probe::{
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, quoted_path};
-use finding::{NO_CUDNN, REJECTED, SEVERAL};
+use finding::{NO_CUDNN, NO_DRIVER, REJECTED, SEVERAL};
 use machine::Machine;
 
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Help, Severity};
@@ -75,7 +75,10 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
         let none = none(context, &selection.rejected, &findings);
         findings.push(none);
     }
-    findings.extend(machine.findings());
+    // The load test may have asked the driver itself.
+    if findings.iter().all(|finding| finding.kind.code != NO_DRIVER.code) {
+        findings.extend(machine.findings());
+    }
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     Diagnosis { machine, report, convolution, findings }
 }

@@ -1,6 +1,6 @@
 //! The first GPU, with the driver's errors as the demo reports them.
 
-use std::fmt::Debug;
+use std::fmt::Display;
 
 use cudnn_backend::gpu::{Gpu, NoGpu};
 
@@ -10,14 +10,15 @@ use super::Failure;
 pub(crate) fn first() -> Result<Result<Gpu, NoGpu>, Failure> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
+        Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) => Err(driver_failure(error)),
         gpu => Ok(gpu),
     }
 }
 
 /// An error of the driver, with help.
-pub(crate) fn driver_failure(error: impl Debug) -> Failure {
+pub(crate) fn driver_failure(error: impl Display) -> Failure {
     format!(
-        "the GPU cannot be used: {error:?}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
+        "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
          reinstall the driver, or reboot if it was just updated"
     )
     .into()
