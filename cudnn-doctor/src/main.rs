@@ -137,6 +137,9 @@ Examples:
         /// Also run the convolution.
         #[arg(long)]
         gpu: bool,
+        /// Also start the driver.
+        #[arg(long)]
+        driver: bool,
     },
 }
 
@@ -177,7 +180,7 @@ fn main() -> ExitCode {
         }
         Command::Man { subcommand } => manual(subcommand.as_deref(), format),
         Command::InternalMachine => return check::machine::run_child(),
-        Command::InternalLoad { dir, gpu } => return check::load_test::run_child(&dir, gpu),
+        Command::InternalLoad { dir, gpu, driver } => return check::load_test::run_child(&dir, gpu, driver),
     }
     .into()
 }

@@ -51,13 +51,17 @@ pub(super) struct LoadTest {
     pub(super) convolution: Vec<String>,
 }
 
-/// Loads the cuDNN in this directory in a child process, and runs the convolution there if asked to.
-pub(super) fn load(report: &InstallationReport, convolution: bool) -> LoadTest {
+/// Loads the cuDNN in this directory in a child process, starts the driver there if its library is one that ld.so can
+/// load, and runs the convolution if asked to.
+pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: bool) -> LoadTest {
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
     if convolution {
         arguments.push(OsStr::new("--gpu"));
+    }
+    if has_driver {
+        arguments.push(OsStr::new("--driver"));
     }
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
     match subprocess::run(&arguments, TIMEOUT) {
@@ -131,13 +135,13 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
 
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
 /// context.
-pub(crate) fn run_child(dir: &Path, convolution: bool) -> ExitCode {
-    load_and_check(dir, convolution);
+pub(crate) fn run_child(dir: &Path, convolution: bool, driver: bool) -> ExitCode {
+    load_and_check(dir, convolution, driver);
     document_line(&json!({ FINISHED: true }));
     ExitCode::SUCCESS
 }
 
-fn load_and_check(dir: &Path, convolution: bool) {
+fn load_and_check(dir: &Path, convolution: bool, driver: bool) {
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
     }
@@ -159,8 +163,7 @@ fn load_and_check(dir: &Path, convolution: bool) {
             Err(error) => report_load_error(&error),
         }
     }
-    // A missing library is found without loading it.
-    if let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
+    if driver && let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
         report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
     }
     if convolution && let Err(error) = demo::run_convolution() {

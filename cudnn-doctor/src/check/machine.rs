@@ -87,6 +87,11 @@ impl Machine {
         json!({ "driver": self.driver, "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>() })
     }
 
+    /// Would ld.so find a driver's library that it can load?
+    pub(super) fn has_driver_library(&self) -> bool {
+        matches!(self.library, DriverLibrary::Found)
+    }
+
     /// A missing or silent driver.
     pub(super) fn findings(&self) -> Option<Finding> {
         let finding = match &self.library {

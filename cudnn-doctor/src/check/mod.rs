@@ -67,7 +67,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
         findings.extend(installation::findings(report, &machine, context, requested.verify));
         findings.extend(ld_so::findings(report, context));
         if requested.load {
-            let loaded = load_test::load(report, requested.convolution);
+            let loaded = load_test::load(report, requested.convolution, machine.has_driver_library());
             findings.extend(loaded.findings);
             convolution = loaded.convolution;
         }

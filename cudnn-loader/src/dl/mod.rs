@@ -71,14 +71,28 @@ pub(crate) fn wait_for_lock() {
     }
 }
 
+/// Whether this code is in the first namespace of ld.so. `dlmopen` makes others, with a second libc in each, whose
+/// threads lose unlocks of ld.so's locks.
+pub(crate) fn is_in_first_namespace() -> bool {
+    let Some(Handle(library)) = containing_library() else { return true };
+    let mut namespace: libc::Lmid_t = libc::LM_ID_BASE;
+    // SAFETY: the handle is open, and the answer has room.
+    let answered = unsafe { libc::dlinfo(library, libc::RTLD_DI_LMID, (&raw mut namespace).cast()) };
+    answered != 0 || namespace == libc::LM_ID_BASE
+}
+
+/// The library that contains this code, never to be unloaded from now on; `None` for the program itself.
+fn containing_library() -> Option<Handle> {
+    let file = LoadedObjects::snapshot().containing_library()?;
+    // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    library.ok().map(leak)
+}
+
 /// Keeps the library that contains this code loaded until the process ends: a plugin's host may close it, while threads
 /// and exit handlers still need the code.
 pub(crate) fn pin_this_library() {
-    if let Some(file) = LoadedObjects::snapshot().containing_library() {
-        // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
-        let library = unsafe { Library::open(Some(file), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
-        let _ = library.map(leak);
-    }
+    containing_library();
 }
 
 /// Never closes the library: handles, streams and callbacks may outlive any point at which it could be unloaded.

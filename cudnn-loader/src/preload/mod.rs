@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
+use crate::dl;
 use crate::function::Function;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
@@ -118,7 +119,7 @@ impl Preload {
 
     /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
     ///
-    /// In a library's constructor, all steps run in this thread, and the context is skipped: other threads would wait
+    /// In a library's constructor, and in a namespace of `dlmopen`, all steps run in this thread, and the context is skipped: other threads would wait
     /// for ld.so's lock, which this thread has.
     ///
     /// # Errors
@@ -133,7 +134,7 @@ impl Preload {
     /// See [`Preload::run`].
     pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
         critical::protect();
-        let recorder = run::Recorder::new(&progress, run::is_lock_free());
+        let recorder = run::Recorder::new(&progress, run::may_start_threads());
         run::execute(self, &recorder);
         recorder.into_result()
     }
@@ -145,6 +146,9 @@ impl Preload {
     /// because glibc then runs the destructors of half-loaded libraries first.
     pub fn start(self) -> PreloadHandle {
         critical::protect();
+        if !dl::is_in_first_namespace() {
+            return PreloadHandle { preload: self, run: None };
+        }
         let run = Arc::new(BackgroundRun { process: std::process::id(), result: Mutex::new(None) });
         let (in_thread, preload) = (run.clone(), self.clone());
         let started = spawn_detached(Box::new(move || {
@@ -176,7 +180,7 @@ impl BackgroundRun {
 #[derive(Debug)]
 pub struct PreloadHandle {
     preload: Preload,
-    /// `None` if the system had no thread left.
+    /// `None` if the system had no thread left, or in a namespace of `dlmopen`, where threads are not safe.
     run: Option<Arc<BackgroundRun>>,
 }
 

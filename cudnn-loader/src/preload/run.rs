@@ -89,9 +89,12 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Whether another thread can get ld.so's lock. If not, this thread may have it, and must not wait for threads that
-/// need it.
-pub(super) fn is_lock_free() -> bool {
+/// Whether other threads can do steps. Not if they cannot get ld.so's lock: this thread may have it, and must not wait
+/// for them. Not in a namespace of `dlmopen` either.
+pub(super) fn may_start_threads() -> bool {
+    if !dl::is_in_first_namespace() {
+        return false;
+    }
     let has_answered = Arc::new(AtomicBool::new(false));
     let answer = has_answered.clone();
     let asked = spawn_detached(Box::new(move || {
