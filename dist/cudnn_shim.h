@@ -55,9 +55,9 @@ int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
  * of a step. */
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
-/* Waits for the preloads that were started and returns the status of the last. Returns 0 if none was started, and in a child
- * of fork for the preloads of its parent. Does the work in this thread if the others make no progress, as when this thread
- * is in a library's constructor. */
+/* Waits for the preloads that were started and returns the status of the preload that ended last, 0 if there was none.
+ * A child of fork does not wait for the preloads of its parent. Does the work in this thread if the others make no
+ * progress, as when this thread is in a library's constructor. */
 int cudnnShimPreloadWait(void);
 
 /* Describes the last finished preload, one line a step: start time, duration, result. `buffer`, `size` and the return value

@@ -7,8 +7,10 @@
  *   callback HOW     does HOW in a log callback on a thread of the preload
  *   lock             forks with a lock that a log callback needs
  *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
+ *   namespace FILE   opens copies of the drop-in with dlmopen and starts preloads in them
  *   no-threads       preloads where the system gives no thread
  * With -DPLUGIN this is that library. */
+#define _GNU_SOURCE
 #include <cudnn.h>
 #include <cudnn_shim.h>
 #include <dlfcn.h>
@@ -142,6 +144,12 @@ int main(int count, char **args) {
         printf("wait = %d\n", cudnnShimPreloadWait());
     }
     if (!strcmp(mode, "plugin") && !dlopen(value, RTLD_NOW)) printf("%s\n", dlerror());
+    for (int i = 0; !strcmp(mode, "namespace") && i < 2; i++) {
+        void *copy = dlmopen(LM_ID_NEWLM, value, RTLD_NOW);
+        int (*start_in)(unsigned, const int *, int) = dlsym(copy, "cudnnShimPreloadStart");
+        int (*wait_in)(void) = dlsym(copy, "cudnnShimPreloadWait");
+        printf("start = %d, wait = %d\n", start_in(CUDNN_SHIM_GRAPH, NULL, 0), wait_in());
+    }
     if (!strcmp(mode, "no-threads")) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_NPROC, &none);

@@ -179,6 +179,17 @@ fn the_constructor_of_a_plugin_may_exit_fork_and_preload() {
     }
 }
 
+/// Each namespace has a libc of its own, and ld.so's locks do not survive threads of both. Before, 3 of 5 hung.
+#[test]
+fn a_preload_in_another_namespace_starts_no_thread() {
+    let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
+    let file = program.ours.path().join("libcudnn.so.9");
+    for _ in 0..8 {
+        let output = program.run("", &["namespace", file.to_str().unwrap()]);
+        assert_eq!(output.stdout, "start = 0, wait = 0\nstart = 0, wait = 0\nreturns\n", "{output:#?}");
+    }
+}
+
 #[test]
 fn a_preload_needs_no_thread() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
