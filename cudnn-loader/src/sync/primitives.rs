@@ -41,7 +41,7 @@ impl Backoff {
     }
 }
 
-/// Takes the lock, or gives up after [`Backoff::TIMEOUT`]. In a child of `fork`, a lock that another thread of the
+/// Takes the lock, or gives up after a second. In a child of `fork`, a lock that another thread of the
 /// parent had is never released.
 pub fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut backoff = Backoff::new();
