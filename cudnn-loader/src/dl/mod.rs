@@ -73,12 +73,19 @@ pub(crate) fn wait_for_lock() {
 
 /// Whether this code is in the first namespace of ld.so. `dlmopen` makes others, with a second libc in each, whose
 /// threads lose unlocks of ld.so's locks.
+#[cfg(target_env = "gnu")]
 pub(crate) fn is_in_first_namespace() -> bool {
     let Some(Handle(library)) = containing_library() else { return true };
     let mut namespace: libc::Lmid_t = libc::LM_ID_BASE;
     // SAFETY: the handle is open, and the answer has room.
     let answered = unsafe { libc::dlinfo(library, libc::RTLD_DI_LMID, (&raw mut namespace).cast()) };
     answered != 0 || namespace == libc::LM_ID_BASE
+}
+
+/// Only glibc has `dlmopen`.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn is_in_first_namespace() -> bool {
+    true
 }
 
 /// The library that contains this code, never to be unloaded from now on; `None` for the program itself.
