@@ -216,8 +216,11 @@ fn wait_until_empty(is_exit: bool) {
     const PATIENCE: Duration = Duration::from_millis(500);
     /// The progress at which an earlier call gave up.
     static GIVEN_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-    let _cancel_disabled = CancelDisabled::new();
     let own = u64::from(is_inside());
+    if GATE.inside() <= own {
+        return;
+    }
+    let _cancel_disabled = CancelDisabled::new();
     let progress = PROGRESS.load(Ordering::SeqCst);
     if GIVEN_UP_AT.load(Ordering::SeqCst) == progress {
         return;
