@@ -13,6 +13,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::error::LoadError;
 use crate::sub_library::SubLibrary;
+use crate::thread::reentrancy::ReentrancyGuard;
 
 /// One step of resolving a function.
 pub(crate) enum Event<'a> {
@@ -45,13 +46,7 @@ thread_local! {
 /// Runs this without reporting that nothing was found or loaded: for a caller who asks whether it is there, the answer
 /// "no" is no error. A call that fails because of it is reported.
 pub(crate) fn as_question<T>(work: impl FnOnce() -> T) -> T {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            let _ = IS_QUESTION.try_with(|is_question| is_question.set(self.0));
-        }
-    }
-    let _restore = Restore(IS_QUESTION.try_with(|is_question| is_question.replace(true)).unwrap_or(false));
+    let _question = ReentrancyGuard::enter(&IS_QUESTION);
     work()
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Rules for everything that waits here: never for more than [`LIMIT`], never for the waiting thread itself, never for
 //! a thread of the parent process, and never for a thread that waits for ld.so's lock, which the waiting thread may
-//! have: a step begins when its thread has seen the lock free. A step whose turn does not come is skipped.
+//! have: a thread that needs the lock sees it free before it enters. When exit handlers run, the other steps are skipped.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ static GATE: Gate = Gate::new();
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The number of threads in a step that opens a library.
 static OPENING: AtomicU64 = AtomicU64::new(0);
-/// The number of beginnings and ends of steps.
+/// Counts each time that a thread enters or leaves a section.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 /// The first thread has closed the gate for the exit that probably follows its end.
 static IS_CLOSED_BY_FIRST_THREAD: AtomicBool = AtomicBool::new(false);

@@ -119,8 +119,8 @@ impl Preload {
 
     /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
     ///
-    /// In a library's constructor, and in a namespace of `dlmopen`, all steps run in this thread, and the context is skipped: other threads would wait
-    /// for ld.so's lock, which this thread has.
+    /// In a library's constructor, and in a namespace of `dlmopen`, all steps run in this thread, and the context is
+    /// skipped: other threads would wait for ld.so's lock.
     ///
     /// # Errors
     /// The first step that failed; the other steps still run.

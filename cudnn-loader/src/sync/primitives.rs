@@ -41,8 +41,8 @@ impl Backoff {
     }
 }
 
-/// Takes the lock, or gives up after a second. In a child of `fork`, a lock that another thread of the
-/// parent had is never released.
+/// Takes the lock, or returns `None` after a second. In a child of `fork`, a lock that another thread of the parent had
+/// is never released.
 pub fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut backoff = Backoff::new();
     loop {
