@@ -2,6 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent_flags, CUresult};
@@ -80,26 +81,22 @@ impl From<DriverError> for NoGpu {
 }
 
 impl Gpu {
-    /// Whether the driver's library can be loaded.
+    /// Loads the driver's library; returns whether that succeeded. Does not start the driver.
     pub fn has_driver() -> bool {
-        // SAFETY: loads the driver's library, as every CUDA program does.
-        unsafe { cudarc::driver::sys::is_culib_present() }
+        open_driver().is_ok()
     }
 
-    /// Loads and starts the driver (`cuInit`), under the one name by which cuDNN and the CUDA runtime open it.
+    /// Loads and starts the driver (`cuInit`).
     ///
     /// # Errors
     /// The driver's library cannot be loaded, lacks the function, or reports an error.
     pub fn start_driver() -> Result<(), NoGpu> {
         type Init = unsafe extern "C" fn(c_uint) -> c_uint;
-        // SAFETY: loads the driver's library, as every CUDA program does.
-        let library = unsafe { Library::new("libcuda.so.1") }.map_err(|_| NoGpu::NoDriver)?;
+        let library = open_driver()?;
         // SAFETY: the driver's function has this type.
         let init = unsafe { library.get::<Init>(b"cuInit\0") }.map_err(|_| NoGpu::NoCuInit)?;
         // SAFETY: the flags must be 0.
         let result = unsafe { init(0) };
-        // The driver is never unloaded.
-        std::mem::forget(library);
         if result == 0 { Ok(()) } else { Err(NoGpu::Start(result)) }
     }
 
@@ -180,6 +177,13 @@ impl Gpu {
         }
         Ok(best)
     }
+}
+
+/// Opens the driver's library, under the one name by which cuDNN and the CUDA runtime open it. It is never unloaded.
+fn open_driver() -> Result<ManuallyDrop<Library>, NoGpu> {
+    // SAFETY: loads the driver's library, as every CUDA program does.
+    let library = unsafe { Library::new("libcuda.so.1") }.map_err(|_| NoGpu::NoDriver)?;
+    Ok(ManuallyDrop::new(library))
 }
 
 /// GPU memory, freed on the default stream when dropped.

@@ -1,6 +1,5 @@
 //! The command `cudnn-doctor`. This file parses the command line; each subcommand has a module in `cmd`.
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,18 +8,22 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 mod check;
+mod child_report;
 mod cmd;
 mod context;
 mod cudnn_file;
 mod demo;
 mod dependency_report;
+mod driver;
 mod escape;
+mod memory;
 mod output;
 mod shell;
 mod subprocess;
 
 use context::Context;
 use output::{Format, Outcome};
+use subprocess::{End, Patience};
 
 /// Diagnoses cuDNN installations: what is installed, which one programs load, what is wrong, and how to fix it.
 ///
@@ -34,6 +37,10 @@ struct Arguments {
     /// Print one JSON document instead of text (not for `demo`).
     #[arg(long, global = true)]
     json: bool,
+    /// End a child process that makes no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
+    /// cuDNN, 120 to compute.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: Option<u64>,
     /// This is the child process of `preload` or `demo`, which may crash or hang in cuDNN.
     #[arg(long = IN_CHILD, global = true, hide = true)]
     in_child: bool,
@@ -41,9 +48,6 @@ struct Arguments {
 
 /// The option of a supervised child process, without its dashes.
 const IN_CHILD: &str = "in-child";
-
-/// Fetching a release takes minutes; everything else takes seconds.
-const CHILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[derive(Subcommand)]
 enum Command {
@@ -129,6 +133,9 @@ Examples:
     /// Query NVML, for `check`.
     #[command(name = check::machine::COMMAND, hide = true)]
     InternalMachine,
+    /// Open the driver's library, after a crash of `preload` or `demo`.
+    #[command(name = driver::COMMAND, hide = true)]
+    InternalDriver,
     /// Load cuDNN, for `check`.
     #[command(name = check::load_test::COMMAND, hide = true)]
     InternalLoad {
@@ -148,7 +155,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
             // `--help` and `--version`.
-            let _ = error.print();
+            output::help(&error.render());
             return Outcome::Fine.into();
         }
         Err(error) => {
@@ -157,12 +164,15 @@ fn main() -> ExitCode {
         }
     };
     let format = if arguments.json { Format::Json } else { Format::Text };
-    if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) && !arguments.in_child {
-        return supervise(format);
+    let patience = Patience::new(arguments.timeout.map(Duration::from_secs));
+    if arguments.in_child {
+        child_report::end_with_parent();
+    } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
+        return supervise(format, &patience);
     }
     let context = Context::new();
     match arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Arguments::default())) {
-        Command::Check(arguments) => cmd::check::run(&arguments, &context, format),
+        Command::Check(arguments) => cmd::check::run(&arguments, &context, &patience, format),
         Command::List(arguments) => cmd::list::run(&arguments, &context, format),
         Command::Explain(arguments) => cmd::explain::run(&arguments, &context, format),
         Command::Pid(arguments) => cmd::pid::run(&arguments, format),
@@ -180,6 +190,7 @@ fn main() -> ExitCode {
         }
         Command::Man { subcommand } => manual(subcommand.as_deref(), format),
         Command::InternalMachine => return check::machine::run_child(),
+        Command::InternalDriver => return driver::run_child(),
         Command::InternalLoad { dir, gpu, driver } => return check::load_test::run_child(&dir, gpu, driver),
     }
     .into()
@@ -210,16 +221,25 @@ fn manual(subcommand: Option<&str>, format: Format) -> Outcome {
 }
 
 /// Runs the command in a child process: a damaged cuDNN may end the process that loads it.
-fn supervise(format: Format) -> ExitCode {
-    let error = match subprocess::supervise(&format!("--{IN_CHILD}"), CHILD_TIMEOUT) {
-        Ok(Some(status)) => match (status.code().map(u8::try_from), status.signal()) {
-            (Some(Ok(code)), _) => return ExitCode::from(code),
-            (_, Some(signal)) => format!("cuDNN crashed: the process that loaded it was ended by signal {signal}"),
-            _ => format!("the process that loaded cuDNN failed: {status}"),
-        },
-        Ok(None) => format!("cuDNN hung: it did not finish within {} minutes", CHILD_TIMEOUT.as_secs() / 60),
+fn supervise(format: Format, patience: &Patience) -> ExitCode {
+    let ended = match subprocess::supervise(&format!("--{IN_CHILD}"), patience) {
+        Ok(ended) => ended,
         Err(error) => return output::fail(format, format!("cannot start a child process: {error}")).into(),
     };
-    let _ = output::fail(format, format!("error: {error}\nhelp: `cudnn-doctor check` shows what is wrong"));
+    if let End::Exited(status) = &ended.end
+        && let Some(Ok(code)) = status.code().map(u8::try_from)
+    {
+        return ExitCode::from(code);
+    }
+    let verb = if ended.end.is_hang() { "hung" } else { "crashed" };
+    let how = format!("the process {}{}", ended.end.failure().unwrap_or_default(), ended.during());
+    let text = if let Some(reason) = ended.lack_of_memory() {
+        format!("error: {how}\nnote: {reason}\nhelp: {}", memory::HELP)
+    } else if let Some(fault) = driver::fault(&ended, patience) {
+        format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", driver::HELP)
+    } else {
+        format!("error: cuDNN {verb}: {how}\nhelp: `{} check` shows what is wrong", shell::doctor())
+    };
+    let _ = output::fail(format, text);
     Outcome::Errors.into()
 }

@@ -13,6 +13,9 @@ use crate::escape;
 /// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 2;
 
+/// The exit status if the reader of the output closed the pipe: as of a program that SIGPIPE ended.
+const BROKEN_PIPE: i32 = 128 + 13;
+
 /// The audience of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -69,14 +72,14 @@ pub(crate) fn document(value: &Value) {
     write(std::io::stdout(), format_args!("{}\n", escape::json(&format!("{value:#}"))));
 }
 
-/// Prints a JSON document as one line, for a parent process.
-pub(crate) fn document_line(value: &Value) {
-    write(std::io::stdout(), format_args!("{}\n", escape::json(&value.to_string())));
-}
-
 /// Prints text that the doctor has generated, without escapes: a manual page, a shell's completions.
 pub(crate) fn generated(text: &[u8]) {
     write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
+}
+
+/// Prints the help or the version, in colour.
+pub(crate) fn help(text: &clap::builder::StyledStr) {
+    write(anstream::stdout(), format_args!("{}", text.ansi()));
 }
 
 /// Prints a remark to stderr.
@@ -97,10 +100,11 @@ pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
 
 fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
-        // The reader closed the pipe, and needs no message.
-        if error.kind() != std::io::ErrorKind::BrokenPipe {
-            remark(format_args!("cannot write the output: {error}"));
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            // The reader needs no message.
+            std::process::exit(BROKEN_PIPE);
         }
+        remark(format_args!("cannot write the output: {error}"));
         std::process::exit(3);
     }
 }

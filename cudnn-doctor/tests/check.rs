@@ -24,6 +24,7 @@ struct Scenario {
     other: TempDir,
     variables: Vec<(&'static str, String)>,
     options: &'static [&'static str],
+    address_space: Option<u64>,
 }
 
 impl Scenario {
@@ -32,7 +33,7 @@ impl Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
         complete_set(&used, VERSION);
         let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
-        Scenario { used, other, variables, options: &[] }
+        Scenario { used, other, variables, options: &[], address_space: None }
     }
 
     fn variable(mut self, name: &'static str, dir: &Path) -> Scenario {
@@ -45,6 +46,12 @@ impl Scenario {
         self
     }
 
+    /// Limits the address space, in KiB.
+    fn address_space(mut self, limit: u64) -> Scenario {
+        self.address_space = Some(limit);
+        self
+    }
+
     fn replace(self, library: FakeLibrary, which: Library) -> Scenario {
         library.build(&self.used.cleared(which));
         self
@@ -52,8 +59,10 @@ impl Scenario {
 
     /// The doctor's findings, and its exit status.
     fn check(&self) -> (Vec<Value>, i32) {
-        let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
-            .args(["check", "--json"])
+        let limit = self.address_space.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        let output = Command::new("/bin/sh")
+            .args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\"")])
+            .args([env!("CARGO_BIN_EXE_cudnn-doctor"), "check", "--json"])
             .args(self.options)
             .env_clear()
             .envs(self.variables.iter().cloned())
@@ -120,6 +129,12 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C001" => scenario,
         "C002" => {
             nvml(&scenario.other, "470.57.02", (9, 0));
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other)
+        }
+        "C003" => {
+            let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
+            support::compile(code, &["-shared", "-fPIC", "-w"], &scenario.other.path().join("libcuda.so.1"));
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other)
         }
@@ -202,6 +217,11 @@ fn provoke(code: &str) -> Option<Scenario> {
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other).options(&["--gpu"])
         }
+        "C054" => scenario.replace(
+            fake(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { *(volatile int *)0 = 0; return 0; }\n"),
+            Library::Graph,
+        ).address_space(4_000_000),
+        "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
         _ => return None,
     })
 }
@@ -302,7 +322,7 @@ fn messages_fit_hostile_and_misleading_situations() {
         has(&finding(&scenario, "C001"), &["was not found"]);
     }
 
-    // A cuDNN that crashes. One that hangs is killed after two minutes, which is too long for a test.
+    // A cuDNN that crashes. `hostile.rs` has those that hang.
     let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);

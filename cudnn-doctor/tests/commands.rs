@@ -350,6 +350,13 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         ),
         (first.into(), 2, &["cuDNN 9.19.0, an unknown process", "The first error: cudnnCreate\n"]),
         (first.replace("E!", "I!"), 0, &["cuDNN 9.19.0, an unknown process", "1 call of 1 function"]),
+        (
+            (0..12).map(|number| first.replace("E!", "I!").replace("Create", &format!("F{number}"))).collect(),
+            0,
+            &["12 calls of 12 functions", "       2  2 other functions (`--json` lists them)"],
+        ),
+        (first.repeat(3), 2, &["3 errors", "2 more errors are not shown (`--json` lists all)."]),
+        (first.repeat(1002), 2, &["1001 more errors are not shown (`--json` lists the first 1000)."]),
         ("E! Error 404\nI! am a line\n".into(), 0, &["The file has no log entries"]),
     ] {
         std::fs::write(&file, &log).unwrap();

@@ -221,16 +221,220 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     assert!(Path::new(&dir.path().join("pip.py")).exists());
 }
 
+/// An installation and a driver's library, and a command of the doctor that finds both.
+struct Machine {
+    cudnn: TempDir,
+    driver: TempDir,
+}
+
+impl Machine {
+    /// A good cuDNN, and a library with this code under this name.
+    fn new(name: &str, code: &str) -> Machine {
+        let (cudnn, driver) = (TempDir::new(), TempDir::new());
+        for library in [Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
+            FakeLibrary::new(library, VERSION).build(&cudnn.file(library));
+        }
+        let flags = ["-shared", "-fPIC", "-w", &format!("-Wl,-soname,{name}")];
+        compile(code, &flags, &driver.path().join(name));
+        Machine { cudnn, driver }
+    }
+
+    fn doctor(&self, arguments: &[&str]) -> Command {
+        let mut command = doctor(arguments);
+        command.env("CUDNN_LOADER_DIR", self.cudnn.path()).env("LD_LIBRARY_PATH", self.driver.path());
+        command
+    }
+}
+
 /// A library that answers to the driver's name, and what `check` makes of it.
 fn check_with_driver(code: &str) -> String {
-    let (cudnn, driver) = (TempDir::new(), TempDir::new());
-    for library in [Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
-        FakeLibrary::new(library, VERSION).build(&cudnn.file(library));
+    within(60, &mut Machine::new("libcuda.so.1", code).doctor(&["check"])).1
+}
+
+/// A library's constructor with this code.
+fn constructor(code: &str) -> String {
+    format!(
+        "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n
+         __attribute__((constructor)) static void construct(void) {{ {code} }}"
+    )
+}
+
+/// The text that a command writes to stderr, and its exit status.
+fn errors(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
+    let dir = TempDir::new();
+    let file = dir.path().join("stderr");
+    let mut script = Command::new("/bin/sh");
+    script.args(["-c", "exec \"$@\" 2> \"$FILE\"", "sh"]).arg(command.get_program()).args(command.get_args()).env_clear();
+    script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("FILE", &file);
+    let (code, _) = within(seconds, &mut script);
+    (code, std::fs::read_to_string(&file).unwrap())
+}
+
+#[test]
+fn a_driver_that_hangs_is_named_and_not_tried_again() {
+    for code in ["pause();", "for (volatile int i = 0;; i++) {}"] {
+        let machine = Machine::new("libcuda.so.1", &constructor(code));
+        let (status, text) = within(4, &mut machine.doctor(&["check", "--timeout", "1"]));
+        assert_eq!(status, Some(2), "{text}");
+        assert!(text.contains("C003") && text.contains("no progress for 1 s"), "{text}");
+        assert!(text.contains("while it opened libcuda.so.1") && !text.contains("C050"), "{text}");
     }
-    compile(code, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver.path().join("libcuda.so.1"));
-    let mut command = doctor(&["check"]);
-    command.env("CUDNN_LOADER_DIR", cudnn.path()).env("LD_LIBRARY_PATH", driver.path());
-    within(60, &mut command).1
+    let machine = Machine::new("libcuda.so.1", &constructor("pause();"));
+    // `preload` opens the driver beside cuDNN, so that a second child process opens it alone.
+    let (status, text) = errors(8, &mut machine.doctor(&["preload", "--timeout", "1"]));
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.contains("error: the driver hung: the process made no progress for 1 s"), "{text}");
+    assert!(text.contains("a process that only opened libcuda.so.1"), "{text}");
+    let (status, text) = errors(8, &mut machine.doctor(&["demo", "--offline", "--timeout", "1"]));
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.contains("while it started the driver") && text.contains("nvidia-smi"), "{text}");
+}
+
+#[test]
+fn without_an_option_a_driver_that_hangs_costs_ten_seconds() {
+    let machine = Machine::new("libcuda.so.1", &constructor("pause();"));
+    let start = Instant::now();
+    let (_, text) = within(20, &mut machine.doctor(&["check"]));
+    assert!(text.contains("C003") && start.elapsed() > Duration::from_secs(9), "{text}");
+}
+
+#[test]
+fn a_slow_disk_is_no_hang() {
+    // Reads as much as a library on a slow disk, for twice the time without progress.
+    let code = "char c; int file = open(\"/proc/self/exe\", 0);
+        for (int i = 0; i < 40; i++) { pread(file, &c, 1, 0); usleep(50000); }";
+    let machine = Machine::new("libcuda.so.1", &format!("{}\nint cuInit(int flags) {{ return 0; }}", constructor(code)));
+    let (_, text) = within(20, &mut machine.doctor(&["check", "--timeout", "1"]));
+    assert!(!text.contains("C003") && !text.contains("C001"), "{text}");
+}
+
+#[test]
+fn a_cudnn_that_hangs_is_named_with_its_library() {
+    let machine = Machine::new("libother.so", "");
+    let code = constructor("pause();");
+    FakeLibrary::new(Library::Ops, VERSION).with_code(&code).build(&machine.cudnn.cleared(Library::Ops));
+    let (status, text) = within(4, &mut machine.doctor(&["check", "--timeout", "1"]));
+    assert!(status == Some(2) && text.contains("C050"), "{text}");
+    assert!(text.contains("while it loaded libcudnn_ops.so.9") && text.contains("--timeout 600"), "{text}");
+    let (status, text) = errors(8, &mut machine.doctor(&["demo", "--offline", "--timeout", "1"]));
+    assert!(status == Some(2) && text.contains("error: cuDNN hung: the process made no progress for 1 s"), "{text}");
+}
+
+#[test]
+fn a_child_ends_with_its_parent() {
+    let marker = TempDir::new();
+    let file = marker.path().join("process");
+    let code = format!(
+        "FILE *file = fopen({:?}, \"w\"); fprintf(file, \"%d\", getpid()); fclose(file); pause();",
+        file.display().to_string()
+    );
+    let machine = Machine::new("libcuda.so.1", &constructor(&code));
+    let mut parent = Running(machine.doctor(&["check"]).stdout(Stdio::null()).spawn().unwrap());
+    let wait = |is_done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_done() && start.elapsed() < Duration::from_secs(8) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(is_done());
+    };
+    let process = || std::fs::read_to_string(&file).unwrap_or_default();
+    wait(&|| !process().is_empty());
+    parent.0.kill().unwrap();
+    parent.0.wait().unwrap();
+    // A zombie has no program.
+    wait(&|| std::fs::read_link(format!("/proc/{}/exe", process())).is_err());
+}
+
+#[test]
+fn a_driver_that_crashes_is_blamed_and_cudnn_is_not() {
+    let text = check_with_driver(&constructor("abort();"));
+    assert!(text.contains("C003") && text.contains("was ended by signal 6 (SIGABRT)"), "{text}");
+    assert!(text.contains("while it opened libcuda.so.1") && !text.contains("C050"), "{text}");
+    let start = "#include <stdlib.h>\nint cuInit(int flags) { abort(); }";
+    let text = check_with_driver(start);
+    assert!(text.contains("C003") && text.contains("while it started the driver (cuInit)"), "{text}");
+    let machine = Machine::new("libcuda.so.1", &constructor("abort();"));
+    let (status, text) = errors(8, &mut machine.doctor(&["preload"]));
+    assert!(status == Some(2) && text.contains("error: the driver crashed"), "{text}");
+}
+
+#[test]
+fn a_crash_after_a_megabyte_of_output_is_one_short_note() {
+    let code = "for (int i = 0; i < 1100000; i++) fputc(i % 7 ? 'x' : 27, stderr); fputs(\" the end\", stderr); abort();";
+    let machine = Machine::new("libother.so", "");
+    FakeLibrary::new(Library::Ops, VERSION).with_code(&constructor(code)).build(&machine.cudnn.cleared(Library::Ops));
+    let (_, text) = within(20, &mut machine.doctor(&["check"]));
+    assert!(text.contains("C050") && text.contains("the end"), "{} bytes", text.len());
+    assert!(text.len() < 20_000 && !text.contains('\x1b'), "{} bytes", text.len());
+}
+
+#[test]
+fn a_library_that_prints_a_lot_does_not_hide_the_result() {
+    let code = "for (int i = 0; i < 3000000; i++) putchar(i % 80 ? '{' : '\\n');";
+    let machine = Machine::new("libother.so", "");
+    FakeLibrary::new(Library::Ops, VERSION).with_code(&constructor(code)).build(&machine.cudnn.cleared(Library::Ops));
+    let (_, text) = within(20, &mut machine.doctor(&["check"]));
+    assert!(!text.contains("C050"), "{text}");
+}
+
+/// Runs a command of the doctor with a limit of its address space, in KiB.
+fn limited(machine: &Machine, arguments: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("ulimit -v 2000000; exec {DOCTOR} {arguments}")]).env_clear();
+    command.env("CUDNN_LOADER_DIR", machine.cudnn.path()).env("LD_LIBRARY_PATH", machine.driver.path());
+    command
+}
+
+#[test]
+fn a_lack_of_memory_is_not_blamed_on_cudnn() {
+    let refused = "mmap(0, 4l << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED";
+    for message in ["terminate called after throwing an instance of 'std::bad_alloc'", ""] {
+        let code = constructor(&format!("if ({refused}) {{ fputs(\"{message}\", stderr); abort(); }}"));
+        let machine = Machine::new("libother.so", "");
+        FakeLibrary::new(Library::Graph, VERSION).with_code(&code).build(&machine.cudnn.cleared(Library::Graph));
+        let (status, text) = within(20, &mut limited(&machine, "check"));
+        assert!(status == Some(2) && text.contains("C054") && !text.contains("C050"), "{text}");
+        assert!(text.contains("is limited to 2048 MB") && text.contains("ulimit -v unlimited"), "{text}");
+        assert_eq!(text.contains("probably"), message.is_empty(), "{text}");
+        for arguments in ["demo --offline", "preload --no-context"] {
+            let (status, text) = errors(20, &mut limited(&machine, arguments));
+            assert!(status == Some(2) && text.contains("ran out of memory: "), "{arguments}: {text}");
+        }
+        // Without a limit, the library does not crash.
+        let (_, text) = within(20, &mut machine.doctor(&["check"]));
+        assert!(!text.contains("C054") && !text.contains("C050"), "{text}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let dir = TempDir::new();
+    let log = dir.path().join("cudnn.log");
+    std::fs::write(&log, "").unwrap();
+    let log = log.to_str().unwrap();
+    let no_cudnn = ["CUDNN_LOADER_DIR=/nowhere", "PATH=/usr/bin:/bin"];
+    for arguments in [
+        "--help", "--version", "check --help", "help check", "check --no-load", "check --no-load --json", "list", "list --json",
+        "facts", "fetch", "man", "completions bash", "log LOG", "demo --offline", "preload --json", "env --json", "pid $$",
+        "explain /bin/sh",
+    ] {
+        let arguments = arguments.replace("LOG", log);
+        let run = |redirection: &str| {
+            let script = format!("env -i {} {DOCTOR} {arguments} {redirection}", no_cudnn.join(" "));
+            Command::new("/bin/bash").args(["-c", &script]).output().unwrap()
+        };
+        let full = run("> /dev/full");
+        let stderr = String::from_utf8_lossy(&full.stderr);
+        assert_eq!(full.status.code(), Some(3), "{arguments}: {stderr}");
+        assert_eq!(stderr.matches("cannot write the output: No space left on device").count(), 1, "{arguments}: {stderr}");
+        // A reader that has gone needs no message; the status is that of SIGPIPE.
+        let closed = run("2> /dev/null | sleep 0; echo ${PIPESTATUS[0]}");
+        let (stdout, stderr) = (String::from_utf8_lossy(&closed.stdout), String::from_utf8_lossy(&closed.stderr));
+        assert!(["141\n", "0\n", "1\n", "2\n", "3\n"].contains(&&*stdout) && stderr.is_empty(), "{arguments}: {stdout}");
+    }
+    let closed = Command::new("/bin/bash").args(["-c", &format!("{DOCTOR} facts | true; echo ${{PIPESTATUS[0]}}")]).output();
+    let closed = closed.unwrap();
+    assert!(closed.stderr.is_empty() && [&b"141\n"[..], b"0\n"].contains(&&closed.stdout[..]), "{closed:?}");
 }
 
 #[test]
@@ -248,7 +452,7 @@ fn check_asks_the_driver_whether_it_works() {
 fn a_library_that_ends_the_load_test_early_is_reported() {
     let code = "void _exit(int); __attribute__((constructor)) static void construct(void) { _exit(0); }";
     let text = check_with_driver(code);
-    assert!(text.contains("C050") && text.contains("was ended by a library, with status 0"), "{text}");
+    assert!(text.contains("C003") && text.contains("was ended by a library, with status 0"), "{text}");
 }
 
 /// An empty element of LD_LIBRARY_PATH stands for the working directory.
@@ -264,7 +468,7 @@ fn check_runs_no_library_of_the_working_directory() {
     for name in ["libnvidia-ml.so.1", "libcuda.so.1"] {
         compile(&code, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &dir.path().join(name));
     }
-    for options in [&["check"][..], &["check", "--no-load"]] {
+    for options in [&["check"][..], &["check", "--no-load"], &["demo", "--offline"], &["preload"]] {
         let mut command = doctor(options);
         command.current_dir(dir.path()).env("CUDNN_LOADER_DIR", cudnn.path()).env("LD_LIBRARY_PATH", ":/nowhere");
         within(60, &mut command);

@@ -62,6 +62,9 @@ findings! {
          have it, and WSL keeps it in a directory that ld.so may not search.";
     OLD_DRIVER = "C002" Error "the driver is too old for this cuDNN's CUDA release":
         "Each CUDA major requires a minimum driver version.";
+    DRIVER_CRASHED = "C003" Error "the driver crashed or hung":
+        "libcuda.so.1 was opened and started in a child process, which crashed or made no progress. The library is \
+         damaged or belongs to another driver, or the kernel's driver does not answer.";
     NO_CUDNN = "C010" Error "no usable cuDNN 9 was found":
         "No searched directory contains a usable libcudnn_graph.so.9. An older cuDNN does not count: majors are not \
          interchangeable.";
@@ -109,13 +112,17 @@ findings! {
     OLD_GPU = "C040" Error "a GPU is too old for this release":
         "cuDNN 9.11 and later have no kernels for compute capabilities below 7.5.";
     CRASHED = "C050" Error "cuDNN crashed or hung while it was loaded":
-        "cuDNN was loaded in a child process, which crashed or timed out.";
+        "cuDNN was loaded in a child process, which crashed or made no progress. The message names the step.";
     NOT_LOADED = "C051" Error "cuDNN cannot be loaded":
         "A library that cuDNN needs is missing, lacks a symbol, or is damaged. The message names it.";
     CHECK_FAILED = "C052" Error "cuDNN's own version check failed":
         "cuDNN was loaded, and reports that its libraries do not belong together.";
     NO_CONVOLUTION = "C053" Error "a convolution failed":
         "With `--gpu`: cuDNN was loaded, but the convolution failed or its result was wrong.";
+    NO_MEMORY = "C054" Error "cuDNN ran out of memory while it was loaded":
+        "A limit of the shell (`ulimit -v`), of the container or of the batch system leaves too little memory.";
+    NO_EFFECT = "C060" Warning "an environment variable has no effect":
+        "Its name or its value is misspelled. The loader ignores what it does not know.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

@@ -1,33 +1,33 @@
-//! cuDNN loaded in a child process, so that a crash there is a finding here. The child reports each failure as one line
-//! of JSON; every other line on its output belongs to the convolution, or to a library that prints.
+//! cuDNN loaded in a child process, so that a crash there is a finding here. The child starts the driver first, so that
+//! a crash of the driver is not blamed on cuDNN. It reports each step and each failure to its parent; its output belongs
+//! to the convolution, and to libraries that print.
 
 use std::ffi::OsStr;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_loader::preload::VERSION_CHECKS;
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
-use cudnn_probe::InstallationReport;
+use cudnn_probe::{InstallationReport, Library};
 use serde_json::{Value, json};
 
-use super::finding::{CHECK_FAILED, CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NOT_LOADED};
+use super::finding::{
+    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED,
+};
 use super::fix_commands;
-use crate::demo;
+use crate::child_report::{Step, Work, begin, end_with_parent, send};
 use crate::escape::Printable;
-use crate::output::document_line;
-use crate::subprocess::{self, ChildOutput};
+use crate::subprocess::{self, Ended, Patience};
+use crate::{demo, driver, memory};
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-load";
 
-/// A first start with a cold disk takes seconds.
-const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// The number of last lines of a crashed child that become notes.
+/// The number of last lines of a crashed child that become notes, and the characters that are kept of the beginning and
+/// of the end of each.
 const MAX_STDERR_LINES: usize = 3;
+const MAX_STDERR_LINE_PART: usize = 200;
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
 
@@ -40,7 +40,7 @@ const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
 const CONVOLUTION: &str = "convolution";
 const DRIVER: &str = "driver";
-/// The key of the child's last line. A library may end the child with status 0 before.
+/// The key of the child's last message. A library may end the child with status 0 before.
 const FINISHED: &str = "finished";
 
 /// The result of the test.
@@ -53,7 +53,12 @@ pub(super) struct LoadTest {
 
 /// Loads the cuDNN in this directory in a child process, starts the driver there if its library is one that ld.so can
 /// load, and runs the convolution if asked to.
-pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: bool) -> LoadTest {
+pub(super) fn load(
+    report: &InstallationReport,
+    convolution: bool,
+    has_driver: bool,
+    patience: &Patience,
+) -> LoadTest {
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
@@ -64,8 +69,8 @@ pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: b
         arguments.push(OsStr::new("--driver"));
     }
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
-    match subprocess::run(&arguments, TIMEOUT) {
-        Ok(child) => result(&child, report, convolution),
+    match subprocess::run(&arguments, patience) {
+        Ok(ended) => result(&ended, report, convolution),
         Err(error) => {
             let message = format!("the doctor cannot start a child process to load cuDNN: {error}");
             LoadTest { findings: vec![Finding::new(NOT_LOADED, message)], convolution: Vec::new() }
@@ -73,43 +78,74 @@ pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: b
     }
 }
 
-fn result(child: &ChildOutput, installation: &InstallationReport, convolution: bool) -> LoadTest {
-    let mut test = LoadTest::default();
-    let mut is_finished = false;
-    for line in child.stdout.lines() {
-        match serde_json::from_str::<Value>(line).ok().filter(Value::is_object) {
-            Some(report) if report.get(FINISHED).is_some() => is_finished = true,
-            Some(report) => test.findings.extend(parse_failure(&report, installation)),
-            None if convolution => test.convolution.push(line.to_owned()),
-            None => {}
-        }
-    }
-    test.findings.extend(crash(child, installation, is_finished));
-    test
+fn result(ended: &Ended, installation: &InstallationReport, convolution: bool) -> LoadTest {
+    let mut findings: Vec<Finding> =
+        ended.messages.iter().filter_map(|message| parse_failure(message, installation, ended)).collect();
+    findings.extend(crash(ended, installation));
+    let convolution = if convolution { ended.stdout.lines().map(str::to_owned).collect() } else { Vec::new() };
+    LoadTest { findings, convolution }
 }
 
-fn crash(child: &ChildOutput, report: &InstallationReport, is_finished: bool) -> Option<Finding> {
-    let how = match child.status {
-        None => format!("did not finish within {} s", TIMEOUT.as_secs()),
-        Some(status) if status.success() && is_finished => return None,
-        Some(status) if status.success() => "was ended by a library, with status 0".to_owned(),
-        Some(status) => match status.signal() {
-            Some(signal) => format!("was ended by signal {signal}"),
-            None => format!("failed with {status}"),
-        },
+/// The finding for a child that did not end as it should. It blames what the child was doing.
+fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
+    let is_finished = ended.messages.iter().any(|message| message.get(FINISHED).is_some());
+    let how = match ended.end.failure() {
+        None if is_finished => return None,
+        None => "was ended by a library, with status 0".to_owned(),
+        Some(failure) => failure,
     };
-    let lines: Vec<&str> = child.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let during = ended.during();
+    let notes = last_lines(&ended.stderr);
+    if let Some(reason) = ended.lack_of_memory() {
+        let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
+        return Some(Finding::new(NO_MEMORY, message).note(reason).notes(notes).help(memory::HELP));
+    }
+    if ended.step.as_ref().is_some_and(Step::is_of_driver) {
+        let message = format!("a child process {how}{during}");
+        let note = "cuDNN was not loaded, because it opens the driver's library, too";
+        return Some(Finding::new(DRIVER_CRASHED, message).note(note).notes(notes).help(driver::HELP));
+    }
+    let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
+    let finding = Finding::new(CRASHED, message).notes(notes);
+    Some(if ended.end.is_hang() {
+        finding.help(slow(report))
+    } else {
+        finding.help(fix_commands::reinstall(report))
+    })
+}
+
+/// The help for a cuDNN that hangs: maybe it is only slow.
+fn slow(report: &InstallationReport) -> Help {
+    let reinstall = fix_commands::reinstall(report);
+    let text = format!("if this machine is only slow, check with `--timeout 600`; else {}", reinstall.text);
+    reinstall.commands.into_iter().fold(Help::new(text), Help::command)
+}
+
+/// The last lines of a child's stderr, as notes.
+fn last_lines(stderr: &str) -> Vec<String> {
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
-    Some(
-        Finding::new(CRASHED, format!("a child process that loaded the cuDNN in {} {how}", report.dir.printable()))
-            .notes(last.iter().map(|line| format!("its stderr: {line}")))
-            .help(fix_commands::reinstall(report)),
-    )
+    last.iter().map(|line| format!("its stderr: {}", shortened(line))).collect()
+}
+
+/// The beginning and the end of a long line.
+fn shortened(line: &str) -> String {
+    let count = line.chars().count();
+    let omitted = count.saturating_sub(2 * MAX_STDERR_LINE_PART);
+    if omitted == 0 {
+        return line.to_owned();
+    }
+    let beginning: String = line.chars().take(MAX_STDERR_LINE_PART).collect();
+    let end: String = line.chars().skip(count - MAX_STDERR_LINE_PART).collect();
+    format!("{beginning} ... ({omitted} characters) ... {end}")
 }
 
 /// A report from the child.
-fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Finding> {
+fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ended) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
+    if let Some(reason) = ended.limits.explains_message(&report.to_string()) {
+        return Some(Finding::new(NO_MEMORY, text("message")?).note(reason).help(memory::HELP));
+    }
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
         VERSION_CHECK => CHECK_FAILED,
@@ -136,20 +172,37 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
 /// context.
 pub(crate) fn run_child(dir: &Path, convolution: bool, driver: bool) -> ExitCode {
-    load_and_check(dir, convolution, driver);
-    document_line(&json!({ FINISHED: true }));
+    end_with_parent();
+    if driver {
+        start_driver();
+    }
+    load_and_check(dir, convolution);
+    send(&json!({ FINISHED: true }));
     ExitCode::SUCCESS
 }
 
-fn load_and_check(dir: &Path, convolution: bool, driver: bool) {
+fn start_driver() {
+    if !driver::open() {
+        return;
+    }
+    begin(Work::StartDriver, "started the driver (cuInit)");
+    if let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
+        report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
+    }
+}
+
+fn load_and_check(dir: &Path, convolution: bool) {
+    begin(Work::Load, format!("loaded {}", Library::Graph));
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
     }
     // Each loads a sub-library and compares its version with graph's.
-    for (_, function) in VERSION_CHECKS {
+    for (library, function) in VERSION_CHECKS {
+        begin(Work::Load, format!("loaded {}", library.library()));
         // SAFETY: the loader's table lists functions of this type.
         match unsafe { function.get::<VersionCheck>() } {
             Ok(check) => {
+                begin(Work::Load, format!("called {function}"));
                 // SAFETY: the function has no parameters, and the loader's functions are of one cuDNN.
                 let checked = unsafe { Error::check(check(), function.name(), cudnnGetLastErrorString) };
                 if let Err(error) = checked {
@@ -163,10 +216,14 @@ fn load_and_check(dir: &Path, convolution: bool, driver: bool) {
             Err(error) => report_load_error(&error),
         }
     }
-    if driver && let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
-        report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
+    if convolution {
+        run_convolution();
     }
-    if convolution && let Err(error) = demo::run_convolution() {
+}
+
+fn run_convolution() {
+    begin(Work::Compute, "ran the convolution");
+    if let Err(error) = demo::run_convolution() {
         let text = format!("{error:#}");
         let mut lines = text.lines();
         let message = lines.next().unwrap_or_default();
@@ -204,5 +261,19 @@ fn report_load_error(error: &LoadError) {
 }
 
 fn report_failure(kind: &str, message: &str, notes: Vec<String>, help: &str) {
-    document_line(&json!({ FAILURE: kind, "message": message, "notes": notes, "help": help }));
+    send(&json!({ FAILURE: kind, "message": message, "notes": notes, "help": help }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_keeps_its_beginning_and_its_end() {
+        let stderr = format!("one\n\ntwo\nthree\nfirst{}last\n", "ü".repeat(1 << 20));
+        let notes = last_lines(&stderr);
+        let long = notes.last().map(String::as_str).unwrap_or_default();
+        assert!(notes.len() == 3 && long.len() < 1000, "{}", notes.len());
+        assert!(long.starts_with("its stderr: first") && long.ends_with("last") && long.contains("characters"));
+    }
 }

@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use cudnn_probe::Host;
 use cudnn_probe::ld_so::{Resolution, Simulation};
@@ -14,18 +13,23 @@ use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Help, NO_DRIVER};
+use crate::child_report::{Work, begin, end_with_parent, send};
+use crate::driver;
 use crate::escape::Printable;
-use crate::output::document;
 use crate::shell::prepend_library_path;
-use crate::subprocess;
+use crate::subprocess::{self, Patience};
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-machine";
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// NVML's library.
+const NVML_LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// The driver's library.
-const DRIVER_LIBRARY: &str = "libcuda.so.1";
+/// The key of the child's answer.
+const ANSWER: &str = "nvml";
+
+/// The most GPUs that are queried.
+const MAX_GPUS: u32 = 1024;
 
 /// Directories in which drivers, containers and WSL put the driver's library, and which ld.so may not search.
 const DRIVER_DIRS: [&str; 6] = [
@@ -66,9 +70,9 @@ enum DriverLibrary {
 
 impl Machine {
     /// Looks up the driver's library and queries NVML.
-    pub(crate) fn detect(host: &Host) -> Machine {
+    pub(crate) fn detect(host: &Host, patience: &Patience) -> Machine {
         let library = driver_library(host);
-        match query_nvml() {
+        match query_nvml(patience) {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
                 Machine {
@@ -108,7 +112,7 @@ impl Machine {
                 return Some(Finding::new(NO_DRIVER, message).help(help));
             }
             DriverLibrary::Missing => {
-                Finding::new(NO_DRIVER, format!("{DRIVER_LIBRARY}, the driver's library, was not found"))
+                Finding::new(NO_DRIVER, format!("{}, the driver's library, was not found", driver::LIBRARY))
                     .note("no program can use a GPU without it")
             }
         };
@@ -127,7 +131,7 @@ fn driver_help(root: &Path) -> Help {
     let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
     let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
     let is_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(mark.trim_start_matches('/')));
-    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(DRIVER_LIBRARY).exists();
+    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).exists();
     // The library for forward compatibility works with a driver in the kernel only.
     let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
     let found = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library);
@@ -169,31 +173,35 @@ pub(crate) fn capability(tenths: u32) -> String {
 }
 
 /// The answer of the child process, or why there is none.
-fn query_nvml() -> Result<Value, String> {
-    let child = subprocess::run(&[OsStr::new(COMMAND)], TIMEOUT)
+fn query_nvml(patience: &Patience) -> Result<Value, String> {
+    let ended = subprocess::run(&[OsStr::new(COMMAND)], patience)
         .map_err(|error| format!("the doctor cannot start a child process: {error}"))?;
-    match child.status {
-        Some(status) if status.success() => Ok(serde_json::from_str(&child.stdout).unwrap_or_default()),
-        Some(status) => Err(format!("the query of NVML (libnvidia-ml.so.1) failed: {status}")),
-        None => Err(format!("NVML (libnvidia-ml.so.1) did not answer within {} s", TIMEOUT.as_secs())),
+    match ended.end.failure() {
+        None => Ok(ended.messages.iter().find_map(|message| message.get(ANSWER)).cloned().unwrap_or_default()),
+        Some(failure) => {
+            Err(format!("the query of NVML failed: the child process {failure}{}", ended.during()))
+        }
     }
 }
 
-/// The child process: queries NVML and prints the answer as JSON.
+/// The child process: queries NVML and sends the answer.
 pub(crate) fn run_child() -> ExitCode {
-    let nvml = Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().ok();
+    end_with_parent();
+    begin(Work::StartDriver, format!("opened {NVML_LIBRARY} and queried it"));
+    let nvml = Nvml::builder().lib_path(NVML_LIBRARY.as_ref()).init().ok();
     let gpu = |nvml: &Nvml, index| -> Result<Value, NvmlError> {
         let device = nvml.device_by_index(index)?;
         let capability = device.cuda_compute_capability()?;
         Ok(json!({ "name": device.name()?, "compute_capability": capability.major * 10 + capability.minor }))
     };
     let gpus = |nvml: &Nvml| {
-        (0..nvml.device_count().unwrap_or(0)).filter_map(|index| gpu(nvml, index).ok()).collect::<Vec<Value>>()
+        let count = nvml.device_count().unwrap_or(0).min(MAX_GPUS);
+        (0..count).filter_map(|index| gpu(nvml, index).ok()).collect::<Vec<Value>>()
     };
-    document(&json!({
+    send(&json!({ ANSWER: {
         "driver": nvml.as_ref().and_then(|nvml| nvml.sys_driver_version().ok()),
         "gpus": nvml.as_ref().map(gpus).unwrap_or_default(),
-    }));
+    }}));
     ExitCode::SUCCESS
 }
 
@@ -201,7 +209,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
     let program = std::env::current_exe().unwrap_or_default();
     let Ok(mut simulation) = Simulation::new(&program, host) else { return DriverLibrary::Missing };
     let before = simulation.lookups().len();
-    simulation.dlopen(DRIVER_LIBRARY, 0);
+    simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {
         Some(Resolution::Found { .. }) => DriverLibrary::Found,
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),

@@ -1,6 +1,7 @@
 //! The diagnosis of a machine: can it run programs that use cuDNN, and if not, why? Files are read first; cuDNN is
 //! loaded last, in a child process. Nothing is printed here.
 
+mod environment;
 mod finding;
 pub(crate) mod fix_commands;
 mod installation;
@@ -20,7 +21,8 @@ use cudnn_probe::{
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, quoted_path};
-use finding::{NO_CUDNN, NO_DRIVER, REJECTED, SEVERAL};
+use crate::subprocess::Patience;
+use finding::{DRIVER_CRASHED, NO_CUDNN, NO_DRIVER, REJECTED, SEVERAL};
 use machine::Machine;
 
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Help, Severity};
@@ -52,8 +54,8 @@ pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
 }
 
-pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
-    let machine = Machine::detect(&context.host);
+pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Patience) -> Diagnosis {
+    let machine = Machine::detect(&context.host, patience);
     let selection = context.select(&Requirements::default());
     let selected = selection.installation.as_ref();
     let mut others = selected.map_or(Vec::new(), |_| context.inventory(&[]));
@@ -67,7 +69,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
         findings.extend(installation::findings(report, &machine, context, requested.verify));
         findings.extend(ld_so::findings(report, context));
         if requested.load {
-            let loaded = load_test::load(report, requested.convolution, machine.has_driver_library());
+            let loaded = load_test::load(report, requested.convolution, machine.has_driver_library(), patience);
             findings.extend(loaded.findings);
             convolution = loaded.convolution;
         }
@@ -76,9 +78,11 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested) -> Diagnosis {
         findings.push(none);
     }
     // The load test may have asked the driver itself.
-    if findings.iter().all(|finding| finding.kind.code != NO_DRIVER.code) {
+    let is_of_driver = |finding: &Finding| [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code);
+    if !findings.iter().any(is_of_driver) {
         findings.extend(machine.findings());
     }
+    findings.extend(environment::findings());
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     Diagnosis { machine, report, convolution, findings }
 }

@@ -8,6 +8,7 @@ use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln};
+use crate::subprocess::Patience;
 
 /// The options of `check`.
 #[derive(clap::Args, Default)]
@@ -37,7 +38,7 @@ fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
     let requested = Requested {
         minimum: arguments.minimum,
         cuda_major: arguments.cuda,
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         convolution: arguments.gpu,
         verify: arguments.verify,
     };
-    let diagnosis = diagnose(context, &requested);
+    let diagnosis = diagnose(context, &requested, patience);
     match format {
         Format::Json => document(&value(&diagnosis)),
         Format::Text => text(&diagnosis),

@@ -5,9 +5,11 @@ use cudnn_loader::Options;
 use cudnn_probe::ProbeError;
 
 use super::fetch::fetch_libraries;
+use crate::child_report::{Work, begin};
 use crate::context::Context;
 use crate::demo::{Failure, run_demo};
 use crate::escape::Printable;
+use crate::memory::{self, MemoryLimits};
 use crate::output::{Outcome, outln, remark};
 
 /// The release to fetch if no cuDNN is installed: the smallest real one.
@@ -22,10 +24,18 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    match choose(arguments, context).and_then(|options| run_demo(&options)) {
+    let demo = choose(arguments, context).and_then(|options| {
+        // An empty or relative element of LD_LIBRARY_PATH must not lead to libraries in the user's directory.
+        std::env::set_current_dir("/")?;
+        run_demo(&options)
+    });
+    match demo {
         Ok(()) => Outcome::Fine,
         Err(error) => {
             remark(format_args!("\nerror: {error:#}"));
+            if let Some(reason) = MemoryLimits::read().explains_message(&format!("{error:#}")) {
+                remark(format_args!("note: {reason}\nhelp: {}", memory::HELP));
+            }
             Outcome::Errors
         }
     }
@@ -64,6 +74,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
         None if context.search.explicit_candidate().is_some() => Ok(Options::new()),
         None => {
             outln!("No usable cuDNN is installed.");
+            begin(Work::Fetch, format!("fetched {FALLBACK_RELEASE}"));
             let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
             let dir = fetch_libraries(FALLBACK_RELEASE, None, network, |release| {
                 let (package, version, megabytes) = (release.package, release.version, release.megabytes);

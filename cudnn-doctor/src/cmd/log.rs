@@ -28,9 +28,6 @@ const MAX_DISTINCT: usize = 10_000;
 /// The number of functions that the text lists.
 const MAX_LISTED: usize = 10;
 
-/// `O_NONBLOCK`: opening a pipe, or reading the kernel's log, must not wait.
-const O_NONBLOCK: i32 = 0o4000;
-
 /// The options of `log`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -62,6 +59,8 @@ struct Summary {
     processes: BTreeSet<u64>,
     /// The number of calls of each function.
     calls: BTreeMap<String, usize>,
+    /// The number of calls of functions beyond [`MAX_DISTINCT`].
+    other_calls: usize,
     warnings: usize,
     error_count: usize,
     /// The first [`MAX_ERRORS`] errors.
@@ -74,7 +73,8 @@ struct Summary {
 
 impl Summary {
     fn read(file: &Path) -> std::io::Result<Summary> {
-        let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(file)?;
+        // Opening a pipe, or reading the kernel's log, must not wait.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file)?;
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("not a regular file"));
         }
@@ -110,6 +110,8 @@ impl Summary {
             let function = entry.function.clone().unwrap_or_else(|| "?".into());
             if self.calls.len() < MAX_DISTINCT || self.calls.contains_key(&function) {
                 *self.calls.entry(function).or_default() += 1;
+            } else {
+                self.other_calls += 1;
             }
             if self.errors.is_empty() {
                 if self.latest_calls.len() >= MAX_DISTINCT {
@@ -141,10 +143,12 @@ impl Summary {
             1 => outln!("{cudnn}, 1 process"),
             processes => outln!("{cudnn}, {processes} processes"),
         }
-        let (calls, warnings, errors) = (self.calls.values().sum::<usize>(), self.warnings, self.error_count);
+        let calls = self.calls.values().sum::<usize>() + self.other_calls;
+        let (warnings, errors) = (self.warnings, self.error_count);
         outln!(
-            "{calls} call{} of {} function{}, {warnings} warning{}, {errors} error{}",
+            "{calls} call{} of {}{} function{}, {warnings} warning{}, {errors} error{}",
             plural(calls),
+            if self.other_calls > 0 { "more than " } else { "" },
             self.calls.len(),
             plural(self.calls.len()),
             plural(warnings),
@@ -152,8 +156,14 @@ impl Summary {
         );
         let mut by_count: Vec<(&String, &usize)> = self.calls.iter().collect();
         by_count.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        for (function, count) in by_count.into_iter().take(MAX_LISTED) {
+        for (function, count) in by_count.iter().take(MAX_LISTED) {
             outln!("{count:8}  {}", function.printable());
+        }
+        let listed: usize = by_count.iter().take(MAX_LISTED).map(|(_, count)| **count).sum();
+        if calls > listed {
+            let functions = by_count.len().saturating_sub(MAX_LISTED);
+            let more = if self.other_calls > 0 { "more than " } else { "" };
+            outln!("{:8}  {more}{functions} other function{} (`--json` lists them)", calls - listed, plural(functions));
         }
         if let Some(first) = self.errors.first() {
             self.explain(first);
@@ -182,6 +192,11 @@ impl Summary {
                 outln!("  {}: {meaning}", reason.status.printable());
             }
         }
+        let (more, kept) = (self.error_count - 1, self.errors.len());
+        if more > 0 {
+            let lists = if kept == self.error_count { "all".to_owned() } else { format!("the first {kept}") };
+            outln!("\n{more} more error{} not shown (`--json` lists {lists}).", if more == 1 { " is" } else { "s are" });
+        }
     }
 
     fn value(&self) -> Value {
@@ -193,6 +208,7 @@ impl Summary {
                 "function": function,
                 "count": count,
             })).collect::<Vec<_>>(),
+            "other_calls": self.other_calls,
             "warnings": self.warnings,
             "error_count": self.error_count,
             "errors": self.errors.iter().map(|error| json!({

@@ -1,16 +1,20 @@
 //! `preload`: loads cuDNN before its first use, and shows the steps as a timeline.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cudnn_loader::preload::{Devices, Preload, Report, StepOutcome};
+use cudnn_loader::preload::{Devices, Preload, Report, StepOutcome, StepReport};
 use cudnn_loader::{
     self as cudnn, Options, cudnnConvolutionFwdAlgo_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t,
     cudnnTensorFormat_t,
 };
 use serde_json::{Value, json};
 
+use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 
@@ -53,16 +57,25 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     };
     let options = dir.map_or(Options::new(), |dir| Options::new().path(dir));
     let preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
-    let preload = match arguments.description.as_ref().map(std::fs::read_to_string) {
+    let preload = match arguments.description.as_deref().map(read_description) {
         None => preload,
         // SAFETY: the user names the file of a description that cuDNN wrote, as the option's help asks for.
         Some(Ok(description)) => unsafe { preload.device_description(description) },
         Some(Err(error)) => return fail(format, format!("cannot read the device description: {error}")),
     };
-    let (report, is_failure) = match preload.run() {
+    // An empty or relative element of LD_LIBRARY_PATH must not lead to libraries in the user's directory.
+    if let Err(error) = std::env::set_current_dir("/") {
+        return fail(format, error);
+    }
+    begin(Work::Load, "preloaded cuDNN");
+    let progress = |step: &StepReport| {
+        begin(Work::Load, format!("preloaded cuDNN, after the step \"{}\"", step.step));
+    };
+    let (report, is_failure) = match preload.run_with_progress(progress) {
         Ok(report) => (report, false),
         Err(error) => (error.report.clone(), true),
     };
+    begin(Work::Compute, "used cuDNN for the first time");
     let first_use = arguments.query.then(first_use);
     match format {
         Format::Json => document(&value(&report, first_use)),
@@ -74,6 +87,21 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         }
     }
     if is_failure { Outcome::Errors } else { Outcome::Fine }
+}
+
+/// The largest description that is read, in bytes. Those that cuDNN writes have a few thousand.
+const MAX_DESCRIPTION_LEN: u64 = 1 << 20;
+
+/// Reads a device description, which must be a regular file.
+fn read_description(file: &Path) -> std::io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > MAX_DESCRIPTION_LEN {
+        return Err(std::io::Error::other("it is no regular file of at most 1 MB"));
+    }
+    let mut text = String::new();
+    file.take(MAX_DESCRIPTION_LEN).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The cost of the first use after the preload.

@@ -16,6 +16,7 @@ use cudnn_probe::Library;
 
 use super::gpu::driver_failure;
 use super::{Failure, HELP, Progress};
+use crate::child_report::{Work, begin};
 use crate::output::outln;
 
 const HALF: DataType = DataType::CUDNN_DATA_HALF;
@@ -41,6 +42,7 @@ pub(crate) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
          float accumulation:",
         gpu.name
     );
+    begin(Work::Compute, "ran the convolution");
     let start = Instant::now();
     let handle = Handle::new().map_err(with_help)?;
     outln!("  handle:             {:.2} ms", milliseconds(start));

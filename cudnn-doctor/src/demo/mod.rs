@@ -8,6 +8,7 @@ use cudnn_backend::gpu::Gpu;
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
 use cudnn_probe::{Installation, mapped_libraries};
 
+use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::outln;
 
@@ -23,6 +24,7 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
     let mut progress = Progress::default();
     let installation = first_calls(options, &mut progress)?;
     outln!("\ncuDNN {} in {}", installation.version, installation.dir.printable());
+    begin(Work::StartDriver, "started the driver");
     match gpu::first()? {
         Ok(gpu) => convolution::run(&gpu, &mut progress),
         Err(reason) => {
@@ -46,6 +48,7 @@ pub(crate) fn run_convolution() -> Result<(), Failure> {
 
 /// Makes one first call into each sub-library.
 fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static Installation, Failure> {
+    begin(Work::Load, "loaded cuDNN");
     let start = Instant::now();
     let installation = options.load()?;
     // SAFETY: the function has no parameters.
@@ -110,6 +113,7 @@ impl Progress {
         function: Function,
         call: impl FnOnce() -> Result<(), cudnn::Error>,
     ) -> Result<(), Failure> {
+        begin(Work::Load, format!("called {function} for the first time"));
         let start = Instant::now();
         let result = function.resolve().map(|_| call());
         self.call(function.name(), start);

@@ -1,0 +1,91 @@
+//! The messages of a child process of the doctor to its parent: each step that it begins, and its results. They go
+//! through the child's standard input, which is a pipe to the parent: libraries may print to its other two streams.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+
+use serde_json::{Value, json};
+
+/// The kind of work that a step is. Each has a time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Opens one of the driver's libraries.
+    OpenDriver,
+    /// Starts the driver, or queries NVML.
+    StartDriver,
+    /// Loads a library of cuDNN, or makes a first call that loads some.
+    Load,
+    /// Computes.
+    Compute,
+    /// Fetches a release. pip has limits of its own.
+    Fetch,
+}
+
+/// Each kind of work, and its name in a message.
+const NAMES: [(Work, &str); 5] = [
+    (Work::OpenDriver, "open driver"),
+    (Work::StartDriver, "start driver"),
+    (Work::Load, "load"),
+    (Work::Compute, "compute"),
+    (Work::Fetch, "fetch"),
+];
+
+/// The key of a message about a step.
+const STEP: &str = "step";
+
+/// A step of a child process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) work: Work,
+    /// The step as a clause, to follow "while it": `loaded libcudnn_ops.so.9`.
+    pub(crate) text: String,
+}
+
+impl Step {
+    /// The step that a message is about.
+    pub(crate) fn parse(message: &Value) -> Option<Step> {
+        let name = message.get(STEP)?.as_str()?;
+        let (work, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+        Some(Step { work: *work, text: message.get("text")?.as_str()?.to_owned() })
+    }
+
+    /// Is it about the driver, and not about cuDNN?
+    pub(crate) fn is_of_driver(&self) -> bool {
+        matches!(self.work, Work::OpenDriver | Work::StartDriver)
+    }
+}
+
+/// Makes this process end when its parent ends: nobody else would end it if a library hangs.
+pub(crate) fn end_with_parent() {
+    // SAFETY: the call changes a setting of this process, and takes a signal.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // It fails for no signal that exists.
+    debug_assert_eq!(result, 0);
+}
+
+/// Tells the parent which step begins.
+pub(crate) fn begin(work: Work, text: impl Into<String>) {
+    let name = NAMES.iter().find(|(known, _)| *known == work).map(|(_, name)| *name);
+    send(&json!({ STEP: name, "text": text.into() }));
+}
+
+/// Sends a message to the parent, if there is one.
+pub(crate) fn send(message: &Value) {
+    // Without a parent, nobody reads it.
+    if let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() {
+        let _ = File::from(stdin).write_all(format!("{message}\n").as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_has_a_name() {
+        for work in [Work::OpenDriver, Work::StartDriver, Work::Load, Work::Compute, Work::Fetch] {
+            assert_eq!(NAMES.iter().filter(|(known, _)| *known == work).count(), 1, "{work:?}");
+        }
+    }
+}

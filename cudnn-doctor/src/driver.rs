@@ -1,0 +1,43 @@
+//! The driver's library, opened in a child process alone: does it crash or hang, whatever cuDNN does?
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use cudnn_backend::gpu::Gpu;
+
+use crate::child_report::{Work, begin, end_with_parent};
+use crate::subprocess::{self, Ended, Patience};
+
+/// The subcommand with which the doctor starts itself for this.
+pub(crate) const COMMAND: &str = "internal-driver";
+
+/// The driver's library.
+pub(crate) const LIBRARY: &str = "libcuda.so.1";
+
+/// The help for a driver that crashes or hangs.
+pub(crate) const HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
+                               If LD_LIBRARY_PATH leads to another libcuda.so.1, remove that directory from it";
+
+/// The fault of the driver's library, if that explains how a process ended that loaded it beside others.
+pub(crate) fn fault(ended: &Ended, patience: &Patience) -> Option<String> {
+    let step = ended.step.as_ref()?;
+    if step.is_of_driver() {
+        return Some(format!("{LIBRARY}, the driver's library, is at fault, not cuDNN"));
+    }
+    let alone = subprocess::run(&[OsStr::new(COMMAND)], patience).ok()?;
+    let failure = alone.end.failure()?;
+    Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
+}
+
+/// The child process: opens the driver's library, and does not start the driver.
+pub(crate) fn run_child() -> ExitCode {
+    end_with_parent();
+    open();
+    ExitCode::SUCCESS
+}
+
+/// Opens the driver's library, as a step of this process. Returns whether ld.so could load it.
+pub(crate) fn open() -> bool {
+    begin(Work::OpenDriver, format!("opened {LIBRARY}"));
+    Gpu::has_driver()
+}

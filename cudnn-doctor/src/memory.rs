@@ -1,0 +1,179 @@
+//! The limits of this process's memory, which its children inherit, and whether one explains the end of a child.
+
+use std::path::{Path, PathBuf};
+
+/// A program that loads all of cuDNN, and the libraries of CUDA that it opens, maps about half of this.
+const SCARCE: u64 = 8 << 30;
+
+/// Signals that end a program to which the system refuses memory: SIGABRT, SIGBUS, SIGKILL, SIGSEGV.
+const SIGNALS: [i32; 4] = [6, 7, 9, 11];
+const SIGKILL: i32 = 9;
+
+/// What C, C++, Rust and ld.so write if the system refuses memory.
+const REFUSALS: [&str; 7] = [
+    "bad_alloc",
+    "foreign exception",
+    "memory allocation of",
+    "failed to map segment",
+    "cannot allocate memory",
+    "cannot create shared object descriptor",
+    "out of memory",
+];
+
+/// The help for a program that runs out of memory.
+pub(crate) const HELP: &str = "allow more memory: by `ulimit -v unlimited` in the shell that starts the program, by \
+                               `docker run --memory`, by Kubernetes' limits.memory, or by Slurm's --mem";
+
+/// The limits in force.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryLimits {
+    /// Each limit's description, and its bytes.
+    rlimits: Vec<(&'static str, u64)>,
+    cgroup: Option<Cgroup>,
+}
+
+/// The innermost control group with a limit.
+#[derive(Clone, Debug)]
+struct Cgroup {
+    limit: u64,
+    dir: PathBuf,
+    kill_count: u64,
+}
+
+impl MemoryLimits {
+    /// The limits of this process now.
+    pub(crate) fn read() -> MemoryLimits {
+        let limits = read(Path::new("/proc/self/limits"));
+        MemoryLimits { rlimits: rlimits(&limits), cgroup: Cgroup::read(&read(Path::new("/proc/self/cgroup"))) }
+    }
+
+    /// Did a child run out of memory that began after this was read, was ended by this signal, and wrote this? Says
+    /// how.
+    pub(crate) fn explains(&self, signal: Option<i32>, stderr: &str) -> Option<String> {
+        if let Some(cgroup) = &self.cgroup
+            && signal == Some(SIGKILL)
+            && kill_count(&cgroup.dir) > cgroup.kill_count
+        {
+            let limit = megabytes(cgroup.limit);
+            return Some(format!("the kernel killed it: its control group is limited to {limit} of memory"));
+        }
+        let (name, limit) = self.rlimits.iter().min_by_key(|(_, limit)| *limit)?;
+        let limit = format!("{name} is limited to {}", megabytes(*limit));
+        if is_refusal(stderr) {
+            return Some(format!("it ran out of memory: {limit}"));
+        }
+        let is_scarce = self.rlimits.iter().any(|(_, limit)| *limit < SCARCE);
+        let is_crash = signal.is_some_and(|signal| SIGNALS.contains(&signal));
+        (is_scarce && is_crash).then(|| format!("it probably ran out of memory: {limit}"))
+    }
+
+    /// Does this message report a lack of memory, while a limit is in force? Says which.
+    pub(crate) fn explains_message(&self, message: &str) -> Option<String> {
+        self.explains(None, message)
+    }
+}
+
+/// Does this text report that the system refused memory?
+fn is_refusal(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    REFUSALS.iter().any(|refusal| text.contains(refusal))
+}
+
+/// The limits of memory in `/proc/self/limits`.
+fn rlimits(limits: &str) -> Vec<(&'static str, u64)> {
+    let of = |(line, name): (&str, &'static str)| {
+        let soft = limits.lines().find_map(|found| found.strip_prefix(line))?.split_whitespace().next()?;
+        Some((name, soft.parse().ok()?))
+    };
+    let names = [
+        ("Max address space", "each process's address space (`ulimit -v`)"),
+        ("Max data size", "each process's data (`ulimit -d`)"),
+    ];
+    names.into_iter().filter_map(of).collect()
+}
+
+impl Cgroup {
+    /// The group that `/proc/self/cgroup` names, or the innermost group above it that has a limit.
+    fn read(own: &str) -> Option<Cgroup> {
+        let field = |line: &str| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let is_v1 = controllers.split(',').any(|controller| controller == "memory");
+            let (root, file) = if is_v1 {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            } else if controllers.is_empty() {
+                ("/sys/fs/cgroup", "memory.max")
+            } else {
+                return None;
+            };
+            Some((PathBuf::from(root), path.trim_start_matches('/').to_owned(), file))
+        };
+        own.lines().filter_map(field).find_map(|(root, path, file)| {
+            // In a container the path may be the host's, and the root is the container's group.
+            let inner = root.join(path);
+            let mut dirs = inner.ancestors().take_while(|dir| dir.starts_with(&root));
+            dirs.find_map(|dir| {
+                let limit: u64 = read(&dir.join(file)).trim().parse().ok()?;
+                // The first version has a number for no limit.
+                (limit < 1 << 60).then(|| Cgroup { limit, dir: dir.to_owned(), kill_count: kill_count(dir) })
+            })
+        })
+    }
+}
+
+/// The number of processes in a control group that the kernel has killed for lack of memory.
+fn kill_count(dir: &Path) -> u64 {
+    let count = |name: &str| {
+        let text = read(&dir.join(name));
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        count.trim().parse().ok()
+    };
+    count("memory.events").or_else(|| count("memory.oom_control")).unwrap_or(0)
+}
+
+/// A file of the kernel: text of a few lines, or nothing.
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                          Max data size             unlimited            unlimited            bytes     \n\
+                          Max address space         2097152000           unlimited            bytes     \n";
+
+    #[test]
+    fn a_crash_is_blamed_on_a_limit_only_if_one_is_in_force() {
+        let limited = MemoryLimits { rlimits: rlimits(LIMITS), cgroup: None };
+        let explained = limited.explains(Some(6), "terminate called after throwing 'std::bad_alloc'");
+        assert!(explained.is_some_and(|text| text.contains("ran out of memory") && text.contains("2097 MB")));
+        assert!(limited.explains(Some(6), "").is_some_and(|text| text.contains("probably")));
+        // SIGILL and SIGTRAP are no lack of memory.
+        assert_eq!(limited.explains(Some(4), ""), None);
+        assert_eq!(MemoryLimits::default().explains(Some(6), "std::bad_alloc"), None);
+        let roomy = LIMITS.replace("2097152000", "99999999999999");
+        let roomy = MemoryLimits { rlimits: rlimits(&roomy), cgroup: None };
+        assert_eq!(roomy.explains(Some(11), ""), None);
+        assert!(roomy.explains_message("libx.so: failed to map segment from shared object").is_some());
+    }
+
+    #[test]
+    fn a_kill_is_blamed_on_the_control_group_if_it_counts_one() {
+        let dir = std::env::temp_dir().join(format!("cudnn-doctor-cgroup-{}", std::process::id()));
+        let _ = std::fs::create_dir_all(&dir);
+        let events = |count: u64| std::fs::write(dir.join("memory.events"), format!("low 0\noom 9\noom_kill {count}\n"));
+        let _ = events(3);
+        let cgroup = Cgroup { limit: 64 << 20, dir: dir.clone(), kill_count: kill_count(&dir) };
+        let limits = MemoryLimits { rlimits: Vec::new(), cgroup: Some(cgroup) };
+        assert_eq!(limits.explains(Some(9), ""), None);
+        let _ = events(4);
+        assert!(limits.explains(Some(9), "").is_some_and(|text| text.contains("67 MB")), "{limits:?}");
+        let _ = std::fs::remove_dir_all(&dir);
+    }
+}
