@@ -167,7 +167,8 @@ mod tests {
     fn a_kill_is_blamed_on_the_control_group_if_it_counts_one() {
         let dir = std::env::temp_dir().join(format!("cudnn-doctor-cgroup-{}", std::process::id()));
         let _ = std::fs::create_dir_all(&dir);
-        let events = |count: u64| std::fs::write(dir.join("memory.events"), format!("low 0\noom 9\noom_kill {count}\n"));
+        let events =
+            |count: u64| std::fs::write(dir.join("memory.events"), format!("low 0\noom 9\noom_kill {count}\n"));
         let _ = events(3);
         let cgroup = Cgroup { limit: 64 << 20, dir: dir.clone(), kill_count: kill_count(&dir) };
         let limits = MemoryLimits { rlimits: Vec::new(), cgroup: Some(cgroup) };

@@ -217,10 +217,13 @@ fn provoke(code: &str) -> Option<Scenario> {
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other).options(&["--gpu"])
         }
-        "C054" => scenario.replace(
-            fake(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { *(volatile int *)0 = 0; return 0; }\n"),
-            Library::Graph,
-        ).address_space(4_000_000),
+        "C054" => scenario
+            .replace(
+                fake(Library::Graph)
+                    .with_code("int cudnnGraphVersionCheck(void) { *(volatile int *)0 = 0; return 0; }\n"),
+                Library::Graph,
+            )
+            .address_space(4_000_000),
         "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
         _ => return None,
     })

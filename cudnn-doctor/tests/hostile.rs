@@ -264,7 +264,11 @@ fn errors(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
     let dir = TempDir::new();
     let file = dir.path().join("stderr");
     let mut script = Command::new("/bin/sh");
-    script.args(["-c", "exec \"$@\" 2> \"$FILE\"", "sh"]).arg(command.get_program()).args(command.get_args()).env_clear();
+    script
+        .args(["-c", "exec \"$@\" 2> \"$FILE\"", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear();
     script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("FILE", &file);
     let (code, _) = within(seconds, &mut script);
     (code, std::fs::read_to_string(&file).unwrap())
@@ -303,7 +307,8 @@ fn a_slow_disk_is_no_hang() {
     // Reads as much as a library on a slow disk, for twice the time without progress.
     let code = "char c; int file = open(\"/proc/self/exe\", 0);
         for (int i = 0; i < 40; i++) { pread(file, &c, 1, 0); usleep(50000); }";
-    let machine = Machine::new("libcuda.so.1", &format!("{}\nint cuInit(int flags) {{ return 0; }}", constructor(code)));
+    let machine =
+        Machine::new("libcuda.so.1", &format!("{}\nint cuInit(int flags) {{ return 0; }}", constructor(code)));
     let (_, text) = within(20, &mut machine.doctor(&["check", "--timeout", "1"]));
     assert!(!text.contains("C003") && !text.contains("C001"), "{text}");
 }
@@ -360,7 +365,8 @@ fn a_driver_that_crashes_is_blamed_and_cudnn_is_not() {
 
 #[test]
 fn a_crash_after_a_megabyte_of_output_is_one_short_note() {
-    let code = "for (int i = 0; i < 1100000; i++) fputc(i % 7 ? 'x' : 27, stderr); fputs(\" the end\", stderr); abort();";
+    let code =
+        "for (int i = 0; i < 1100000; i++) fputc(i % 7 ? 'x' : 27, stderr); fputs(\" the end\", stderr); abort();";
     let machine = Machine::new("libother.so", "");
     FakeLibrary::new(Library::Ops, VERSION).with_code(&constructor(code)).build(&machine.cudnn.cleared(Library::Ops));
     let (_, text) = within(20, &mut machine.doctor(&["check"]));
@@ -414,8 +420,23 @@ fn output_that_cannot_be_written_is_an_error() {
     let log = log.to_str().unwrap();
     let no_cudnn = ["CUDNN_LOADER_DIR=/nowhere", "PATH=/usr/bin:/bin"];
     for arguments in [
-        "--help", "--version", "check --help", "help check", "check --no-load", "check --no-load --json", "list", "list --json",
-        "facts", "fetch", "man", "completions bash", "log LOG", "demo --offline", "preload --json", "env --json", "pid $$",
+        "--help",
+        "--version",
+        "check --help",
+        "help check",
+        "check --no-load",
+        "check --no-load --json",
+        "list",
+        "list --json",
+        "facts",
+        "fetch",
+        "man",
+        "completions bash",
+        "log LOG",
+        "demo --offline",
+        "preload --json",
+        "env --json",
+        "pid $$",
         "explain /bin/sh",
     ] {
         let arguments = arguments.replace("LOG", log);
@@ -426,13 +447,21 @@ fn output_that_cannot_be_written_is_an_error() {
         let full = run("> /dev/full");
         let stderr = String::from_utf8_lossy(&full.stderr);
         assert_eq!(full.status.code(), Some(3), "{arguments}: {stderr}");
-        assert_eq!(stderr.matches("cannot write the output: No space left on device").count(), 1, "{arguments}: {stderr}");
+        assert_eq!(
+            stderr.matches("cannot write the output: No space left on device").count(),
+            1,
+            "{arguments}: {stderr}"
+        );
         // A reader that has gone needs no message; the status is that of SIGPIPE.
         let closed = run("2> /dev/null | sleep 0; echo ${PIPESTATUS[0]}");
         let (stdout, stderr) = (String::from_utf8_lossy(&closed.stdout), String::from_utf8_lossy(&closed.stderr));
-        assert!(["141\n", "0\n", "1\n", "2\n", "3\n"].contains(&&*stdout) && stderr.is_empty(), "{arguments}: {stdout}");
+        assert!(
+            ["141\n", "0\n", "1\n", "2\n", "3\n"].contains(&&*stdout) && stderr.is_empty(),
+            "{arguments}: {stdout}"
+        );
     }
-    let closed = Command::new("/bin/bash").args(["-c", &format!("{DOCTOR} facts | true; echo ${{PIPESTATUS[0]}}")]).output();
+    let closed =
+        Command::new("/bin/bash").args(["-c", &format!("{DOCTOR} facts | true; echo ${{PIPESTATUS[0]}}")]).output();
     let closed = closed.unwrap();
     assert!(closed.stderr.is_empty() && [&b"141\n"[..], b"0\n"].contains(&&closed.stdout[..]), "{closed:?}");
 }

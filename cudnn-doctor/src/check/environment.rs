@@ -47,16 +47,23 @@ fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> 
     let set = |text: String, value: &str| Help::new(text).command(format!("export {name}={value}"));
     if name == PRELOAD {
         let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let unknown: Vec<String> = words.filter(|word| !PRELOAD_WORDS.contains(word)).map(Printable::printable).collect();
+        let unknown: Vec<String> =
+            words.filter(|word| !PRELOAD_WORDS.contains(word)).map(Printable::printable).collect();
         if unknown.is_empty() {
             return None;
         }
-        let (words, is) = (unknown.join(", "), if unknown.len() == 1 { "is unknown and has" } else { "are unknown and have" });
+        let (words, is) =
+            (unknown.join(", "), if unknown.len() == 1 { "is unknown and has" } else { "are unknown and have" });
         let known = PRELOAD_WORDS.join(", ");
-        return Some(ignored(&format!("asks for `{words}`, which {is} no effect")).help(set(format!("the known words are {known}:"), "all")));
+        return Some(
+            ignored(&format!("asks for `{words}`, which {is} no effect"))
+                .help(set(format!("the known words are {known}:"), "all")),
+        );
     }
     if name == VERBOSE_ERRORS && !["", "0", "1"].contains(&value) {
-        return Some(ignored("has no effect: only the value 1 turns the reasons on").help(set("turn them on:".into(), "1")));
+        return Some(
+            ignored("has no effect: only the value 1 turns the reasons on").help(set("turn them on:".into(), "1")),
+        );
     }
     if name == LOG_LEVEL && !matches!(number(), Some(0..=3)) && !value.is_empty() {
         let help = set("the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):".into(), "3");

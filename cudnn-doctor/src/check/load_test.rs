@@ -53,12 +53,7 @@ pub(super) struct LoadTest {
 
 /// Loads the cuDNN in this directory in a child process, starts the driver there if its library is one that ld.so can
 /// load, and runs the convolution if asked to.
-pub(super) fn load(
-    report: &InstallationReport,
-    convolution: bool,
-    has_driver: bool,
-    patience: &Patience,
-) -> LoadTest {
+pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: bool, patience: &Patience) -> LoadTest {
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
@@ -107,11 +102,7 @@ fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
     }
     let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
     let finding = Finding::new(CRASHED, message).notes(notes);
-    Some(if ended.end.is_hang() {
-        finding.help(slow(report))
-    } else {
-        finding.help(fix_commands::reinstall(report))
-    })
+    Some(if ended.end.is_hang() { finding.help(slow(report)) } else { finding.help(fix_commands::reinstall(report)) })
 }
 
 /// The help for a cuDNN that hangs: maybe it is only slow.

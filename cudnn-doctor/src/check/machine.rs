@@ -178,9 +178,7 @@ fn query_nvml(patience: &Patience) -> Result<Value, String> {
         .map_err(|error| format!("the doctor cannot start a child process: {error}"))?;
     match ended.end.failure() {
         None => Ok(ended.messages.iter().find_map(|message| message.get(ANSWER)).cloned().unwrap_or_default()),
-        Some(failure) => {
-            Err(format!("the query of NVML failed: the child process {failure}{}", ended.during()))
-        }
+        Some(failure) => Err(format!("the query of NVML failed: the child process {failure}{}", ended.during())),
     }
 }
 

@@ -195,7 +195,10 @@ impl Summary {
         let (more, kept) = (self.error_count - 1, self.errors.len());
         if more > 0 {
             let lists = if kept == self.error_count { "all".to_owned() } else { format!("the first {kept}") };
-            outln!("\n{more} more error{} not shown (`--json` lists {lists}).", if more == 1 { " is" } else { "s are" });
+            outln!(
+                "\n{more} more error{} not shown (`--json` lists {lists}).",
+                if more == 1 { " is" } else { "s are" }
+            );
         }
     }
 
