@@ -12,17 +12,18 @@ use crate::c_abi::catch_panic;
 use crate::symbol_version::versioned;
 
 /// Starts a preload in a background thread when the drop-in is loaded: `libraries`, `contexts` (of the first device),
-/// `engines`, separated by commas, or `all`. Has no effect in a program that does not link to cuDNN and has the drop-in
-/// from LD_PRELOAD only.
+/// `engines`, separated by commas; `all` means the first two. Has no effect in a program that does not link to cuDNN and
+/// has the drop-in from LD_PRELOAD only.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
 const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
-const ALL: c_uint = 127;
 /// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
+/// More than a program waits for; others run without a report.
+const MAX_RUNNING: usize = 64;
 /// The preloads that run in the background.
 static RUNNING: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
 /// Status and report of the last preload that finished.
@@ -125,7 +126,9 @@ fn finish(result: Result<Report, PreloadError>) -> c_int {
 fn start(preload: Preload) {
     let started = preload.start();
     // Not waiting for one only costs its report.
-    if let Some(mut running) = lock(&RUNNING) {
+    if let Some(mut running) = lock(&RUNNING)
+        && running.len() < MAX_RUNNING
+    {
         running.push(started);
     }
 }
@@ -144,7 +147,9 @@ extern "C" fn preload_from_env() {
         let flags = value.split(',').fold(0, |flags, word| {
             flags
                 | match word.trim() {
-                    "all" => ALL,
+                    // Not the engines: an exit by any thread of a program that knows nothing of the preload must be
+                    // safe, and is not while they are registered.
+                    "all" => LIBRARIES | CONTEXTS,
                     "libraries" => LIBRARIES,
                     "contexts" => CONTEXTS,
                     "engines" => ENGINES | 1,

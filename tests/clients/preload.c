@@ -5,6 +5,9 @@
  *   start-in-thread  starts a preload in a thread that ends at once; then closes the drop-in
  *   child-waits      a forked child waits for the preload of its parent
  *   callback HOW     does HOW in a log callback on a thread of the preload
+ *   start-each       starts a preload for each log entry that a thread of a preload makes
+ *   limit            preloads with a limit of the address space
+ *   report           waits for the preload and prints its report
  *   lock             forks with a lock that a log callback needs
  *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
  *   namespace FILE   opens copies of the drop-in with dlmopen and starts preloads in them
@@ -66,6 +69,15 @@ static const char *in_callback;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int is_in_callback;
 
+static int count_threads(void) {
+    char line[256];
+    int count = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &count);
+    if (status) fclose(status);
+    return count;
+}
+
 static void receive(cudnnSeverity_t severity, void *data, const cudnnDebug_t *debug, const char *message) {
     (void)severity, (void)data, (void)debug, (void)message;
     if (pthread_equal(pthread_self(), main_thread)) return;
@@ -77,6 +89,8 @@ static void receive(cudnnSeverity_t severity, void *data, const cudnnDebug_t *de
         }
         pthread_mutex_lock(&lock);
         pthread_mutex_unlock(&lock);
+    } else if (!strcmp(in_callback, "start-each")) {
+        cudnnShimPreloadStart(WHAT, NULL, 0);
     } else if (!is_in_callback) {
         is_in_callback = 1;
         act(in_callback);
@@ -132,8 +146,16 @@ int main(int count, char **args) {
         waitpid(child, &status, 0);
         printf("child = %d, parent = %d\n", status, cudnnShimPreloadWait());
     }
-    if (!strcmp(mode, "callback") || !strcmp(mode, "lock")) {
-        in_callback = !strcmp(mode, "lock") ? mode : value;
+    if (!strcmp(mode, "limit") || !strcmp(mode, "report")) {
+        struct rlimit limit = {2u << 30, 2u << 30};
+        char report[4096];
+        if (!strcmp(mode, "limit")) setrlimit(RLIMIT_AS, &limit);
+        int status = !strcmp(mode, "limit") ? cudnnShimPreload(WHAT, NULL, 0) : cudnnShimPreloadWait();
+        cudnnShimGetPreloadReport(report, sizeof report);
+        printf("status = %d\n%s\n", status, report);
+    }
+    if (!strcmp(mode, "callback") || !strcmp(mode, "lock") || !strcmp(mode, "start-each")) {
+        in_callback = !strcmp(mode, "callback") ? value : mode;
         cudnnSetCallback(CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN, NULL, receive);
         cudnnShimPreloadStart(WHAT, NULL, 0);
         if (!strcmp(mode, "lock")) {
@@ -142,6 +164,12 @@ int main(int count, char **args) {
             fork_and_wait();
         }
         printf("wait = %d\n", cudnnShimPreloadWait());
+        if (!strcmp(mode, "start-each")) {
+            for (int i = 0; i < 100; i++) cudnnShimPreloadStart(WHAT, NULL, 0);
+            /* A preload has some five threads. */
+            printf("few threads = %d\n", count_threads() < 120);
+            printf("wait = %d\n", cudnnShimPreloadWait());
+        }
     }
     if (!strcmp(mode, "plugin") && !dlopen(value, RTLD_NOW)) printf("%s\n", dlerror());
     for (int i = 0; !strcmp(mode, "namespace") && i < 2; i++) {

@@ -23,6 +23,9 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
+/// Why a library was not opened.
+pub(crate) const PROCESS_IS_ENDING: &str = "the process is ending";
+
 thread_local! {
     static AROUND: Cell<Option<Around>> = const { Cell::new(None) };
 }
@@ -48,7 +51,7 @@ pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T 
 /// ld.so's message.
 pub(crate) fn open(path: &Path) -> Result<Handle, String> {
     let Some(around) = AROUND.get() else { return open_now(path) };
-    let mut opened = Err("the process is ending".into());
+    let mut opened = Err(PROCESS_IS_ENDING.into());
     around(&mut || opened = open_now(path));
     opened
 }

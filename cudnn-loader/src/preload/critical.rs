@@ -13,6 +13,7 @@ use crate::dl;
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
 use crate::thread::cancel::CancelDisabled;
+use crate::thread::spawn::DOES_INTERNAL_WORK;
 
 /// The time for which an exit, a fork, or a step waits. Longer than any step takes on a working system.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,6 +29,9 @@ static PROGRESS: AtomicU64 = AtomicU64::new(0);
 static IS_CLOSED_BY_FIRST_THREAD: AtomicBool = AtomicBool::new(false);
 /// The exit handlers run.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
+
+/// The number of [`BackgroundThread`]s.
+static BACKGROUND: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// The number of steps that this thread is in: more than one if a log callback starts a preload.
@@ -62,6 +66,27 @@ static GUARD_LOADING_THREAD: extern "C" fn() = guard_this_thread;
 
 extern "C" fn guard_this_thread() {
     let _ = EXIT_GUARD.try_with(|_| ());
+}
+
+/// One of the threads that may preload in the background. There are few, so that a program that starts preloads without
+/// end does not run out of threads.
+pub(super) struct BackgroundThread(());
+
+impl BackgroundThread {
+    const MAX: u32 = 16;
+
+    /// `None` if there are as many as may be.
+    pub(super) fn new() -> Option<Self> {
+        let count = BACKGROUND.fetch_add(1, Ordering::SeqCst);
+        let thread = BackgroundThread(());
+        (count < Self::MAX).then_some(thread)
+    }
+}
+
+impl Drop for BackgroundThread {
+    fn drop(&mut self) {
+        BACKGROUND.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A thread is in a step.
@@ -137,7 +162,7 @@ impl Drop for CriticalSection {
 }
 
 /// Whether this thread is in a step, which happens where a step calls the program: a log callback, a constructor.
-pub(super) fn is_inside() -> bool {
+fn is_inside() -> bool {
     DEPTH.get() > 0
 }
 
@@ -207,6 +232,8 @@ unsafe extern "C" fn in_child() {
     IS_CLOSED_BY_FIRST_THREAD.store(false, Ordering::SeqCst);
     IS_EXITING.store(false, Ordering::SeqCst);
     OPENING.store(0, Ordering::SeqCst);
+    // Of this thread, if it is such a one.
+    BACKGROUND.store(u32::from(DOES_INTERNAL_WORK.get()), Ordering::SeqCst);
     GATE.reset(u64::from(is_inside()));
 }
 

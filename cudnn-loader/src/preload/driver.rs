@@ -54,7 +54,7 @@ impl Driver {
     /// Loads and initialises the driver (`cuInit`).
     pub(super) fn new() -> Result<Self, DriverError> {
         let driver = with_critical_openings(Driver::open)?;
-        let ending = || DriverError { function: "cuInit", message: "the process is ending".into() };
+        let ending = || DriverError { function: "cuInit", message: dl::PROCESS_IS_ENDING.into() };
         let _section = CriticalSection::enter().ok_or_else(ending)?;
         // SAFETY: the flags must be 0.
         check("cuInit", unsafe { (driver.init)(0) })?;

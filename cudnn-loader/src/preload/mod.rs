@@ -13,6 +13,7 @@
 mod critical;
 mod driver;
 mod engines;
+mod memory;
 mod readahead;
 mod report;
 mod run;
@@ -27,7 +28,16 @@ use crate::function::Function;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::lock;
-use crate::thread::spawn::spawn_detached;
+use crate::thread::reentrancy::ReentrancyGuard;
+use crate::thread::spawn::{DOES_INTERNAL_WORK, spawn_detached};
+
+/// Whether a preload has called this code: a log callback, a library's constructor. A preload that starts there could
+/// start the next, without end.
+fn is_nested() -> bool {
+    DOES_INTERNAL_WORK.get()
+}
+
+const NESTED: &str = "a preload that is running has called this code";
 
 /// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
 pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
@@ -120,7 +130,8 @@ impl Preload {
     /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
     ///
     /// In a library's constructor, and in a namespace of `dlmopen`, all steps run in this thread, and the context is
-    /// skipped: other threads would wait for ld.so's lock.
+    /// skipped: other threads would wait for ld.so's lock. In code that a preload calls (a log callback), this does
+    /// nothing, and the report has one skipped step.
     ///
     /// # Errors
     /// The first step that failed; the other steps still run.
@@ -133,6 +144,7 @@ impl Preload {
     /// # Errors
     /// See [`Preload::run`].
     pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
+        let Some(_guard) = ReentrancyGuard::enter(&DOES_INTERNAL_WORK) else { return Ok(Report::skipped(NESTED)) };
         critical::protect();
         let recorder = run::Recorder::new(&progress, run::may_start_threads());
         run::execute(self, &recorder);
@@ -144,14 +156,21 @@ impl Preload {
     /// An exit or a fork waits for the step that is under way, for at most ten seconds, and so does the end of this
     /// thread. An exit by a thread that is neither this one nor the program's first can crash in the middle of a step,
     /// because glibc then runs the destructors of half-loaded libraries first.
+    ///
+    /// Starts nothing while sixteen others are running, or in code that a preload calls (a log callback).
     pub fn start(self) -> PreloadHandle {
+        let run = if is_nested() { None } else { self.start_thread() };
+        PreloadHandle { preload: self, run }
+    }
+
+    /// Returns `None` if no thread can be started.
+    fn start_thread(&self) -> Option<Arc<BackgroundRun>> {
         critical::protect();
-        if !dl::is_in_first_namespace() {
-            return PreloadHandle { preload: self, run: None };
-        }
+        let running = critical::BackgroundThread::new().filter(|_| dl::is_in_first_namespace())?;
         let run = Arc::new(BackgroundRun { process: std::process::id(), result: Mutex::new(None) });
         let (in_thread, preload) = (run.clone(), self.clone());
         let started = spawn_detached(Box::new(move || {
+            let _guard = (running, ReentrancyGuard::enter(&DOES_INTERNAL_WORK));
             let recorder = run::Recorder::new(&|_| {}, true);
             run::execute(&preload, &recorder);
             let result = recorder.into_result();
@@ -159,7 +178,7 @@ impl Preload {
                 *slot = Some(result);
             }
         }));
-        PreloadHandle { preload: self, run: started.is_ok().then_some(run) }
+        started.ok().map(|()| run)
     }
 }
 
@@ -180,7 +199,7 @@ impl BackgroundRun {
 #[derive(Debug)]
 pub struct PreloadHandle {
     preload: Preload,
-    /// `None` if the system had no thread left, or in a namespace of `dlmopen`, where threads are not safe.
+    /// `None` if no thread was started.
     run: Option<Arc<BackgroundRun>>,
 }
 
@@ -188,9 +207,9 @@ impl PreloadHandle {
     /// Waits for the end.
     ///
     /// If the background thread makes no progress for a second, this thread does the work, too: the other may wait for
-    /// ld.so's lock, which this thread has in a library's constructor. In a step of a preload (a log callback), and in
-    /// a process that was forked from the one that started the preload, this waits for nothing, and the report has one
-    /// skipped step.
+    /// ld.so's lock, which this thread has in a library's constructor. If no thread was started, this thread does the
+    /// work. In code that a preload calls (a log callback), and in a process that was forked from the one that started
+    /// the preload, this waits for nothing, and the report has one skipped step.
     ///
     /// # Errors
     /// See [`Preload::run`].
@@ -199,8 +218,8 @@ impl PreloadHandle {
         if run.process != std::process::id() {
             return Ok(Report::skipped("the parent process started it"));
         }
-        if critical::is_inside() {
-            return Ok(Report::skipped("a step of a preload cannot wait for a preload"));
+        if is_nested() {
+            return Ok(Report::skipped(NESTED));
         }
         let in_this_thread = (!critical::wait_until(&|| run.has_ended())).then(|| self.preload.run());
         let result = lock(&run.result).and_then(|mut result| result.take());

@@ -13,7 +13,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
-use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
+use super::{Devices, Preload, VERSION_CHECKS, engines, memory, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, run_paths};
@@ -62,7 +62,7 @@ impl<'a> Recorder<'a> {
     fn critical_step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         self.step(step, || match CriticalSection::enter() {
             Some(_section) => work(),
-            None => StepOutcome::Skipped("the process is ending".into()),
+            None => StepOutcome::Skipped(dl::PROCESS_IS_ENDING.into()),
         })
     }
 
@@ -70,6 +70,11 @@ impl<'a> Recorder<'a> {
     fn step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         let start = self.start.elapsed();
         let outcome = work();
+        self.record(step, start, outcome)
+    }
+
+    /// Records a step that has just ended. Not in [`Recorder::step`], whose code exists once for each kind of work.
+    fn record(&self, step: Step, start: Duration, outcome: StepOutcome) -> bool {
         let report = StepReport { step, start, duration: self.start.elapsed().saturating_sub(start), outcome };
         let is_done = matches!(report.outcome, StepOutcome::Done);
         (self.progress)(&report);
@@ -174,7 +179,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
 /// Reads all files but graph's; first those that the engines need, which are the largest and are waited for longest.
 fn read_ahead_others(preload: &Preload, recorder: &Recorder<'_>, installation: &Installation) {
     if preload.engines {
-        if let Some(cublas) = cublas_name(installation).and_then(|name| find_for_graph(installation, &name)) {
+        if let Some(cublas) = find_cublas(installation) {
             read_ahead(recorder, Step::ReadAheadCublas, &cublas);
         }
         for library in Library::OPENED_BY_GRAPH {
@@ -297,8 +302,11 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     if let Some(cublas) = missing {
         return StepOutcome::Skipped(format!("ld.so does not find {cublas}, which the engines need"));
     }
+    if memory::is_limited() {
+        return StepOutcome::Skipped("a limit of the address space (ulimit -v) may be too low for the engines".into());
+    }
     dl::wait_for_lock();
-    let Some(_section) = CriticalSection::enter() else { return StepOutcome::Skipped("the process is ending".into()) };
+    let Some(_section) = CriticalSection::enter() else { return StepOutcome::Skipped(dl::PROCESS_IS_ENDING.into()) };
     match engines::register(device) {
         Ok(()) => StepOutcome::Done,
         // These engines do not support the convolution: nothing to gain.
@@ -316,6 +324,10 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
 fn cublas_name(installation: &Installation) -> Option<String> {
     let cuda = libraries::cuda_major().or(installation.cuda_major)?;
     Some(format!("libcublasLt.so.{cuda}"))
+}
+
+fn find_cublas(installation: &Installation) -> Option<PathBuf> {
+    find_for_graph(installation, &cublas_name(installation)?)
 }
 
 /// Whether a library is loaded, or ld.so would find it for cuDNN's engines.

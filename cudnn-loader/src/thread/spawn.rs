@@ -1,5 +1,6 @@
 //! Starts threads for internal work. They take no signals: those are for the program's threads.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -9,6 +10,11 @@ use crate::sync::primitives::lock;
 
 /// Work for a thread. Boxed, so that the code that starts a thread exists once.
 pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+thread_local! {
+    /// This thread does internal work, which may call the program: a log callback, a library's constructor.
+    pub(crate) static DOES_INTERNAL_WORK: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Starts a thread that nobody joins. A handle would be useless in a child of `fork`, where the thread does not exist.
 ///
@@ -36,6 +42,7 @@ pub(crate) fn spawn_scoped<'scope, 'env>(
     let in_thread = shared.clone();
     // Boxed too, so that both functions use the same instance of std's code.
     let work: Work<'scope> = Box::new(move || {
+        DOES_INTERNAL_WORK.set(true);
         if let Some(work) = take(&in_thread) {
             work();
         }
