@@ -41,6 +41,7 @@
 
 mod error;
 mod escape;
+mod files;
 mod host;
 mod image;
 mod inventory;
@@ -57,6 +58,7 @@ mod version;
 
 pub use error::ProbeError;
 pub use escape::one_line;
+pub use files::read_bounded;
 pub use host::Host;
 pub use image::{
     GpuCode, Identity, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code,

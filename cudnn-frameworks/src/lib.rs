@@ -1,0 +1,111 @@
+//! What the Python frameworks of an environment were built for, and which cuDNN each would load.
+//!
+//! ```no_run
+//! use cudnn_frameworks::{Environment, survey};
+//! use cudnn_probe::Host;
+//!
+//! let host = Host::current();
+//! let survey = survey(&Environment::at("/home/me/venv".as_ref()), &host);
+//! for framework in &survey.frameworks {
+//!     println!("{} {}: cuDNN {:?}", framework.kind.name, framework.version, framework.opens);
+//! }
+//! ```
+//!
+//! Everything is read from files within limits; nothing that is found is run or loaded. What a file does not state is in
+//! [`facts`], with a source and a date. The crate finds frameworks and states facts. Whether a fact is a problem for this
+//! machine, and what to do about it, is for `cudnn-doctor` to say.
+//!
+//! ```text
+//! environment ─► distribution ─► requirement            which packages, and do their pins hold
+//!                     │
+//!                     ▼
+//!                  kind ─► built_for (facts)            what a framework wants
+//!                     │
+//!                     ▼
+//!                  opens ─► process                     what it gets: alone, and beside another
+//! ```
+
+mod built_for;
+mod distribution;
+mod environment;
+pub mod facts;
+mod kind;
+mod opens;
+mod process;
+mod requirement;
+mod unlisted;
+
+use std::path::PathBuf;
+
+use cudnn_probe::Host;
+
+pub use built_for::{BuiltFor, Source, Stated};
+pub use distribution::{Distribution, Unreadable};
+pub use environment::Environment;
+pub use kind::{KINDS, Kind};
+pub use opens::{By, Opened, Opens};
+pub use process::{Pair, pairs};
+pub use requirement::{Pin, PinState};
+
+/// What an environment has.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Survey {
+    /// The environment.
+    pub environment: Environment,
+    /// The frameworks, in the order of [`KINDS`]; then what nobody listed.
+    pub frameworks: Vec<Framework>,
+    /// Packages whose files could not be read, or that are installed twice.
+    pub unreadable: Vec<Unreadable>,
+    /// The limits of the survey were reached: there is more than it reports.
+    pub is_truncated: bool,
+}
+
+/// A framework in an environment.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Framework {
+    /// Which framework it is.
+    pub kind: &'static Kind,
+    /// The package that it was found as.
+    pub distribution: Distribution,
+    /// Its version, as its package states it: `2.9.1+cu128`.
+    pub version: String,
+    /// The directory of its module: `site-packages/torch`. `None` if it is installed elsewhere (editable, zipped).
+    pub dir: Option<PathBuf>,
+    /// What it was built for.
+    pub built_for: BuiltFor,
+    /// The `nvidia-*` and other CUDA packages that it requires.
+    pub pins: Vec<Pin>,
+    /// The cuDNN that it would load.
+    pub opens: Opens,
+}
+
+/// Reads an environment.
+#[must_use]
+pub fn survey(environment: &Environment, host: &Host) -> Survey {
+    let mut found = distribution::read(environment);
+    let mut frameworks: Vec<Framework> = Vec::new();
+    for kind in KINDS {
+        for distribution in kind.distributions_in(&found.distributions) {
+            let dir = kind.dir(environment, distribution);
+            let built_for = built_for::read(kind, distribution, dir.as_deref(), &found.distributions);
+            frameworks.push(Framework {
+                kind,
+                version: distribution.version.clone(),
+                pins: requirement::pins(distribution, &found.distributions, environment),
+                opens: opens::read(kind, dir.as_deref(), environment, host),
+                distribution: distribution.clone(),
+                built_for,
+                dir,
+            });
+        }
+    }
+    frameworks.extend(unlisted::read(&mut found, &frameworks, environment, host));
+    Survey {
+        environment: environment.clone(),
+        frameworks,
+        unreadable: found.unreadable,
+        is_truncated: found.is_truncated,
+    }
+}

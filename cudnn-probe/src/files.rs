@@ -1,0 +1,24 @@
+//! Reading files of which nobody knows what they are: pipes, devices, gigabytes.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::platform::{Opened, open_regular};
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// It cannot be read, is no regular file (a pipe would never end), or is longer.
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, length) = match open_regular(path)? {
+        Opened::Regular(file, length) => (file, length),
+        Opened::Other(kind) => return Err(io::Error::other(format!("is {kind}, not a file"))),
+    };
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if length > limit || bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("has {length} bytes, more than {limit}")));
+    }
+    Ok(bytes)
+}
