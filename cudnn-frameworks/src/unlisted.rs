@@ -7,12 +7,7 @@ use crate::distribution::Found;
 use crate::environment::Environment;
 
 /// Finds them, within limits.
-pub(crate) fn read(
-    found: &mut Found,
-    listed: &[Framework],
-    environment: &Environment,
-    host: &Host,
-) -> Vec<Framework> {
+pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Vec<Framework> {
     let _ = (found, listed, environment, host);
     Vec::new()
 }
