@@ -346,3 +346,43 @@ fn example(cuda_major: u32) -> String {
 fn reinstall(reason: &str) -> String {
     format!("Reinstall this cuDNN: {reason}.")
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_is_wrong_and_what_to_do() {
+        let unreadable = |kind: io::ErrorKind| ProbeError::Unreadable { error: kind.into() };
+        let damaged = || ProbeError::Malformed { reason: "it has no DT_SONAME".into() };
+        for (error, text, help) in [
+            (ProbeError::NotElf { starts_with: Vec::new() }, "is empty", "Reinstall this cuDNN: this is not a shared"),
+            (
+                ProbeError::NotElf { starts_with: b"<html>\x1b".into() },
+                "its first bytes are \"<html>\\x1b\"",
+                "Reinstall",
+            ),
+            (unreadable(io::ErrorKind::PermissionDenied), "cannot be read: permission denied", "Give the user"),
+            (unreadable(io::ErrorKind::StorageFull), "cannot be read: no storage space", "Make the file readable"),
+            (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "`pip install 'nvidia-cudnn-cu12>=9'`"),
+            (
+                ProbeError::WrongCuda { found: 12, wanted: 13 },
+                "is built for CUDA 12, but CUDA 13",
+                "one for CUDA 13, for example with `pip install 'nvidia-cudnn-cu13>=9'`",
+            ),
+            (
+                ProbeError::UnusableLibrary { library: Library::Ops, error: Box::new(damaged()) },
+                "contains a libcudnn_ops.so.9 that is damaged: it has no DT_SONAME",
+                "Reinstall this cuDNN: the file is damaged",
+            ),
+        ] {
+            assert!(error.to_string().contains(text), "{error}");
+            assert!(error.help().unwrap().contains(help), "{:?}", error.help());
+            assert_eq!(format!("{error:#}"), format!("{error}\nhelp: {}", error.help().unwrap()));
+            let has_source = matches!(error, ProbeError::Unreadable { .. } | ProbeError::UnusableLibrary { .. });
+            assert_eq!(error.source().is_some(), has_source, "{error}");
+        }
+        assert_eq!(ProbeError::NotDirectory.help(), None);
+    }
+}

@@ -71,3 +71,36 @@ pub fn min_compute_capability(version: Version) -> u32 {
 pub fn known_issues(version: Version) -> impl Iterator<Item = &'static KnownIssue> {
     KNOWN_ISSUES.iter().filter(move |issue| issue.from <= version && version < issue.fixed_in)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fact_holds_from_its_release_on_and_until_the_release_that_changes_it() {
+        // The release, which of the later libraries it has, its compute capability, and its known issues.
+        for (version, has_tensor_ir, has_ext, capability, issues) in [
+            ((8, 9, 7), false, false, 50, &[][..]),
+            ((9, 0, 0), false, false, 50, &["several GPUs"]),
+            ((9, 8, 0), false, false, 50, &["several GPUs", "bfloat16 can give wrong"]),
+            ((9, 10, 0), false, false, 50, &["enum", "several GPUs", "bfloat16 can give wrong"]),
+            ((9, 10, 1), false, false, 50, &["bfloat16 can give wrong"]),
+            ((9, 10, 2), false, false, 50, &["bfloat16 can give wrong", "TF32"]),
+            ((9, 11, 0), false, false, 75, &["bfloat16 are slow", "TF32"]),
+            ((9, 15, 0), false, false, 75, &["TF32"]),
+            ((9, 15, 1), false, false, 75, &[]),
+            ((9, 20, 9), false, false, 75, &[]),
+            ((9, 21, 0), true, false, 75, &[]),
+            ((9, 22, 0), true, true, 75, &[]),
+        ] {
+            let version = Version::new(version.0, version.1, version.2);
+            assert_eq!(has_library(version, Library::EnginesTensorIr), has_tensor_ir, "{version}");
+            assert_eq!(has_library(version, Library::Ext), has_ext, "{version}");
+            assert!(has_library(version, Library::Graph), "{version}");
+            assert_eq!(min_compute_capability(version), capability, "{version}");
+            let found: Vec<&str> = known_issues(version).map(|issue| issue.description).collect();
+            assert_eq!(found.len(), issues.len(), "{version}: {found:?}");
+            assert!(found.iter().zip(issues).all(|(found, issue)| found.contains(issue)), "{version}: {found:?}");
+        }
+    }
+}

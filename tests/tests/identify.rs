@@ -248,3 +248,103 @@ fn headers_that_would_crash_ld_so_are_rejected() {
     std::fs::write(&file, bytes).unwrap();
     identify(&file, Library::Graph).unwrap();
 }
+
+#[test]
+fn headers_that_the_file_does_not_fit_are_rejected() {
+    let dir = TempDir::new();
+    let file = dir.file(Library::Graph);
+    let bytes = good(&dir);
+    let length = bytes.len();
+    let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
+    assert_eq!(sections + 64 * usize::from(bytes[60]), length, "the section headers are at the end");
+    let with = |changes: &[(usize, &[u8])]| {
+        let mut bytes = bytes.clone();
+        for (place, change) in changes {
+            bytes[*place..place + change.len()].copy_from_slice(change);
+        }
+        bytes
+    };
+    let truncated = format!("is truncated: it has {} bytes of at least {length}", length - 1);
+    for (content, expected) in [
+        (bytes[..length - 1].to_vec(), truncated.as_str()),
+        (bytes[..63].to_vec(), "is truncated: it has 63 bytes of at least 64"),
+        (bytes[..19].to_vec(), "is truncated: it has 19 bytes of at least 64"),
+        // 32 bits; big-endian; another processor. The number of the processor has two bytes.
+        (with(&[(4, &[1]), (18, &[3, 0])]), "is built for 32-bit x86, but "),
+        (with(&[(5, &[2]), (18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
+        (with(&[(18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
+        // A program; program headers of another size, and too many of them.
+        (with(&[(16, &[2])]), "is damaged: it is not a shared library, but another kind of ELF file"),
+        (with(&[(54, &[32])]), "is damaged: its program headers have an impossible size"),
+        (
+            [with(&[(56, &[0xff, 0xff])]), vec![0; 56 << 16]].concat(),
+            "is damaged: its program headers have an impossible",
+        ),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let error = identify(&file, Library::Graph).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn requirements_are_compared_with_the_installation() {
+    let dir = TempDir::new();
+    let version = Version::new(9, 19, 0);
+    let build = |library: Library, version, ptx| {
+        FakeLibrary::new(library, version).with_ptx(ptx).build(&dir.file(library));
+    };
+    FakeLibrary::new(Library::Graph, version).build(&dir.file(Library::Graph));
+    build(Library::Ops, version, 8);
+    let candidate = Candidate::new(dir.path(), Origin::Explicit);
+    let answer = |requirements: Requirements| match check_dir(&candidate, &requirements) {
+        Ok(found) => found.version.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let new = Requirements::new;
+    for (requirements, expected) in [
+        (new(), "9.19.0"),
+        (new().minimum(Version::new(9, 18, 9)), "9.19.0"),
+        (new().minimum(version), "9.19.0"),
+        (new().minimum(Version::new(9, 19, 1)), "is cuDNN 9.19.0, but 9.19.1 or newer is required"),
+        (new().cuda_major(12), "9.19.0"),
+        (new().cuda_major(13), "is built for CUDA 12, but CUDA 13 is required"),
+        (new().minimum(version).cuda_major(13).strict(true), "is built for CUDA 12, but CUDA 13 is required"),
+        (new().cuda_major(12).minimum(Version::new(9, 20, 0)), "is cuDNN 9.19.0, but 9.20.0 or newer is required"),
+        (new().strict(true), "9.19.0"),
+    ] {
+        assert_eq!(answer(requirements), expected, "{requirements:?}");
+    }
+    // Only a strict program rejects these.
+    let strict = |expected: &str| {
+        assert_eq!(answer(new()), "9.19.0");
+        assert_eq!(answer(new().strict(true).strict(false)), "9.19.0");
+        let error = answer(new().strict(true));
+        assert!(error.starts_with("contains a libcudnn_adv.so.9 that ") && error.contains(expected), "{error}");
+    };
+    build(Library::Adv, version, 9);
+    strict("is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12");
+    build(Library::Adv, Version::new(9, 10, 2), 8);
+    strict("is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0");
+    FakeLibrary::new(Library::Adv, version).with_undefined("cudnn_of_another_release").build(&dir.file(Library::Adv));
+    strict("is of another release");
+    std::fs::write(dir.file(Library::Adv), "").unwrap();
+    strict("is empty");
+}
+
+#[test]
+fn a_library_elsewhere_matches_an_installation_of_its_release() {
+    let version = Version::new(9, 19, 0);
+    let dirs = [(); 4].map(|()| TempDir::new());
+    let [this, same, older, incomplete] = &dirs;
+    for (dir, graph, ops) in
+        [(this, version, version), (same, version, version), (older, Version::new(9, 10, 2), version)]
+    {
+        FakeLibrary::new(Library::Graph, graph).build(&dir.file(Library::Graph));
+        FakeLibrary::new(Library::Ops, ops).build(&dir.file(Library::Ops));
+    }
+    FakeLibrary::new(Library::Ops, version).build(&incomplete.file(Library::Ops));
+    let found = check_dir(&Candidate::new(this.path(), Origin::Explicit), &Requirements::new()).unwrap();
+    assert_eq!(dirs.each_ref().map(|dir| found.matches(Library::Ops, dir.path())), [true, true, false, false]);
+    assert!(!found.matches(Library::Adv, same.path()));
+}

@@ -133,6 +133,7 @@ fn a_library_that_needs_missing_symbols_is_a_conflict() {
         .build(&dir.file(Library::Heuristic));
     FakeLibrary::new(Library::EnginesPrecompiled, VERSION)
         .with_undefined("of_another_vendor")
+        .with_code("extern int cudnn_optional(void) __attribute__((weak)); int use(void) { return cudnn_optional(); }")
         .build(&dir.file(Library::EnginesPrecompiled));
     let conflicts = |dir: &TempDir| -> Vec<String> {
         report(dir.path()).conflicts().iter().map(|(part, error)| format!("{} {error}", part.library)).collect()

@@ -257,3 +257,51 @@ fn open(path: &Path) -> Result<(FileData, u64, Os), ProbeError> {
         _ => Err(ProbeError::NotElf { starts_with: start }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_in_conflict_with_another_version_and_another_cuda() {
+        let (old, new) = (Some(Version::new(9, 10, 2)), Some(Version::new(9, 19, 0)));
+        // What the library states: version, CUDA, the newest CUDA that is possible; what the installation states.
+        for (version, cuda_major, cuda_at_most, installation, expected) in [
+            (new, Some(12), None, (new, Some(12)), ""),
+            (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0"),
+            (None, None, None, (new, Some(12)), ""),
+            (old, Some(12), None, (None, None), ""),
+            (
+                new,
+                Some(13),
+                None,
+                (new, Some(12)),
+                "is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12",
+            ),
+            (new, None, Some(12), (new, Some(11)), ""),
+            (new, None, Some(12), (new, Some(12)), ""),
+            (
+                new,
+                None,
+                Some(12),
+                (new, Some(13)),
+                "is built for CUDA 12, but the libcudnn_graph.so.9 beside it for CUDA 13",
+            ),
+        ] {
+            let identity = Identity {
+                path: "/lib/libcudnn_ops.so.9".into(),
+                library: Library::Ops,
+                os: Os::Linux,
+                architecture: Architecture::HOST,
+                version,
+                cuda_major,
+                cuda_at_most,
+                cuda_minor: None,
+                needed: Vec::new(),
+                run_path: None,
+            };
+            let conflict = identity.conflict(installation.0, installation.1).map(|error| error.to_string());
+            assert_eq!(conflict.unwrap_or_default(), expected, "{identity:?} {installation:?}");
+        }
+    }
+}

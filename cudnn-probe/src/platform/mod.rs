@@ -186,6 +186,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_architecture_is_named_as_people_name_it() {
+        for (machine, rust, name) in [
+            (62, Some("x86_64"), "x86-64"),
+            (183, Some("aarch64"), "aarch64"),
+            (3, None, "32-bit x86"),
+            (21, None, "ppc64le"),
+            (243, None, "ELF machine 243"),
+        ] {
+            let architecture = Architecture::from_elf_machine(machine);
+            assert_eq!(architecture.to_string(), name);
+            assert_eq!(rust.and_then(Architecture::from_rust), rust.map(|_| architecture));
+        }
+        assert_eq!(Architecture::from_rust("powerpc64"), None);
+    }
+
+    #[test]
     fn an_initial_environment_is_parsed_strictly() {
         let block = b"A=1\0LD_LIBRARY_PATH=/x:/y\0E=\0";
         assert_eq!(env_value(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
