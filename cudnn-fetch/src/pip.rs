@@ -2,10 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::error::FetchError;
 use crate::release::Release;
+
+/// How long pip may download and unpack nothing. It tries a server five times, for 15 seconds each.
+const MAX_IDLE: Duration = Duration::from_secs(5 * 60);
+
+/// The most files that are looked at to see whether pip makes progress.
+const MAX_FILES: usize = 10_000;
 
 /// pip as a command, run by `python3` or the interpreter in the environment variable `PYTHON`.
 ///
@@ -45,9 +52,76 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         .env_remove("PIP_TARGET")
         .env_remove("PIP_PREFIX")
         .env_remove("PIP_ROOT")
+        // What pip downloads and unpacks goes here, so that its progress shows, and nothing is left if it is killed.
+        .env("TMPDIR", work_dir)
         .stdout(std::io::stderr());
-    let status = command
-        .status()
-        .map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
-    if status.success() { Ok(()) } else { Err(failed(format!("pip ended with {status}"))) }
+    let mut child =
+        command.spawn().map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
+    match wait(&mut child, work_dir, MAX_IDLE) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(failed(format!("pip ended with {status}"))),
+        Ok(None) => Err(failed(format!("pip received nothing for {} seconds, and was ended", MAX_IDLE.as_secs()))),
+        Err(error) => Err(failed(format!("cannot wait for pip: {error}"))),
+    }
+}
+
+/// Waits for pip. Ends it if the files below its working directory stay the same for this time: `None`.
+fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let (mut size, mut progress) = (0, Instant::now());
+    loop {
+        // Small steps for a pip that fails at once.
+        for _ in 0..20 {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let now = total_len(work_dir);
+        if now != size {
+            (size, progress) = (now, Instant::now());
+        }
+        if progress.elapsed() > max_idle {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+    }
+}
+
+/// The bytes of all files below a directory.
+fn total_len(dir: &Path) -> u64 {
+    let (mut total, mut count) = (0, 0);
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            count += 1;
+            match entry.metadata() {
+                _ if count > MAX_FILES => return total,
+                Ok(metadata) if metadata.is_dir() => dirs.push(entry.path()),
+                Ok(metadata) => total += metadata.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    total
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pip_that_receives_nothing_is_ended_and_a_slow_one_is_not() {
+        let dir = std::env::temp_dir().join(format!("cudnn-fetch-pip-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("below")).unwrap();
+        let wait = |script: &str, max_idle: u64| {
+            let mut child = Command::new("/bin/sh").args(["-c", script]).current_dir(&dir).spawn().unwrap();
+            wait(&mut child, &dir, Duration::from_millis(max_idle)).unwrap()
+        };
+        assert!(wait("exec sleep 60", 100).is_none());
+        let slow = "for i in 1 2 3 4 5 6 7 8; do echo $i >> below/wheel; sleep 0.3; done";
+        assert!(wait(slow, 1200).is_some_and(|status| status.success()));
+        assert!(wait("exit 3", 1000).is_some_and(|status| status.code() == Some(3)));
+        let _ = std::fs::remove_dir_all(dir);
+    }
 }

@@ -17,6 +17,9 @@ use crate::release::Release;
 /// The name of the stamp in the directory of a release.
 const STAMP: &str = ".cudnn-fetch-verified";
 
+/// The largest list of files that is read, in bytes. cuDNN's have a few thousand.
+const MAX_RECORD_LEN: u64 = 32 << 20;
+
 /// The damage to an unpacked release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,7 +65,7 @@ struct Entry {
 /// Checks an unpacked release, and writes the stamp if it is intact.
 pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     let record = record_path(dir);
-    let Ok(text) = std::fs::read_to_string(&record) else { return Err(Damage::NoRecord(record)) };
+    let Some(text) = read(&record) else { return Err(Damage::NoRecord(record)) };
     let entries = parse(&text, dir);
     if entries.is_empty() {
         return Err(Damage::EmptyRecord(record));
@@ -79,13 +82,13 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
         let Ok(metadata) = std::fs::metadata(&entry.path) else {
             return Err(Damage::MissingFile(entry.path.clone()));
         };
-        if metadata.len() != entry.len {
+        if !metadata.is_file() || metadata.len() != entry.len {
             return Err(Damage::WrongSize(entry.path.clone()));
         }
         let name = entry.path.strip_prefix(dir).unwrap_or(&entry.path);
         let _ = writeln!(expected, "{} {} {}", entry.len, modified(&metadata), name.display());
     }
-    let stamp = std::fs::read_to_string(dir.join(STAMP)).unwrap_or_default();
+    let stamp = read(&dir.join(STAMP)).unwrap_or_default();
     if stamp == expected {
         return Ok(());
     }
@@ -99,6 +102,17 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     }
     write_stamp(dir, &expected);
     Ok(())
+}
+
+/// The text of a list of files, if it is a regular file of a plausible size: opening a pipe would wait.
+fn read(file: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(file).ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_RECORD_LEN {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(file).ok()?.take(MAX_RECORD_LEN).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// The path of RECORD, which need not exist.
@@ -135,7 +149,10 @@ fn modified(metadata: &Metadata) -> u128 {
 /// read.
 #[must_use]
 pub fn sha256(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
+    // Opening a pipe would wait.
+    let len = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
+    // A file that grows meanwhile has another hash anyway.
+    let mut file = File::open(path).ok()?.take(len + 1);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -243,6 +260,17 @@ mod tests {
         assert_eq!(unpacked.verify(), Ok(()));
         std::fs::remove_file(unpacked.path("a,b")).unwrap();
         assert_eq!(unpacked.verify(), Err(Damage::MissingFile(unpacked.path("a,b"))));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_under_the_name_of_a_file_is_damage() {
+        for name in ["a,b", "x.dist-info/RECORD"] {
+            let unpacked = Unpacked::new("pipe");
+            std::fs::remove_file(unpacked.path(name)).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(unpacked.path(name)).status().unwrap().success());
+            assert!(unpacked.verify().is_err() && sha256(&unpacked.path(name)).is_none(), "{name}");
+        }
     }
 
     #[test]

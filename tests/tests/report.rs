@@ -242,6 +242,13 @@ fn each_package_managers_record_is_read() {
         "Package: libcudnn9-dev-cuda-13\nVersion: 1\n\nPackage: libcudnn9-cuda-13\nStatus: ok\nVersion: 9.19.0.56-1\n",
     );
     assert_eq!(package(&debian).as_deref(), Some("dpkg libcudnn9-cuda-13 9.19.0.56-1"));
+    let is_held = || InstallationReport::read(&debian, &environment).unwrap().package.unwrap().is_held;
+    assert!(!is_held());
+    write(
+        &root.join("var/lib/dpkg/status"),
+        "Package: libcudnn9-cuda-13\nStatus: hold ok installed\nVersion: 9.19.0.56-1\n",
+    );
+    assert!(is_held());
 
     let archive = root.join("opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
     fake_libraries(&archive, &libraries);

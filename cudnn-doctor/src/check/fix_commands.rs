@@ -83,7 +83,7 @@ fn replace(report: &InstallationReport) -> Help {
         return by_hand(report);
     }
     let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
-    with_commands(text, &commands)
+    change(&packages, text, &commands)
 }
 
 /// The help if no package manager owns the files: they were copied, or an application ships them.
@@ -136,7 +136,7 @@ pub(super) fn install_full(report: &InstallationReport, context: &Context) -> He
     if commands.is_empty() {
         return beside(report, "the full cuDNN", None, cuda_major(report), context);
     }
-    with_commands("install the full cuDNN in place of this one:", &commands)
+    change(&packages, "install the full cuDNN in place of this one:", &commands)
 }
 
 /// Installs cuDNN 9 where an older one is.
@@ -163,7 +163,8 @@ pub(super) fn upgrade(
         let component = package.component().unwrap_or(Component::Cudnn);
         let commands = packages::replace(&all_packages(report), component, cuda_major);
         if !commands.is_empty() {
-            return with_commands(format!("replace it by a cuDNN for CUDA {cuda_major}:"), &commands);
+            let text = format!("replace it by a cuDNN for CUDA {cuda_major}:");
+            return change(&all_packages(report), text, &commands);
         }
     }
     let version = minimum.map(|version| version.to_string());
@@ -173,7 +174,7 @@ pub(super) fn upgrade(
     if let (Some(package), Some(version)) = (package, &version)
         && let Some(command) = packages::upgrade(package, version)
     {
-        return with_commands(format!("upgrade {} to {version} or newer:", package.name), &[command]);
+        return change([package], format!("upgrade {} to {version} or newer:", package.name), &[command]);
     }
     let wanted = version.map_or("another cuDNN".into(), |version| format!("cuDNN {version} or newer"));
     beside(report, &wanted, minimum, other_cuda.unwrap_or_else(|| cuda_major(report)), context)
@@ -216,7 +217,7 @@ pub(super) fn install_version(
         let wheel = format!("{}=={wheel_version}", Component::Cudnn.wheel(cuda_major));
         commands.push(in_environment(context, &wheel, None));
     }
-    with_commands("install that release:", &commands)
+    change(&packages, "install that release:", &commands)
 }
 
 /// A library of CUDA that cuDNN opens by name and ld.so does not find, or finds without what it needs.
@@ -382,10 +383,45 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
+/// The help whose commands change the version of these packages or remove them: first lifts what forbids that.
+fn change<'a>(packages: impl IntoIterator<Item = &'a Package>, text: impl Into<String>, commands: &[Command]) -> Help {
+    let mut text = text.into();
+    let mut all = Vec::new();
+    for package in packages {
+        let Some(command) = packages::lift_hold(package) else { continue };
+        let name = package.name.printable();
+        text = format!("{name} is held (`apt-mark hold`): to change it, allow that first; {text}");
+        all.push(command);
+    }
+    all.extend_from_slice(commands);
+    with_commands(text, &all)
+}
+
 /// System packages need the administrator's rights. A container whose user is root often lacks sudo.
 fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
     commands.iter().fold(Help::new(text), |help, command| {
         let sudo = if command.needs_root() && !is_root() { "sudo " } else { "" };
         help.command(format!("{sudo}{command}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_package_is_released_before_it_is_changed() {
+        let mut package = Package::new(Installer::Dpkg, "libcudnn9-cuda-12", Some("9.10.2.21-1"), "/");
+        let lines = |package: &Package| {
+            let command = packages::upgrade(package, "9.19.0").into_iter().collect::<Vec<_>>();
+            let help = change([package], "upgrade it:", &command);
+            (help.text, help.commands.join("\n").replace("sudo ", ""))
+        };
+        let upgrade = "apt-get install --only-upgrade libcudnn9-cuda-12";
+        assert_eq!(lines(&package), ("upgrade it:".to_owned(), upgrade.to_owned()));
+        package.is_held = true;
+        let (text, commands) = lines(&package);
+        assert!(text.contains("is held") && text.ends_with("upgrade it:"), "{text}");
+        assert_eq!(commands, format!("apt-mark unhold libcudnn9-cuda-12\n{upgrade}"));
+    }
 }

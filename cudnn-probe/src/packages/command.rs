@@ -32,7 +32,7 @@ impl Command {
     /// Does it need the rights of the administrator, as commands for the system's packages do?
     #[must_use]
     pub fn needs_root(&self) -> bool {
-        self.program == "apt-get" || self.program == "dnf"
+        ["apt-get", "apt-mark", "dnf"].iter().any(|program| self.program == *program)
     }
 
     pub(super) fn and<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {

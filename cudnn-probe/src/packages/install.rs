@@ -128,6 +128,14 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
     })
 }
 
+/// The command that allows other versions of a package, if the user has forbidden them: apt-get would refuse to change
+/// it.
+#[must_use]
+pub fn lift_hold(package: &Package) -> Option<Command> {
+    let is_held = package.is_held && package.installer == Installer::Dpkg && is_plain_name(&package.name);
+    is_held.then(|| Command::new("apt-mark", ["unhold", &package.name]))
+}
+
 /// The commands that replace these packages, which own the same directory, by one. They repair a mix of two releases or
 /// two CUDA versions, and change the CUDA version. pip silently overwrites the files of other packages, so the commands
 /// remove all packages first. If the one to install is among them, it keeps its version, which a framework may require.

@@ -51,13 +51,16 @@ pub struct Package {
     pub version: Option<String>,
     /// The environment that it is installed in, or the root of the system or application.
     pub root: PathBuf,
+    /// Did the user forbid other versions (`apt-mark hold`)?
+    pub is_held: bool,
 }
 
 impl Package {
     /// A package, by its installer's records.
     #[must_use]
     pub fn new(installer: Installer, name: &str, version: Option<&str>, root: impl Into<PathBuf>) -> Self {
-        Package { installer, name: name.to_owned(), version: version.map(str::to_owned), root: root.into() }
+        let (name, version) = (name.to_owned(), version.map(str::to_owned));
+        Package { installer, name, version, root: root.into(), is_held: false }
     }
 
     /// Is this NVIDIA's package of cuDNN, and not a framework or an application that ships it?

@@ -158,8 +158,12 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     let name = names.next()?.split(':').next()?.to_owned();
     let status = read(&host.system("/var/lib/dpkg/status")).unwrap_or_default();
     let mut paragraphs = status.split("\n\n").filter(|text| text.lines().next() == Some(&format!("Package: {name}")));
-    let version = paragraphs.next().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Version: ")));
-    Some(Package::new(Installer::Dpkg, &name, version, host.system("/")))
+    let paragraph = paragraphs.next().unwrap_or_default();
+    let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name));
+    let mut package = Package::new(Installer::Dpkg, &name, field("Version: "), host.system("/"));
+    // `hold ok installed`.
+    package.is_held = field("Status: ").is_some_and(|status| status.starts_with("hold "));
+    Some(package)
 }
 
 /// The RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without parsing
