@@ -82,7 +82,13 @@ fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Resu
         }
         if progress.elapsed() > max_idle {
             child.kill()?;
-            child.wait()?;
+            // One that waits for a file server may not end; it is abandoned after a second.
+            for _ in 0..100 {
+                if child.try_wait()?.is_some() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
             return Ok(None);
         }
     }
