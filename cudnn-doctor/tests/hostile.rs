@@ -231,9 +231,7 @@ impl Machine {
     /// A good cuDNN, and a library with this code under this name.
     fn new(name: &str, code: &str) -> Machine {
         let (cudnn, driver) = (TempDir::new(), TempDir::new());
-        for library in [Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
-            FakeLibrary::new(library, VERSION).build(&cudnn.file(library));
-        }
+        FakeLibrary::new(Library::Graph, VERSION).build(&cudnn.file(Library::Graph));
         let flags = ["-shared", "-fPIC", "-w", &format!("-Wl,-soname,{name}")];
         compile(code, &flags, &driver.path().join(name));
         Machine { cudnn, driver }
@@ -310,7 +308,7 @@ fn a_slow_disk_is_no_hang() {
     let machine =
         Machine::new("libcuda.so.1", &format!("{}\nint cuInit(int flags) {{ return 0; }}", constructor(code)));
     let (_, text) = within(20, &mut machine.doctor(&["check", "--timeout", "1"]));
-    assert!(!text.contains("C003") && !text.contains("C001"), "{text}");
+    assert!(["C001", "C003", "C050"].iter().all(|code| !text.contains(code)), "{text}");
 }
 
 #[test]
