@@ -437,12 +437,17 @@ fn output_that_cannot_be_written_is_an_error() {
     ] {
         let run = |stdout: Stdio| {
             let mut command = doctor(arguments);
-            let output = command.env("CUDNN_LOADER_DIR", "/nowhere").stdout(stdout).stderr(Stdio::piped()).output().unwrap();
+            let output =
+                command.env("CUDNN_LOADER_DIR", "/nowhere").stdout(stdout).stderr(Stdio::piped()).output().unwrap();
             (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
         };
         let (code, stderr) = run(std::fs::File::create("/dev/full").unwrap().into());
         assert_eq!(code, Some(3), "{arguments:?}: {stderr}");
-        assert_eq!(stderr.matches("cannot write the output: No space left on device").count(), 1, "{arguments:?}: {stderr}");
+        assert_eq!(
+            stderr.matches("cannot write the output: No space left on device").count(),
+            1,
+            "{arguments:?}: {stderr}"
+        );
         // A reader that has gone needs no message; the status is that of SIGPIPE.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

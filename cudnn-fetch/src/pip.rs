@@ -55,8 +55,9 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         // What pip downloads and unpacks goes here, so that its progress shows, and nothing is left if it is killed.
         .env("TMPDIR", work_dir)
         .stdout(std::io::stderr());
-    let mut child =
-        command.spawn().map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
+    let mut child = command
+        .spawn()
+        .map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
     match wait(&mut child, work_dir, MAX_IDLE) {
         Ok(Some(status)) if status.success() => Ok(()),
         Ok(Some(status)) => Err(failed(format!("pip ended with {status}"))),
