@@ -219,7 +219,7 @@ impl ProbeError {
                 write!(f, "is cuDNN {found}, but the {} beside it is {graph}", Library::Graph)
             }
             ProbeError::MixedCuda { found, graph } => {
-                write!(f, "is built for CUDA {found}, but the {} beside it for CUDA {graph}", Library::Graph)
+                write!(f, "is built for CUDA {found}, but the libraries beside it for CUDA {graph}")
             }
             ProbeError::OtherRelease { missing } => {
                 let count = missing.len();

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::image::{Identity, identify, missing_symbols};
+use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
@@ -118,10 +118,14 @@ impl Installation {
     /// [`ProbeError::OtherRelease`] if the symbols differ, or the reason why a file cannot be read.
     pub fn check_symbols(&self, library: Library) -> Result<(), ProbeError> {
         let dependencies: Vec<PathBuf> = library.dependencies().iter().map(|other| self.path(*other)).collect();
-        match missing_symbols(&self.path(library), &dependencies)? {
-            missing if missing.is_empty() => Ok(()),
-            missing => Err(ProbeError::OtherRelease { missing }),
+        let file = self.path(library);
+        let missing = missing_symbols(&file, &dependencies)?;
+        if missing.is_empty() {
+            return Ok(());
         }
+        // Symbols that cannot be found in a damaged table say nothing about releases.
+        let damage = dependencies.iter().chain([&file]).find_map(|file| damaged_symbol_table(file));
+        Err(damage.unwrap_or(ProbeError::OtherRelease { missing }))
     }
 
     /// Does a library in another directory belong to this release, and to this CUDA major version as far as it is known?

@@ -65,9 +65,9 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, but cuDNN 9 is required"),
         Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 beside it is 9.19.0"),
         Fault::OtherCuda if library == SubLibrary::Ext => {
-            (MISMATCH, "built for CUDA 12, but the libcudnn_graph.so.9 beside it for CUDA 13")
+            (MISMATCH, "built for CUDA 12, but the libraries beside it for CUDA 13")
         }
-        Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12"),
+        Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libraries beside it for CUDA 12"),
         Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "does not export it"),
     }
 }

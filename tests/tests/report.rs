@@ -209,7 +209,7 @@ fn libraries_of_two_releases_or_cuda_majors_are_a_conflict() {
         text,
         [
             "libcudnn_ops.so.9 is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0",
-            "libcudnn_adv.so.9 is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12"
+            "libcudnn_adv.so.9 is built for CUDA 13, but the libraries beside it for CUDA 12"
         ]
     );
 }

@@ -23,6 +23,8 @@ const MAX_UNDEFINED: u32 = 1 << 11;
 const MAX_SYMBOLS: usize = 1 << 9;
 const MAX_SYMBOL_LEN: usize = 1 << 10;
 const MAX_HASH_CHAIN: u64 = 1 << 6;
+/// The most buckets of a hash table that is compared with the names: those of graph have some thousands.
+const MAX_DEFINED: u64 = 1 << 16;
 const MAX_NAME_LEN: u64 = 4 << 10;
 const MAX_RUN_PATH_LEN: u64 = 1 << 20;
 
@@ -118,6 +120,14 @@ impl<'a> Elf<'a> {
     /// Does it export this symbol?
     pub(super) fn defines(&self, symbol: &str) -> bool {
         self.dynamic.address_of(self.data, symbol.as_bytes()).is_some()
+    }
+
+    /// A symbol whose name has another hash than the hash table states, or a name that no compiler writes.
+    pub(super) fn damaged_symbols(&self) -> Option<ProbeError> {
+        let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@".contains(&byte));
+        let is_damaged =
+            !self.undefined("").iter().all(is_name) || self.dynamic.is_hash_table_sound(self.data) == Some(false);
+        is_damaged.then(|| malformed("its table of symbols and its hash table do not agree"))
     }
 
     /// The range of the GPU code.
@@ -277,6 +287,35 @@ impl Dynamic {
     fn hash_word(data: Data<'_>, table: u64, index: u64) -> Option<u32> {
         let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
         Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
+    }
+
+    /// Does the hash table have the hash of each symbol's name? `None` if there is none, or if it cannot be read.
+    fn is_hash_table_sound(&self, data: Data<'_>) -> Option<bool> {
+        let (symbols, table) = (self.symbols?, self.hash?);
+        let word = |index| Dynamic::hash_word(data, table, index);
+        let (buckets, first, bloom) = (u64::from(word(0)?), u64::from(word(1)?), u64::from(word(2)?));
+        let start = 4 + 2 * bloom;
+        if buckets > MAX_DEFINED || bloom > MAX_DEFINED {
+            return Some(false);
+        }
+        for bucket in 0..buckets {
+            let chain = u64::from(word(start + bucket)?);
+            for index in (chain..).take_while(|_| chain != 0).take(MAX_HASH_CHAIN as usize) {
+                let Some(entry) = index.checked_sub(first).and_then(|index| word(start + buckets + index)) else {
+                    return Some(false);
+                };
+                let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
+                let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok();
+                let name = found.and_then(|symbol| self.name(data, symbol.st_name(ENDIAN).into()));
+                if name.is_none_or(|name| elf::gnu_hash(name) | 1 != entry | 1) {
+                    return Some(false);
+                }
+                if entry & 1 == 1 {
+                    break;
+                }
+            }
+        }
+        Some(true)
     }
 
     /// A symbol's address, by the hash table, as ld.so finds it.

@@ -5,6 +5,7 @@ mod elf;
 mod fatbin;
 mod file_data;
 mod pe;
+mod run_path;
 mod tables;
 mod wheel_metadata;
 
@@ -39,7 +40,7 @@ pub struct Identity {
     pub version: Option<Version>,
     /// The CUDA major version that it is built with, if the file or the wheel around it states it.
     pub cuda_major: Option<u32>,
-    /// The newest CUDA major version that it can be built with, if its GPU code gives only a limit.
+    /// The newest CUDA major version that it can be built with, if its GPU code or its run path gives only a limit.
     pub cuda_at_most: Option<u32>,
     /// The CUDA minor version that it is built with, if its GPU code states it: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
@@ -146,6 +147,27 @@ pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<Str
     Ok(missing.into_iter().map(str::to_owned).collect())
 }
 
+/// The damage to a Linux library's table of symbols, if there is any: names that are not found by the hash table, by
+/// which ld.so finds them. Symbols that are missing for this reason do not show that the library is of another release.
+#[must_use]
+pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
+    let (data, length, os) = open(library).ok()?;
+    if os != Os::Linux {
+        return None;
+    }
+    elf::Elf::read(&data, length, None).ok()?.damaged_symbols()
+}
+
+/// Which of these functions a Linux library exports, in their order.
+///
+/// # Errors
+/// The reason why the file cannot be read.
+pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
+    let (data, length, _) = open(library)?;
+    let elf = elf::Elf::read(&data, length, None)?;
+    Ok(functions.iter().map(|function| elf.defines(function)).collect())
+}
+
 /// Reads any Linux library or program for this processor.
 pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
     let (data, length, os) = open(path)?;
@@ -174,18 +196,23 @@ fn read(
     }
     let version = library.version_symbol().and_then(|symbol| format.read_symbol(symbol)).map(Version::from_symbol);
     let cuda = format.gpu_code().map(|range| fatbin::cuda(range, data)).unwrap_or_default();
+    let run_path = contents.run_path.map(|run_path| run_path.to_string_lossy().into_owned());
+    let (by_run_path, at_most) = run_path.as_deref().map(|path| run_path::cuda(path, version)).unwrap_or_default();
+    let cuda_at_most = cuda.at_most.or(at_most);
+    // The record of a wheel may be that of another one, which was installed over this file.
+    let recorded = || wheel_metadata::cuda_major(path).filter(|major| at_most.is_none_or(|most| *major <= most));
     let identity = Identity {
         path: path.to_owned(),
         library,
         os,
         architecture: format.architecture(),
         version,
-        // graph has no GPU code: until it is loaded, only its wheel's metadata states the CUDA version.
-        cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
-        cuda_at_most: cuda.at_most,
+        // graph has no GPU code: until it is loaded, only its run path and its wheel's metadata state the CUDA version.
+        cuda_major: cuda.major.or(by_run_path).or_else(recorded),
+        cuda_at_most,
         cuda_minor: cuda.minor,
         needed: contents.needed,
-        run_path: contents.run_path.map(|run_path| run_path.to_string_lossy().into_owned()),
+        run_path,
     };
     match version {
         Some(found) if found.major != 9 => Err(ProbeError::WrongMajor { found }),

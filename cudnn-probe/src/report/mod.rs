@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
 use crate::host::Host;
-use crate::image::{Identity, identify_any, missing_symbols};
+use crate::image::{Identity, damaged_symbol_table, identify_any, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
 use crate::platform::{Architecture, Os};
@@ -99,7 +99,7 @@ pub struct InstallationReport {
     pub major: u32,
     /// The version: that of graph, else that of another library, else that in a file name.
     pub version: Option<Version>,
-    /// The CUDA major version that it is built with: that of graph, else that of most libraries.
+    /// The CUDA major version that it is built with: that of most libraries.
     pub cuda_major: Option<u32>,
     /// The CUDA minor version that it is built with: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
@@ -107,7 +107,7 @@ pub struct InstallationReport {
     pub variant: Variant,
     /// The libraries that exist, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
-    /// The libraries that its release has and the directory lacks. Empty for a JIT-only installation.
+    /// The libraries that its release, or the JIT-only set of it, has and the directory lacks.
     pub missing: Vec<Library>,
     /// The package that it belongs to.
     pub package: Option<Package>,
@@ -139,15 +139,20 @@ impl InstallationReport {
         let graph = identities().find(|identity| identity.library == Library::Graph);
         let version = graph.and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
-        let cuda_major = graph.and_then(|graph| graph.cuda_major);
-        let cuda_major = cuda_major.or_else(|| majority(identities().filter_map(|identity| identity.cuda_major)));
+        // A graph of another CUDA major would be the only one, and is to be reported, not the others.
+        let cuda_major = majority(identities().filter_map(|identity| identity.cuda_major));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
         let name = Library::Graph.name_on(os);
         let mut packages = package::packages(&dir, name, version, &wheels, host).into_iter();
         let package = packages.next();
         let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
-        let missing = missing(&libraries, version, is_jit_package);
-        let variant = variant(&libraries, &missing, is_jit_package);
+        let is_jit = is_jit_package || is_jit_set(&libraries);
+        let missing = missing(&libraries, version, is_jit);
+        let variant = match (missing.is_empty(), is_jit) {
+            (true, true) => Variant::JitOnly,
+            (true, false) => Variant::Full,
+            (false, _) => Variant::Partial,
+        };
         Some(InstallationReport {
             os,
             architecture: identities().map(|identity| identity.architecture).next(),
@@ -156,7 +161,7 @@ impl InstallationReport {
             cuda_major,
             cuda_minor: identities().filter(of_this_cuda).find_map(|identity| identity.cuda_minor),
             variant,
-            missing: if variant == Variant::JitOnly { Vec::new() } else { missing },
+            missing,
             evidence: evidence(&libraries, &dir, package.as_ref()),
             package,
             other_packages: packages.collect(),
@@ -239,32 +244,35 @@ fn add_missing_symbols(libraries: &mut [LibraryReport]) {
             files.filter(|_| is_linux).and_then(|files| missing_symbols(&report.path, &files).ok()).unwrap_or_default()
         })
         .collect();
-    for (report, missing) in libraries.iter_mut().zip(missing) {
-        report.missing_symbols = missing;
+    let is_suspect = missing.iter().any(|missing| !missing.is_empty());
+    let damage: Vec<Option<ProbeError>> =
+        libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
+    let is_damaged = damage.iter().any(Option::is_some);
+    for ((report, missing), damage) in libraries.iter_mut().zip(missing).zip(damage) {
+        // Symbols that cannot be found in a damaged table say nothing about releases.
+        report.missing_symbols = if is_damaged { Vec::new() } else { missing };
+        if let (Some(error), Ok(_)) = (damage, &report.identity) {
+            report.identity = Err(error);
+        }
     }
 }
 
 /// The libraries that the release has and the directory lacks.
-fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit_package: bool) -> Vec<Library> {
+fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) -> Vec<Library> {
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
     let is_expected = |library: &Library| {
-        let in_package = !is_jit_package || OF_JIT.contains(library);
+        let in_package = !is_jit || OF_JIT.contains(library);
         in_package && version.is_none_or(|version| has_library(version, *library))
     };
     Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
 }
 
-fn variant(libraries: &[LibraryReport], missing: &[Library], is_jit_package: bool) -> Variant {
+/// Are these the libraries of a JIT-only set, perhaps without the shim? No package says so if they were copied.
+fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     let has = |library: Library| libraries.iter().any(|report| report.library == library);
     let compiled = [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
-    let has_jit = || has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has);
-    match (missing.is_empty(), is_jit_package) {
-        (true, true) => Variant::JitOnly,
-        (true, false) => Variant::Full,
-        (false, false) if has_jit() => Variant::JitOnly,
-        (false, _) => Variant::Partial,
-    }
+    has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has)
 }
 
 fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) -> Vec<Evidence> {

@@ -213,7 +213,8 @@ impl Search {
                 found.push(Origin::Python(root.clone()));
                 self.add_base_python(&root, &mut found);
             }
-            if active.is_none() {
+            // A virtual environment has the user's packages only with those of its base Python.
+            if active.is_none() && !root.join("pyvenv.cfg").exists() {
                 self.add_pip_roots(&root, None, &mut found);
             }
         }
