@@ -1,20 +1,39 @@
 //! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Host, Installation, Installed, Requirements, Search, Selection, inventory, select};
+
+use crate::python_shim::{self, PythonShim, Surroundings};
 
 /// The host and the search. The search does not look beside the doctor's executable, because programs would not.
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) search: Search,
+    /// The first `python3` on `PATH`, if a tool has put a script in its place.
+    pub(crate) python_shim: Option<PythonShim>,
 }
 
 impl Context {
-    /// This process's environment and file system.
+    /// This process's environment and file system, as a Python program sees them: pyenv and asdf put the directory of
+    /// the Python that they start first on `PATH`.
     pub(crate) fn new() -> Self {
+        let surroundings =
+            Surroundings { variable: &|name| std::env::var_os(name), working_dir: std::env::current_dir().ok() };
+        let python_shim = python_shim::find(&surroundings);
         let host = Host::current().without_executable();
-        Context { search: Search::new(host.clone()), host }
+        let host = match python_shim.as_ref().and_then(|shim| shim.bin.as_deref()) {
+            Some(bin) => with_first_on_path(host, bin),
+            None => host,
+        };
+        Context { search: Search::new(host.clone()), host, python_shim }
+    }
+
+    /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.
+    pub(crate) fn starter_of(&self, dir: &Path) -> Option<&'static str> {
+        let shim = self.python_shim.as_ref()?;
+        let root = std::fs::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
+        dir.starts_with(root).then_some(shim.tool)
     }
 
     /// The installation that meets the requirements, and the candidates before it that do not.
@@ -31,4 +50,13 @@ impl Context {
     pub(crate) fn inventory(&self, roots: &[PathBuf]) -> Vec<Installed> {
         inventory(&self.search, &self.host, roots)
     }
+}
+
+/// The host with this directory first on `PATH`, and all other variables of this process.
+fn with_first_on_path(host: Host, bin: &Path) -> Host {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
+    let Ok(path) = std::env::join_paths(dirs) else { return host };
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    variables.fold(host, |host, (name, value)| host.env(&name, value)).env("PATH", path)
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Library, Version, identify_any, missing_symbols};
+use cudnn_probe::{Library, Version, damaged_symbol_table, identify_any, missing_symbols};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
+use crate::shim_release;
 
 /// A name that is looked up, and the file that ld.so finds.
 pub(crate) struct Dependency {
@@ -169,7 +170,13 @@ fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
     dependencies.iter().find_map(|dependency| {
         let (library, file) = (cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?);
         let files: Option<Vec<PathBuf>> = library.dependencies().iter().map(|other| file_of(*other)).collect();
-        let missing = missing_symbols(file, &files?).ok()?;
+        let files = files?;
+        let missing = missing_symbols(file, &files).ok()?;
+        // Symbols that cannot be found in a damaged table say nothing about releases.
+        let damage = || files.iter().chain([&file.to_owned()]).find_map(|file| damage_of(file));
+        if let Some(damage) = (!missing.is_empty()).then(damage).flatten() {
+            return Some(damage);
+        }
         let (first, count) = (missing.first()?.printable(), missing.len());
         Some(format!(
             "{} is of another release than the libraries that it would be loaded with: they lack {count} of the symbols \
@@ -177,6 +184,11 @@ fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
             file.printable()
         ))
     })
+}
+
+fn damage_of(file: &Path) -> Option<String> {
+    let error = damaged_symbol_table(file)?.to_string().printable();
+    Some(format!("{} {error}; reinstall this cuDNN", file.printable()))
 }
 
 /// Files of cuDNN that do not belong together.
@@ -198,18 +210,30 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     let graph = cudnn().find(|(_, library, _)| *library == Library::Graph);
     let Some((graph, _, graph_file)) = graph else { return Vec::new() };
     let graph_dir = dir_of(graph_file);
-    let cuda_major = |file: &Path| cudnn_file::identity(file).and_then(|identity| identity.cuda_major);
+    let cuda_major = |file: &Path| {
+        let identity = cudnn_file::identity(file)?;
+        identity.cuda_major.or(identity.cuda_at_most)
+    };
     let graph_cuda = cudnn().filter(|(_, _, file)| dir_of(file) == graph_dir);
-    let graph_cuda = graph_cuda.filter_map(|(_, _, file)| cuda_major(file)).next();
+    // Most libraries beside graph show a foreign one among them, which can be graph itself.
+    let graph_cuda = majority(graph_cuda.filter_map(|(_, _, file)| cuda_major(file)));
     // A library that states no version belongs to the release of the graph library beside it.
     let release = |dependency: &Dependency, file: &Path| {
         dependency.version.or_else(|| cudnn_file::version(&file.with_file_name(Library::Graph.file_name())))
     };
     let here = graph_dir.printable();
-    let mix = |(dependency, _, file): (&Dependency, Library, &Path)| {
+    let mix = |(dependency, library, file): (&Dependency, Library, &Path)| {
         let dir = dir_of(file);
         let is_in_one_dir = dir == graph_dir;
         let (there, name) = (dir.printable(), dependency.name.printable());
+        let shim = graph.version.filter(|_| library == Library::Shim);
+        let shim = shim.and_then(|graph| Some((shim_release::conflict(file, graph)?, graph)));
+        if let Some((conflict, graph)) = shim {
+            let are = if is_in_one_dir { "are" } else { "would be" };
+            let message =
+                format!("two releases {are} mixed: {} {conflict}, and graph in {here} is {graph}", file.printable());
+            return Some(Mix { message, is_in_one_dir });
+        }
         let message = match (release(dependency, file), graph.version) {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
                 Some(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"))
@@ -221,6 +245,10 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
                 "{name} would be loaded from {there}, which does not state its release, beside {expected} in {here}"
             )),
             _ => match (cuda_major(file), graph_cuda) {
+                (Some(found), Some(expected)) if found != expected && is_in_one_dir => Some(format!(
+                    "libraries for two CUDA majors are mixed in {here}: {name} is for CUDA {found}, the others for CUDA \
+                     {expected}"
+                )),
                 (Some(found), Some(expected)) if found != expected => Some(format!(
                     "libraries for two CUDA majors would be mixed: CUDA {expected} in {here} and CUDA {found} in \
                      {there}"
@@ -231,6 +259,13 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
         message.map(|message| Mix { message, is_in_one_dir })
     };
     cudnn().filter_map(mix).collect()
+}
+
+/// The value that occurs most often; of several the first.
+fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
+    let values: Vec<u32> = values.collect();
+    let count = |value: &u32| values.iter().filter(|other| *other == value).count();
+    values.iter().rev().max_by_key(|value| count(value)).copied()
 }
 
 /// The directory of a file, by its real path.

@@ -4,11 +4,17 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Can this character do more on a terminal than show itself? Controls (C0, DEL, C1), line separators, and the marks
-/// that change the direction of writing.
+/// Can this character do more on a terminal than show itself, or not show itself at all? Controls (C0, DEL, C1), line and
+/// paragraph separators, all format characters (Unicode's category Cf: marks that change the direction of writing,
+/// zero-width characters, tags), and variation selectors and fillers.
 pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Text that is safe within one line of output.
@@ -37,7 +43,9 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
 /// A JSON document that is safe to print. It can contain such characters only in strings, and JSON has an escape for
 /// them.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
-    replace(document, |c| c != '\n' && is_unsafe(c), |c| format!("\\u{:04x}", u32::from(c)))
+    // JSON writes a character beyond 16 bits as two.
+    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    replace(document, |c| c != '\n' && is_unsafe(c), escape)
 }
 
 fn replace(text: &str, is_unsafe: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> Cow<'_, str> {
@@ -64,7 +72,17 @@ mod tests {
         let hostile = "a\x1b[31m\n\u{85}\u{9b}31m\u{202e}b\u{2066}\u{7f}";
         let shown = hostile.printable();
         assert_eq!(shown, r"a\u{1b}[31m\n\u{85}\u{9b}31m\u{202e}b\u{2066}\u{7f}");
-        assert_eq!("/opt/größe/it's".printable(), "/opt/größe/it's");
+        assert_eq!("/opt/größe/it's/हिन्दी/e\u{301}".printable(), "/opt/größe/it's/हिन्दी/e\u{301}");
+    }
+
+    #[test]
+    fn characters_that_do_not_show_themselves_are_escaped() {
+        for c in "\u{200b}\u{feff}\u{2060}\u{ad}\u{2028}\u{2029}\u{fe0f}\u{180e}\u{e0001}\u{e0101}\u{110bd}".chars() {
+            assert_eq!(c.to_string().printable(), c.escape_unicode().to_string());
+            let document = json(&format!("{:#}", serde_json::json!([c]))).into_owned();
+            assert!(!document.contains(c), "{c:?}");
+            assert_eq!(serde_json::from_str::<Vec<char>>(&document).unwrap_or_default(), [c], "{document}");
+        }
     }
 
     #[test]

@@ -18,7 +18,9 @@ mod driver;
 mod escape;
 mod memory;
 mod output;
+mod python_shim;
 mod shell;
+mod shim_release;
 mod subprocess;
 
 use context::Context;

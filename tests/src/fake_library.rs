@@ -144,7 +144,9 @@ impl FakeLibrary {
         }
         for function in Function::ALL {
             let name = function.name();
-            let here = function.library().library() == self.library || self.library == Library::Shim;
+            // The functions of NVIDIA's shim show of which release it is.
+            let in_shim = self.library == Library::Shim && function.since() <= self.version;
+            let here = function.library().library() == self.library || in_shim;
             if here && Some(name) != self.without && !text.contains(&format!("{name}(")) {
                 let _ = writeln!(text, "unsigned long {name}(void) {{ return 0; }}");
             }

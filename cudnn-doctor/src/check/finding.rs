@@ -102,6 +102,12 @@ findings! {
     LINKED_MIX = "C025" Warning "ld.so would mix two installations for programs linked to a sub-library":
         "LD_LIBRARY_PATH leads to another installation. It comes before the run path by which a sub-library finds the \
          libraries that it needs.";
+    NOT_VERIFIED = "C026" Warning "files could not be verified":
+        "With `--verify`: only the record of a wheel states the sha256 of its files for this. Those of conda, Debian and \
+         RPM are not read, and an archive or a copy has none.";
+    RELATIVE_PATH = "C027" Note "LD_LIBRARY_PATH contains a relative directory":
+        "ld.so searches a relative directory below the working directory of each program. This project's search ignores \
+         it.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found":
         "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
     NO_NVRTC = "C031" Warning "NVRTC was not found":
@@ -130,11 +136,29 @@ findings! {
 pub(crate) struct Help {
     pub(crate) text: String,
     pub(crate) commands: Vec<String>,
+    pub(crate) effect: Effect,
+}
+
+/// What following a help changes. A report in which one help replaces the installation must not have others for its
+/// files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// No package: the environment of a shell, or something that is not cuDNN.
+    Other,
+    /// The packages or files in the directory of the installation.
+    SameDir,
+    /// Programs use an installation in another directory.
+    OtherDir,
 }
 
 impl Help {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Help { text: text.into().printable(), commands: Vec::new() }
+        Help { text: text.into().printable(), commands: Vec::new(), effect: Effect::Other }
+    }
+
+    pub(crate) fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
     }
 
     /// Adds a command, quoted by `shell`.

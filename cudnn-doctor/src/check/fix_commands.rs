@@ -9,10 +9,10 @@ use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
 use cudnn_probe::{DIR_VARIABLE, InstallationReport, LibraryReport, Origin, ProbeError, Version};
 
-use super::finding::Help;
+use super::finding::{Effect, Help};
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::{prepend_library_path, quoted_path, removal};
+use crate::shell::{doctor, prepend_library_path, quoted_path, removal};
 
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
@@ -104,6 +104,7 @@ fn by_hand(report: &InstallationReport) -> Help {
             let sudo = if is_foreign(&report.dir) { "sudo " } else { "" };
             Help::new(format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:"))
                 .command(format!("{sudo}{removal}"))
+                .effect(Effect::SameDir)
         }
     }
 }
@@ -129,16 +130,6 @@ fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>) -> C
     active.or_else(|| pip(None)).unwrap_or_else(|| Command::new("pip", ["install", wheel]))
 }
 
-/// Installs the full cuDNN in place of this one.
-pub(super) fn install_full(report: &InstallationReport, context: &Context) -> Help {
-    let packages = all_packages(report);
-    let commands = packages::replace(&packages, Component::Cudnn, cuda_major(report));
-    if commands.is_empty() {
-        return beside(report, "the full cuDNN", None, cuda_major(report), context);
-    }
-    change(&packages, "install the full cuDNN in place of this one:", &commands)
-}
-
 /// Installs cuDNN 9 where an older one is.
 pub(super) fn replace_older(report: &InstallationReport) -> Option<Help> {
     let package = report.package.as_ref().filter(|package| package.is_cudnn())?;
@@ -150,34 +141,69 @@ pub(super) fn replace_older(report: &InstallationReport) -> Option<Help> {
     Some(with_commands(format!("install cuDNN 9; {} is cuDNN {}:", package.name, report.major), &[command]))
 }
 
-/// Installs a newer release, or one for another CUDA major.
-pub(super) fn upgrade(
-    report: &InstallationReport,
-    minimum: Option<Version>,
-    other_cuda: Option<u32>,
-    context: &Context,
-) -> Help {
+/// What a program requires, and this installation is not or does not have.
+pub(super) struct Wanted {
+    pub(super) minimum: Option<Version>,
+    pub(super) cuda_major: Option<u32>,
+    /// Libraries that only the full cuDNN has.
+    pub(super) full: bool,
+}
+
+/// Installs what is wanted: all of it, so that one help serves all findings.
+pub(super) fn meet(report: &InstallationReport, wanted: &Wanted, context: &Context) -> Help {
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
-    let other_cuda = other_cuda.filter(|major| Some(*major) != report.cuda_major);
-    if let (Some(package), Some(cuda_major)) = (package, other_cuda) {
-        let component = package.component().unwrap_or(Component::Cudnn);
-        let commands = packages::replace(&all_packages(report), component, cuda_major);
+    let cuda = wanted.cuda_major.unwrap_or_else(|| cuda_major(report));
+    let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);
+    let version = wanted.minimum.map(|version| version.to_string());
+    if let Some(package) = package {
+        let component = package.component().filter(|_| !wanted.full).unwrap_or(Component::Cudnn);
+        let packages = all_packages(report);
+        let command = version.as_ref().and_then(|version| packages::upgrade(package, version));
+        if let (Some(command), Some(version), false) =
+            (command, &version, is_other_cuda || wanted.full || packages.len() > 1)
+        {
+            return change([package], format!("upgrade {} to {version} or newer:", package.name), &[command]);
+        }
+        // The version of an installed package is kept unless a newer one is wanted.
+        let commands = match version {
+            Some(_) => packages::replace_by(&packages, component, cuda, None),
+            None => packages::replace(&packages, component, cuda),
+        };
         if !commands.is_empty() {
-            let text = format!("replace it by a cuDNN for CUDA {cuda_major}:");
-            return change(&all_packages(report), text, &commands);
+            let text = match (wanted.full, is_other_cuda) {
+                (true, true) => format!("install the full cuDNN for CUDA {cuda} in place of this one:"),
+                (true, false) => "install the full cuDNN in place of this one:".to_owned(),
+                (false, true) => format!("replace it by a cuDNN for CUDA {cuda}:"),
+                (false, false) => {
+                    format!("{} own the same files: remove all of them, then install one:", names(&packages))
+                }
+            };
+            return change(&packages, text, &commands);
         }
     }
-    let version = minimum.map(|version| version.to_string());
-    if !report.other_packages.is_empty() {
-        return replace(report);
+    let text = match (wanted.full, &version) {
+        (true, None) => "the full cuDNN".to_owned(),
+        (true, Some(version)) => format!("the full cuDNN {version} or newer"),
+        (false, Some(version)) => format!("cuDNN {version} or newer"),
+        (false, None) => "another cuDNN".to_owned(),
+    };
+    beside(report, &text, wanted.minimum, cuda, context)
+}
+
+/// Gives programs that load `libcudnn.so.9` by its name a shim of the same installation, if this one lacks its shim.
+pub(super) fn with_shim(report: &InstallationReport) -> Help {
+    let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
+    let export = prepend_library_path(&report.dir);
+    if let Some(export) = export.filter(|_| has_package) {
+        let help = reinstall(report);
+        let text = format!("{} Then have ld.so search its directory first.", help.text);
+        return Help { text, ..help }.command(export);
     }
-    if let (Some(package), Some(version)) = (package, &version)
-        && let Some(command) = packages::upgrade(package, version)
-    {
-        return change([package], format!("upgrade {} to {version} or newer:", package.name), &[command]);
-    }
-    let wanted = version.map_or("another cuDNN".into(), |version| format!("cuDNN {version} or newer"));
-    beside(report, &wanted, minimum, other_cuda.unwrap_or_else(|| cuda_major(report)), context)
+    let apart = apart_dir(Component::Cudnn, cuda_major(report));
+    let (command, dir) = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
+    with_commands("no package can restore it: install a complete cuDNN elsewhere, and use that:", &[command])
+        .command(format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir)))
+        .effect(Effect::OtherDir)
 }
 
 /// Installs another cuDNN, because no command can change this one.
@@ -198,6 +224,7 @@ fn beside(
         None => format!("install {wanted} in the program's environment:"),
     };
     let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum)]);
+    let help = help.effect(Effect::OtherDir);
     // While it is set, the loader searches no other directory.
     if context.search.explicit_candidate().is_some() { help.command(format!("unset {DIR_VARIABLE}")) } else { help }
 }
@@ -336,7 +363,11 @@ fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
 
 /// A directory of its own for each library: pip does not add to a directory that it has filled.
 fn apart_dir(component: Component, cuda_major: u32) -> PathBuf {
-    let name = if component == Component::Cublas { "cublas" } else { "nvrtc" };
+    let name = match component {
+        Component::Cublas => "cublas",
+        Component::Nvrtc => "nvrtc",
+        _ => "cudnn",
+    };
     let parent = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let parent = parent.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"));
     parent.join(format!("{name}-cuda-{cuda_major}"))
@@ -356,8 +387,8 @@ fn toolkits(cuda_major: u32) -> Vec<PathBuf> {
 
 /// Selects another installation.
 pub(super) fn use_other(dir: &Path) -> Help {
-    let doctor = crate::shell::doctor();
-    Help::new("put that installation first:").command(format!("eval \"$({doctor} env {})\"", quoted_path(dir)))
+    let line = format!("eval \"$({} env {})\"", doctor(), quoted_path(dir));
+    Help::new("put that installation first:").command(line).effect(Effect::OtherDir)
 }
 
 fn all_packages(report: &InstallationReport) -> Vec<Package> {
@@ -399,7 +430,8 @@ fn change<'a>(packages: impl IntoIterator<Item = &'a Package>, text: impl Into<S
 
 /// System packages need the administrator's rights. A container whose user is root often lacks sudo.
 fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
-    commands.iter().fold(Help::new(text), |help, command| {
+    let effect = if commands.is_empty() { Effect::Other } else { Effect::SameDir };
+    commands.iter().fold(Help::new(text).effect(effect), |help, command| {
         let sudo = if command.needs_root() && !is_root() { "sudo " } else { "" };
         help.command(format!("{sudo}{command}"))
     })

@@ -1,15 +1,19 @@
 //! The installation itself, and whether it fits the machine.
 
-use cudnn_probe::{InstallationReport, LibraryReport, ProbeError, Variant, Version, release_facts};
+use cudnn_probe::{
+    InstallationReport, Installer, Library, LibraryReport, Package, ProbeError, Variant, Version, release_facts,
+};
 
 use super::finding::{
-    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, OLD_DRIVER, OLD_GPU,
-    OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
+    Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER,
+    OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
-use super::fix_commands;
+use super::fix_commands::{self, Wanted};
 use super::machine::{Gpu, Machine, capability, is_older};
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::shell::quoted_path;
+use crate::shim_release;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version.
 const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
@@ -28,7 +32,9 @@ pub(super) fn findings(
 ) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(conflicts(report));
+    findings.extend(shim_of_another_release(report));
     findings.extend(not_as_installed(report, verify));
+    findings.extend(not_verified(report).filter(|_| verify));
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report));
     findings.extend(known_issues(report, context));
@@ -56,6 +62,23 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     conflicts.iter().map(|(part, error)| finding(error, format!("{} {error}", part.path.printable()))).collect()
 }
 
+/// The shim states no version, but its functions are those of some releases.
+fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
+    let (shim, graph) = (usable(report, Library::Shim)?, usable(report, Library::Graph)?);
+    let version = graph.identity.as_ref().ok()?.version?;
+    let conflict = shim_release::conflict(&shim.path, version)?;
+    let message = format!("{} {conflict}, but the {} beside it is {version}", shim.path.printable(), Library::Graph);
+    Some(
+        Finding::new(MIXED_VERSIONS, message)
+            .note("the functions that it exports are those of other releases; its file states no version")
+            .help(fix_commands::reinstall(report)),
+    )
+}
+
+fn usable(report: &InstallationReport, library: Library) -> Option<&LibraryReport> {
+    report.library(library).filter(|part| part.identity.is_ok())
+}
+
 /// The symbols that the other libraries lack.
 fn symbols(error: &ProbeError) -> Vec<String> {
     let ProbeError::OtherRelease { missing } = error else { return Vec::new() };
@@ -77,6 +100,43 @@ fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding
         _ => format!("{count} libraries in {dir} are not the files that their package installed"),
     };
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).help(fix_commands::reinstall(report)))
+}
+
+/// The libraries whose sha256 a record states, and those whose sha256 no record states.
+pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
+    let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
+    usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
+}
+
+/// With `--verify`: the libraries that nothing could be compared with.
+fn not_verified(report: &InstallationReport) -> Option<Finding> {
+    let (with, without) = verifiable(report);
+    let (count, total) = (without.len(), with.len() + without.len());
+    let dir = report.dir.printable();
+    let message = match (with.len(), count) {
+        (_, 0) => return None,
+        (0, _) => format!("no library in {dir} was verified: no record of a wheel states their sha256"),
+        _ => format!("{count} of {total} libraries in {dir} were not verified: no record states their sha256"),
+    };
+    let names: Vec<&str> = without.iter().map(|part| part.library.name_on(report.os)).collect();
+    let help = match &report.package {
+        Some(package @ Package { installer: Installer::Dpkg, .. }) => verify_help("dpkg --verify", package),
+        Some(package @ Package { installer: Installer::Rpm, .. }) => verify_help("rpm --verify", package),
+        _ => Help::new("compare these sums with those of the package or archive that the files came from:")
+            .command(format!("sha256sum {}/libcudnn*.so.9", quoted_path(&report.dir))),
+    };
+    let finding = Finding::new(NOT_VERIFIED, message).note(format!("not verified: {}", names.join(", ")));
+    let finding = match &report.package {
+        Some(package) => finding.note(format!("installed as {package}")),
+        None => finding.note("no package manager has a record of these files"),
+    };
+    Some(finding.help(help))
+}
+
+/// The installer compares the files with its records.
+fn verify_help(command: &str, package: &Package) -> Help {
+    Help::new(format!("{} itself can compare the files:", package.installer))
+        .command(format!("{command} {}", cudnn_probe::packages::quoted(&package.name)))
 }
 
 /// The difference between a file and every record of it. After one wheel was installed over another, the file is as one
@@ -103,13 +163,19 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
     if report.variant != Variant::Partial || report.missing.is_empty() {
         return None;
     }
-    let names: Vec<&str> = report.missing.iter().map(|library| library.file_name()).collect();
+    let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
     let (missing, total) = (names.len(), names.len() + report.libraries.len());
-    Some(
-        Finding::new(INCOMPLETE, format!("{missing} of {total} libraries are missing in {}", report.dir.printable()))
-            .note(format!("missing: {}", names.join(", ")))
-            .help(fix_commands::reinstall(report)),
-    )
+    let message = match names.as_slice() {
+        [only] => format!("{only} is missing in {}", report.dir.printable()),
+        _ => format!("{missing} of {total} libraries are missing in {}", report.dir.printable()),
+    };
+    let finding = Finding::new(INCOMPLETE, message).note(format!("missing: {}", names.join(", ")));
+    let finding = if report.missing.contains(&Library::Shim) {
+        finding.note("programs that are linked to libcudnn.so.9, or load it by its name, cannot use this directory")
+    } else {
+        finding
+    };
+    Some(finding.help(fix_commands::reinstall(report)))
 }
 
 /// Several packages own the same files: the last one installed has overwritten those of the others.
@@ -130,9 +196,13 @@ fn known_issues(report: &InstallationReport, context: &Context) -> Vec<Finding> 
         .map(|issue| {
             Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.description))
                 .note(format!("affects {} through releases before {}", issue.from, issue.fixed_in))
-                .help(fix_commands::upgrade(report, Some(issue.fixed_in), None, context))
+                .help(fix_commands::meet(report, &wanted(issue.fixed_in), context))
         })
         .collect()
+}
+
+fn wanted(minimum: Version) -> Wanted {
+    Wanted { minimum: Some(minimum), cuda_major: None, full: false }
 }
 
 fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<Finding> {

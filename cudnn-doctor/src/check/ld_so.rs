@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Simulation};
-use cudnn_probe::{InstallationReport, Library};
+use cudnn_probe::{Host, InstallationReport, Library};
 
 use super::finding::{
     Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
 };
-use super::fix_commands::Companion;
+use super::fix_commands::{self, Companion};
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, mixes};
@@ -31,11 +31,17 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
     findings
 }
 
-/// Which cuDNN does a program get if it loads the shim by its name and has no run path? The doctor is one.
+/// Programs without a run path: the doctor itself, unless /proc is missing, and others that most systems have.
+pub(super) fn plain_program(host: &Host) -> Option<Simulation> {
+    let others = ["/bin/sh", "/usr/bin/env"].map(PathBuf::from);
+    let mut programs = std::env::current_exe().into_iter().chain(others);
+    programs.find_map(|program| Simulation::new(&program, host).ok())
+}
+
+/// Which cuDNN does a program get if it loads the shim by its name and has no run path?
 fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = Library::Shim.file_name();
-    let program = std::env::current_exe().unwrap_or_default();
-    let found = Simulation::new(&program, &context.host).ok().and_then(|mut program| resolve(&mut program, shim));
+    let found = resolve(&mut plain_program(&context.host)?, shim);
     let dir = report.dir.printable();
     match found {
         None => {
@@ -43,12 +49,27 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
             Some(
                 Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is on no search path"))
                     .note("programs that load cuDNN by its name, without a run path, fail")
-                    .note("this project's loader does find it")
+                    .note(match context.starter_of(&report.dir) {
+                        Some(tool) => format!("this project's loader finds it in programs that {tool} starts"),
+                        None => "this project's loader does find it".to_owned(),
+                    })
                     .help(search_first(&report.dir)),
             )
         }
         // The drop-in loads this very installation.
         Some((path, _)) if cudnn_file::is_drop_in(&path) => None,
+        Some((path, rule)) if report.library(Library::Shim).is_none() => {
+            let mix = Simulation::new(&path, &context.host).ok().map(dependencies);
+            let mix = mix.and_then(|dependencies| mix_of_dirs(&dependencies)).unwrap_or_else(|| {
+                format!("ld.so finds {} for the libraries in {dir}, which lack it", path.printable())
+            });
+            Some(
+                Finding::new(LD_SO_MIX, mix)
+                    .note(format!("{shim} is missing in {dir}"))
+                    .note(format!("programs that load it by its name get {} ({rule})", path.printable()))
+                    .help(fix_commands::with_shim(report)),
+            )
+        }
         Some((path, rule)) if path.parent().is_some_and(|found| !is_same(found, &report.dir)) => Some(
             Finding::new(OTHER_ON_PATH, format!("ld.so finds another {shim}: {}", path.printable()))
                 .note(format!("found by: {rule}"))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_probe::Host;
-use cudnn_probe::ld_so::{Resolution, Simulation};
+use cudnn_probe::ld_so::Resolution;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -204,8 +204,7 @@ pub(crate) fn run_child() -> ExitCode {
 }
 
 fn driver_library(host: &Host) -> DriverLibrary {
-    let program = std::env::current_exe().unwrap_or_default();
-    let Ok(mut simulation) = Simulation::new(&program, host) else { return DriverLibrary::Missing };
+    let Some(mut simulation) = super::ld_so::plain_program(host) else { return DriverLibrary::Missing };
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {

@@ -20,9 +20,13 @@ use cudnn_probe::{
 
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::python_shim::PythonShim;
 use crate::shell::{doctor, quoted_path};
 use crate::subprocess::Patience;
-use finding::{DRIVER_CRASHED, NO_CUDNN, NO_DRIVER, REJECTED, SEVERAL};
+use finding::{
+    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_NVRTC, OLD_GPU, REJECTED,
+    RELATIVE_PATH, REQUIREMENT, SEVERAL,
+};
 use machine::Machine;
 
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Help, Severity};
@@ -50,6 +54,8 @@ pub(crate) struct Diagnosis {
     pub(crate) report: Option<InstallationReport>,
     /// The output of the convolution, line by line.
     pub(crate) convolution: Vec<String>,
+    /// With `verify`: the names of the libraries whose sha256 was compared with a record.
+    pub(crate) verified: Option<Vec<&'static str>>,
     /// The most severe first.
     pub(crate) findings: Vec<Finding>,
 }
@@ -62,16 +68,23 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     let report = selected.and_then(|selected| take_report(&mut others, &selected.dir, context));
     let mut findings = rejected(context, &selection.rejected);
     findings.extend(deleted(context));
-    let mut convolution = Vec::new();
+    findings.extend(relative_path());
+    let (mut convolution, mut verified) = (Vec::new(), requested.verify.then(Vec::new));
     if let (Some(selected), Some(report)) = (selected, &report) {
         findings.extend(several(&others, report));
-        findings.extend(requirements::findings(requested, context, selected, report));
-        findings.extend(installation::findings(report, &machine, context, requested.verify));
-        findings.extend(ld_so::findings(report, context));
+        let mut of_used = requirements::findings(requested, context, selected, report);
+        of_used.extend(installation::findings(report, &machine, context, requested.verify));
+        of_used.extend(ld_so::findings(report, context));
         if requested.load {
             let loaded = load_test::load(report, requested.convolution, machine.has_driver_library(), patience);
-            findings.extend(loaded.findings);
+            of_used.extend(loaded.findings);
             convolution = loaded.convolution;
+        }
+        agree(&mut of_used);
+        findings.extend(of_used);
+        if let Some(verified) = &mut verified {
+            let (compared, _) = installation::verifiable(report);
+            verified.extend(compared.iter().map(|part| part.library.name_on(report.os)));
         }
     } else {
         let none = none(context, &selection.rejected, &findings);
@@ -84,7 +97,49 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     }
     findings.extend(environment::findings());
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    Diagnosis { machine, report, convolution, findings }
+    Diagnosis { machine, report, convolution, verified, findings }
+}
+
+/// One help at most replaces the installation. All others that would change it, or what is beside it, give way: they
+/// could name another package or another CUDA major.
+fn agree(findings: &mut [Finding]) {
+    let replacing = |finding: &&Finding| {
+        let is_kind = [REQUIREMENT, LACKS_FUNCTION, OLD_GPU].iter().any(|kind| kind.code == finding.kind.code);
+        is_kind && finding.help.as_ref().is_some_and(|help| help.effect != Effect::Other)
+    };
+    let Some(first) = findings.iter().find(replacing).cloned() else { return };
+    let is_elsewhere = first.help.as_ref().is_some_and(|help| help.effect == Effect::OtherDir);
+    for finding in findings.iter_mut().filter(|finding| finding.help != first.help) {
+        let of_cuda = [NO_CUBLAS, NO_NVRTC, NO_BUILTINS].iter().any(|kind| kind.code == finding.kind.code);
+        let contradicts =
+            |help: &Help| help.effect != Effect::Other || of_cuda || is_elsewhere && !help.commands.is_empty();
+        if finding.help.as_ref().is_some_and(contradicts) {
+            let code = first.kind.code;
+            finding.help = Some(Help::new(format!(
+                "follow the help of {code} first, which replaces this installation; then run `{} check` again",
+                doctor()
+            )));
+        }
+    }
+}
+
+/// ld.so searches these in the working directory of each program, and the search ignores them.
+fn relative_path() -> Option<Finding> {
+    let path = std::env::var_os("LD_LIBRARY_PATH")?;
+    let path = path.to_string_lossy().into_owned();
+    let is_relative = |dir: &&str| !dir.is_empty() && !dir.starts_with(['/', '$']);
+    let relative: Vec<&str> = path.split([':', ';']).filter(is_relative).collect();
+    let dirs = relative.join(", ");
+    let what = match relative.len() {
+        0 => return None,
+        1 => format!("LD_LIBRARY_PATH contains a relative directory: {dirs}"),
+        _ => format!("LD_LIBRARY_PATH contains relative directories: {dirs}"),
+    };
+    Some(
+        Finding::new(RELATIVE_PATH, what)
+            .note("ld.so searches it below the working directory of each program; this project's search ignores it")
+            .help("write the full path of the directory"),
+    )
 }
 
 /// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.
@@ -146,8 +201,43 @@ fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding
     finding
         .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
         .notes(older)
+        .notes(python_shim(context))
         .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
-        .help(repair.or(upgrade).unwrap_or_else(|| fix_commands::install(context)))
+        .help(
+            repair
+                .or(upgrade)
+                .or_else(|| environment_of_shim(context))
+                .unwrap_or_else(|| fix_commands::install(context)),
+        )
+}
+
+/// The Python that a program would run in, if a tool has put a script or link in place of it.
+fn python_shim(context: &Context) -> Option<String> {
+    let PythonShim { file, tool, bin } = context.python_shim.as_ref()?;
+    let file = file.printable();
+    Some(match bin {
+        Some(bin) => format!("{file} belongs to {tool}, and starts the Python in {}", bin.printable()),
+        None => format!("{file} belongs to {tool}; which Python it starts is not known, so none was searched"),
+    })
+}
+
+/// The help if the search does not know which Python a shim starts.
+fn environment_of_shim(context: &Context) -> Option<Help> {
+    let PythonShim { tool, bin: None, .. } = context.python_shim.as_ref()? else { return None };
+    let doctor = doctor();
+    let command = match *tool {
+        "pyenv" | "asdf" => return Some(
+            Help::new(format!(
+                "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
+            ))
+            .command(if *tool == "pyenv" { "pyenv versions" } else { "asdf list python" }),
+        ),
+        tool => format!("{tool} exec -- {doctor} check"),
+    };
+    Some(
+        Help::new(format!("let {tool} start the doctor, so that it sees the environment of the program:"))
+            .command(command),
+    )
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.

@@ -1,50 +1,75 @@
 //! The program's requirements, as the command line states them, against the installation that it would get.
 
 use cudnn_loader::Function;
-use cudnn_probe::{Installation, InstallationReport, ProbeError, Requirements};
+use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir};
 
 use super::Requested;
-use super::finding::{Finding, LACKS_FUNCTION, REQUIREMENT};
-use super::fix_commands;
+use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
+use super::fix_commands::{self, Wanted};
 use crate::context::Context;
 use crate::escape::Printable;
 
+/// All findings have one help, which meets all requirements.
 pub(super) fn findings(
     requested: &Requested,
     context: &Context,
     used: &Installation,
     report: &InstallationReport,
 ) -> Vec<Finding> {
+    let requirements = requirements(requested.minimum, requested.cuda_major);
+    let unmet = requirements.check(used).err().map(|error| unmet(&error, report));
+    let lacking: Vec<Finding> = requested.functions.iter().filter_map(|function| lacks(*function, report)).collect();
+    if unmet.is_none() && lacking.is_empty() {
+        return Vec::new();
+    }
+    let (note, help) = fix(requested, context, report);
+    let add = |finding: Finding| finding.notes(&note).help(help.clone());
+    unmet.into_iter().chain(lacking).map(add).collect()
+}
+
+fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requirements {
     let mut requirements = Requirements::default();
-    requirements.minimum = requested.minimum;
-    requirements.cuda_major = requested.cuda_major;
-    let unmet = requirements.check(used).err().map(|error| unmet(&error, context, &requirements, report));
-    let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report, context));
-    unmet.into_iter().chain(lacking).collect()
+    requirements.minimum = minimum;
+    requirements.cuda_major = cuda_major;
+    requirements
 }
 
-fn unmet(error: &ProbeError, context: &Context, requirements: &Requirements, report: &InstallationReport) -> Finding {
-    let mut finding = Finding::new(REQUIREMENT, format!("the installation in {} {error}", report.dir.printable()));
-    if let Some(package) = &report.package {
-        finding = finding.note(format!("installed as {package}, in {}", package.root.printable()));
+/// Another installation that has all that is requested, or the commands that install it.
+fn fix(requested: &Requested, context: &Context, report: &InstallationReport) -> (Option<String>, Help) {
+    let libraries = || requested.functions.iter().map(|function| function.library().library());
+    let newer = requested.functions.iter().map(|function| function.since());
+    let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
+    let minimum = requested.minimum.into_iter().chain(newer).max();
+    let requirements = requirements(minimum, requested.cuda_major);
+    let has_all = |other: &Installation| libraries().all(|library| other.check(library).is_ok());
+    let other = context.search.candidates().find_map(|dir| check_dir(&dir, &requirements).ok().filter(has_all));
+    if let Some(other) = other {
+        let Installation { version, dir, origin, .. } = &other;
+        let note = format!("{version} in {} meets the requirements ({origin})", dir.printable());
+        return (Some(note), fix_commands::use_other(dir));
     }
-    match context.select(requirements).installation {
-        Some(other) => finding
-            .note(format!("{} in {} meets the requirements ({})", other.version, other.dir.printable(), other.origin))
-            .help(fix_commands::use_other(&other.dir)),
-        None => finding.help(fix_commands::upgrade(report, requirements.minimum, requirements.cuda_major, context)),
+    let is_jit = report.variant == Variant::JitOnly;
+    let lacks = |library: Library| report.library(library).is_none() && (is_jit || report.missing.contains(&library));
+    let full = libraries().any(lacks);
+    (None, fix_commands::meet(report, &Wanted { minimum, cuda_major: requested.cuda_major, full }, context))
+}
+
+fn unmet(error: &ProbeError, report: &InstallationReport) -> Finding {
+    let finding = Finding::new(REQUIREMENT, format!("the installation in {} {error}", report.dir.printable()));
+    match &report.package {
+        Some(package) => finding.note(format!("installed as {package}, in {}", package.root.printable())),
+        None => finding,
     }
 }
 
-fn lacks(function: Function, report: &InstallationReport, context: &Context) -> Option<Finding> {
+fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let (since, library) = (function.since(), function.library());
     let finding = if version < since {
         Finding::new(LACKS_FUNCTION, format!("{function} was added in cuDNN {since}, but found cuDNN {version}"))
-            .help(fix_commands::upgrade(report, Some(since), None, context))
     } else if report.library(library.library()).is_none() {
         let message = format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant);
-        Finding::new(LACKS_FUNCTION, message).help(fix_commands::install_full(report, context))
+        Finding::new(LACKS_FUNCTION, message)
     } else {
         return None;
     };

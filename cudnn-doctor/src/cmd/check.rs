@@ -60,19 +60,20 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
-    let Diagnosis { machine, report, convolution, findings } = diagnosis;
+    let Diagnosis { machine, report, convolution, verified, findings } = diagnosis;
     json!({
         "schema": SCHEMA,
         "machine": machine.value(),
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "convolution": convolution,
+        "verified": verified,
         "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
     })
 }
 
 fn text(diagnosis: &Diagnosis) {
-    let Diagnosis { machine, report, convolution, findings } = diagnosis;
+    let Diagnosis { machine, report, convolution, verified, findings } = diagnosis;
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => outln!("driver  unknown: NVML does not answer"),
@@ -84,6 +85,11 @@ fn text(diagnosis: &Diagnosis) {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());
         let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
         outln!("cuDNN   {version}{cuda}, {}, in {}", report.variant, report.dir.printable());
+    }
+    match verified.as_deref() {
+        None => {}
+        Some([]) => outln!("verified  no library"),
+        Some(names) => outln!("verified  by the sha256 in a wheel's record: {}", names.join(", ")),
     }
     for line in convolution {
         outln!("{}", line.printable());

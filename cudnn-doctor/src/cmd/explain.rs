@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use cudnn_probe::Library;
 use cudnn_probe::ld_so::Simulation;
+use cudnn_probe::{Library, ProbeError};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -12,6 +12,7 @@ use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, problems};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+use crate::shell::{doctor, quoted_path};
 
 /// The options of `explain`.
 #[derive(clap::Args)]
@@ -21,15 +22,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
-    let Some(file) = arguments.file.clone().or_else(|| selected_shim(context)) else {
-        return fail(format, "No usable cuDNN was found, so there is nothing to explain. Name a program or a library.");
+    let file = match arguments.file.clone().map_or_else(|| selected_shim(context), Ok) {
+        Ok(file) => file,
+        Err(error) => return fail(format, error),
     };
     let simulation = match Simulation::new(&file, &context.host) {
         Ok(simulation) => simulation,
-        Err(error) => {
-            let help = error.help().map_or(String::new(), |help| format!("\nhelp: {help}"));
-            return fail(format, format!("{} {error}{help}", file.printable()));
-        }
+        Err(error) => return fail(format, unreadable(&file, &error)),
     };
     let dependencies = dependencies(simulation);
     let mut problems = problems(&dependencies);
@@ -46,9 +45,42 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
 }
 
-fn selected_shim(context: &Context) -> Option<PathBuf> {
-    let shim = context.selected()?.path(Library::Shim);
-    shim.exists().then_some(shim)
+/// NVIDIA's shim of the installation that the loader would use.
+fn selected_shim(context: &Context) -> Result<PathBuf, String> {
+    let Some(selected) = context.selected() else {
+        let text = "No usable cuDNN was found, so there is nothing to explain. Name a program or a library.";
+        return Err(text.to_owned());
+    };
+    let shim = selected.path(Library::Shim);
+    if shim.symlink_metadata().is_ok() {
+        return Ok(shim);
+    }
+    let doctor = doctor();
+    Err(format!(
+        "The cuDNN {} in {}, which the loader uses, has no {}: programs that load cuDNN by that name cannot use it. \
+         `{doctor} check` shows how to repair it. To explain one of its libraries: `{doctor} explain {}`",
+        selected.version,
+        selected.dir.printable(),
+        Library::Shim,
+        quoted_path(&selected.path(Library::Graph)),
+    ))
+}
+
+/// Why a file cannot be explained. The advice to reinstall cuDNN is for files of cuDNN alone.
+fn unreadable(file: &Path, error: &ProbeError) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let path = file.printable();
+    let text = error.to_string().printable();
+    if name.starts_with("libcudnn") {
+        let help = error.help().map_or(String::new(), |help| format!("\nhelp: {}", help.printable()));
+        return format!("{path} {text}{help}");
+    }
+    match error {
+        ProbeError::NotElf { .. } | ProbeError::NotRegularFile { .. } | ProbeError::WrongOs { .. } => {
+            format!("{path} {text}\nhelp: Name a program or a shared library for Linux: this is neither.")
+        }
+        _ => format!("{path} {text}"),
+    }
 }
 
 /// The problem of a program that requires another major of cuDNN: that major, and the installed cuDNN.

@@ -4,15 +4,19 @@ use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
-use cudnn_probe::{Architecture, Candidate, Installation, Installed, LibraryReport, Os, ProbeError, gpu_code};
+use cudnn_probe::{
+    Architecture, Candidate, Installation, InstallationReport, Installed, Library, LibraryReport, Os, Package,
+    ProbeError, gpu_code,
+};
 use serde_json::{Value, json};
 
 use crate::check::Help;
-use crate::check::fix_commands::repair;
+use crate::check::fix_commands::{reinstall, repair};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
 use crate::shell::{doctor, quoted_path};
+use crate::shim_release::conflict;
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -51,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             "schema": SCHEMA,
             "installations": rows.iter().map(value).collect::<Vec<Value>>(),
         })),
-        Format::Text => text(&rows, selected.as_ref(), &arguments.roots),
+        Format::Text => text(&rows, selected.as_ref(), &arguments.roots, context),
     }
     let missing: Vec<String> =
         arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable()).collect();
@@ -72,7 +76,7 @@ fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
     installed.report.libraries.iter().map(targets).collect()
 }
 
-fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
+fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], context: &Context) {
     if rows.is_empty() {
         outln!("No cuDNN was found. `{} check` shows where the search looked and what to install.", doctor());
         if !roots.is_empty() {
@@ -87,7 +91,8 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     table.set_header(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
     for Row { installed, is_used, .. } in rows {
         let report = &installed.report;
-        let package = report.package.as_ref().map_or("-".into(), |package| package.to_string().printable());
+        let packages: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();
+        let package = if packages.is_empty() { "-".into() } else { packages.join(", ") };
         table.add_row([
             if *is_used { "->" } else { "" }.to_owned(),
             report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
@@ -109,7 +114,13 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf]) {
     };
     match (selected, rows.iter().find(usable)) {
         (Some(selected), _) => {
-            outln!("\nThe loader uses the marked one (found: {}).", selected.origin.to_string().printable());
+            let origin = selected.origin.to_string().printable();
+            match context.starter_of(&selected.dir) {
+                Some(tool) => {
+                    outln!("\nThe loader uses the marked one in programs that {tool} starts (found: {origin}).")
+                }
+                None => outln!("\nThe loader uses the marked one (found: {origin})."),
+            }
         }
         (None, Some(usable)) => {
             outln!("\nThe loader uses none of them: its search does not look there. To use one:");
@@ -130,6 +141,10 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
         } else {
             outln!("  found: {origin}, as {}", dir.printable());
         }
+    }
+    if !report.other_packages.is_empty() {
+        let names: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();
+        outln!("  installed over each other: {}; `{} check` shows how to fix that", names.join(", "), doctor());
     }
     for Problem { library, message, help } in problems(installed) {
         labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
@@ -166,7 +181,27 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     };
     let unusable = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
     let conflicts = report.conflicts();
-    unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).collect()
+    let shim = report.library(Library::Shim).filter(|part| part.identity.is_ok());
+    let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
+    let shim = shim.zip(graph).and_then(|(shim, graph)| {
+        let message = format!("{}, but the {} beside it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
+        Some(Problem { library: shim.library.name_on(report.os), message, help: Some(reinstall(report)) })
+    });
+    unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
+}
+
+/// All packages that own the files.
+fn packages(report: &InstallationReport) -> impl Iterator<Item = &Package> {
+    report.package.iter().chain(&report.other_packages)
+}
+
+fn package_value(package: &Package) -> Value {
+    json!({
+        "installer": package.installer.to_string(),
+        "name": package.name,
+        "version": package.version,
+        "root": package.root.to_string_lossy(),
+    })
 }
 
 fn value(row: &Row) -> Value {
@@ -189,12 +224,8 @@ fn value(row: &Row) -> Value {
         "os": report.os.to_string(),
         "architecture": report.architecture.map(|architecture| architecture.to_string()),
         "variant": report.variant.to_string(),
-        "package": report.package.as_ref().map(|package| json!({
-            "installer": package.installer.to_string(),
-            "name": package.name,
-            "version": package.version,
-            "root": package.root.to_string_lossy(),
-        })),
+        "package": report.package.as_ref().map(package_value),
+        "other_packages": report.other_packages.iter().map(package_value).collect::<Vec<_>>(),
         "found_via": row.installed.found_via.iter().map(|candidate| json!({
             "directory": candidate.dir.to_string_lossy(),
             "origin": candidate.origin.to_string(),

@@ -95,13 +95,19 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     read(path, library, &data, length, Os::Linux, Some(architecture))
 }
 
-/// Like [`identify`], for any operating system and processor.
+/// Like [`identify`], for any operating system and processor, and with all that the file states about its CUDA version:
+/// [`identify`] does not read what only a run path states.
 ///
 /// # Errors
 /// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     let (data, length, os) = open(path)?;
-    read(path, library, &data, length, os, None)
+    let mut identity = read(path, library, &data, length, os, None)?;
+    let (major, at_most) = run_path::cuda(identity.run_path.as_deref().unwrap_or_default(), identity.version);
+    // The record of a wheel may be that of another one, which was installed over this file.
+    identity.cuda_major = major.or(identity.cuda_major.filter(|major| at_most.is_none_or(|most| *major <= most)));
+    identity.cuda_at_most = identity.cuda_at_most.or(at_most);
+    Ok(identity)
 }
 
 /// The compute capabilities for which a library has GPU code. Reads thousands of small pieces all over the file: some
@@ -196,11 +202,6 @@ fn read(
     }
     let version = library.version_symbol().and_then(|symbol| format.read_symbol(symbol)).map(Version::from_symbol);
     let cuda = format.gpu_code().map(|range| fatbin::cuda(range, data)).unwrap_or_default();
-    let run_path = contents.run_path.map(|run_path| run_path.to_string_lossy().into_owned());
-    let (by_run_path, at_most) = run_path.as_deref().map(|path| run_path::cuda(path, version)).unwrap_or_default();
-    let cuda_at_most = cuda.at_most.or(at_most);
-    // The record of a wheel may be that of another one, which was installed over this file.
-    let recorded = || wheel_metadata::cuda_major(path).filter(|major| at_most.is_none_or(|most| *major <= most));
     let identity = Identity {
         path: path.to_owned(),
         library,
@@ -208,11 +209,11 @@ fn read(
         architecture: format.architecture(),
         version,
         // graph has no GPU code: until it is loaded, only its run path and its wheel's metadata state the CUDA version.
-        cuda_major: cuda.major.or(by_run_path).or_else(recorded),
-        cuda_at_most,
+        cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
+        cuda_at_most: cuda.at_most,
         cuda_minor: cuda.minor,
         needed: contents.needed,
-        run_path,
+        run_path: contents.run_path.map(|run_path| run_path.to_string_lossy().into_owned()),
     };
     match version {
         Some(found) if found.major != 9 => Err(ProbeError::WrongMajor { found }),

@@ -208,13 +208,13 @@ impl Search {
             self.add_base_python(root, &mut found);
         }
         found.extend(self.absolute("CONDA_PREFIX").map(Origin::Conda));
-        if let Some(root) = self.python_on_path() {
+        if let Some((root, is_virtual)) = self.python_on_path() {
             if active.as_ref() != Some(&root) {
                 found.push(Origin::Python(root.clone()));
                 self.add_base_python(&root, &mut found);
             }
             // A virtual environment has the user's packages only with those of its base Python.
-            if active.is_none() && !root.join("pyvenv.cfg").exists() {
+            if active.is_none() && !is_virtual {
                 self.add_pip_roots(&root, None, &mut found);
             }
         }
@@ -240,22 +240,23 @@ impl Search {
         }
     }
 
-    /// The environment of the first `python3` on `PATH`: the directory above its `bin` if that is a virtual
-    /// environment; else, like Python itself, the one of the program that the link leads to. This runs nothing, so it
-    /// cannot know what pyenv's scripts would choose.
-    fn python_on_path(&self) -> Option<PathBuf> {
+    /// The environment of the first `python3` on `PATH`, and whether that is a virtual one: the directory above its `bin`
+    /// if that is a virtual environment; else, like Python itself, the one of the program that the link leads to. This
+    /// runs nothing, so it cannot know what pyenv's scripts would choose; in a program that they start, `PATH` leads to
+    /// the real one.
+    fn python_on_path(&self) -> Option<(PathBuf, bool)> {
         let path = self.host.variable("PATH")?;
         let bin =
             std::env::split_paths(&path).filter(|dir| dir.is_absolute()).find(|dir| dir.join("python3").exists())?;
         let root = bin.parent()?;
         if root.join("pyvenv.cfg").exists() {
-            return Some(root.to_owned());
+            return Some((root.to_owned(), true));
         }
         let program = std::fs::canonicalize(bin.join("python3")).ok()?;
         // Keep the spelling of PATH where it leads to the same directory (/bin for /usr/bin).
         let real = program.parent()?.parent()?;
         let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
-        Some(if is_same { root.to_owned() } else { real.to_owned() })
+        Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
     }
 
     /// The directories that ld.so would search for a bare name.
