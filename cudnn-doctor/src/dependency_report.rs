@@ -156,7 +156,14 @@ pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let mix = mixes(dependencies)
         .into_iter()
         .next()
-        .map(|mix| format!("{}; remove one of them, or make one directory come first for all lookups", mix.message))
+        .map(|mix| {
+            let help = if mix.is_in_one_dir {
+                "install all libraries of one release, for one CUDA major"
+            } else {
+                "remove one of them, or make one directory come first for all lookups"
+            };
+            format!("{}; {help}", mix.message)
+        })
         .or_else(|| symbol_mix(dependencies));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
@@ -226,7 +233,9 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
         let dir = dir_of(file);
         let is_in_one_dir = dir == graph_dir;
         let (there, name) = (dir.printable(), dependency.name.printable());
-        let shim = graph.version.filter(|_| library == Library::Shim);
+        // Beside another graph, it belongs to the release of that one.
+        let is_unknown = is_in_one_dir || release(dependency, file).is_none();
+        let shim = graph.version.filter(|_| library == Library::Shim && is_unknown);
         let shim = shim.and_then(|graph| Some((shim_release::conflict(file, graph)?, graph)));
         if let Some((conflict, graph)) = shim {
             let are = if is_in_one_dir { "are" } else { "would be" };

@@ -190,6 +190,8 @@ fn provoke(code: &str) -> Option<Scenario> {
                 .replace(fake(Library::Ops).needing("libcudnn_graph.so.9"), Library::Ops)
                 .variable("LD_LIBRARY_PATH", &other)
         }
+        "C026" => scenario.options(&["--verify"]),
+        "C027" => scenario.variable("LD_LIBRARY_PATH", Path::new("/nowhere:lib")),
         "C030" | "C031" => scenario,
         "C032" => {
             support::compile("", &["-shared", "-nostdlib"], &scenario.other.path().join("libnvrtc.so.12"));

@@ -241,14 +241,18 @@ fn env_prints_shell_lines_that_select_the_installation() {
     let dir = TempDir::new();
     let strange = dir.path().join("it's a (dir)");
     std::fs::create_dir(&strange).unwrap();
-    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&strange.join("libcudnn_graph.so.9"));
+    for library in [Library::Shim, Library::Graph] {
+        FakeLibrary::new(library, Version::new(9, 19, 0)).build(&strange.join(library.file_name()));
+    }
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
     // ld.so would split or expand these names, even if the shell quotes them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = dir.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
-        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&unusable.join("libcudnn_graph.so.9"));
+        for library in [Library::Shim, Library::Graph] {
+            FakeLibrary::new(library, Version::new(9, 19, 0)).build(&unusable.join(library.file_name()));
+        }
         let (code, stdout) = doctor(&["env", unusable.to_str().unwrap()], &[]);
         assert!(code == Some(3) && stdout.is_empty(), "{name}: {stdout}");
     }

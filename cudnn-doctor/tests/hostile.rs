@@ -495,3 +495,40 @@ fn check_runs_no_library_of_the_working_directory() {
         assert!(!trace.exists(), "{options:?}");
     }
 }
+
+/// The names of another process's files come from somebody else.
+#[test]
+fn pid_shows_no_hostile_name_raw() {
+    const HOSTILE: &str = "x\x1b[31m\x1b]0;t\x07\nerror: FORGED\u{202e}y\u{2066}\u{9b}z\u{200b}";
+    let dir = TempDir::new();
+    let hostile = dir.path().join(HOSTILE);
+    std::fs::create_dir(&hostile).unwrap();
+    // One library is in ld.so's list, by a hostile path and with a hostile name that it gives itself; one is only mapped.
+    let loaded = hostile.join("libcudnn_graph.so.9");
+    FakeLibrary::new(Library::Graph, VERSION).with_soname(HOSTILE).build(&loaded);
+    let mapped = hostile.join(format!("libcudnn_{HOSTILE}.so"));
+    std::fs::write(&mapped, "no library").unwrap();
+    let program = dir.path().join("program");
+    let code =
+        "#include <dlfcn.h>\n#include <fcntl.h>\n#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>\n
+        int main(int count, char **args) {
+            if (!dlopen(args[1], RTLD_NOW)) { puts(dlerror()); return 1; }
+            mmap(0, 4096, PROT_READ, MAP_SHARED, open(args[2], O_RDONLY), 0);
+            puts(\"ready\");
+            fflush(stdout);
+            pause();
+        }";
+    compile(code, &["-ldl"], &program);
+    let child = Command::new(&program).arg(&loaded).arg(&mapped).stdout(Stdio::piped()).spawn().unwrap();
+    let mut running = Running(child);
+    running.0.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+    let id = running.0.id().to_string();
+    for arguments in [&["pid", &id][..], &["pid", &id, "--json"]] {
+        let output = doctor(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let is_unsafe = |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200b}".contains(c));
+        assert!(!text.contains(is_unsafe), "{text:?}");
+        assert!(text.contains("libcudnn_graph.so.9") && text.contains("FORGED"), "{text}");
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("error: FORGED")), "{text}");
+    }
+}

@@ -21,6 +21,7 @@ pub struct FakeLibrary {
     code: String,
     soname: String,
     has_rpath: bool,
+    run_path: String,
 }
 
 impl FakeLibrary {
@@ -37,6 +38,7 @@ impl FakeLibrary {
             code: String::new(),
             soname: library.file_name().into(),
             has_rpath: false,
+            run_path: "$ORIGIN".into(),
         }
     }
 
@@ -82,6 +84,13 @@ impl FakeLibrary {
         self
     }
 
+    /// Sets another run path than `$ORIGIN`.
+    #[must_use]
+    pub fn with_run_path(mut self, run_path: &str) -> Self {
+        self.run_path = run_path.into();
+        self
+    }
+
     /// Sets another DT_SONAME.
     #[must_use]
     pub fn with_soname(mut self, soname: &str) -> Self {
@@ -99,7 +108,10 @@ impl FakeLibrary {
         std::fs::write(&source, self.source()).unwrap();
         let mut command = c_compiler();
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
-        command.arg(format!("-Wl,-soname,{}", self.soname)).arg("-Wl,--no-as-needed").arg("-Wl,-rpath,$ORIGIN");
+        command
+            .arg(format!("-Wl,-soname,{}", self.soname))
+            .arg("-Wl,--no-as-needed")
+            .arg(format!("-Wl,-rpath,{}", self.run_path));
         command.arg(if self.has_rpath { "-Wl,--disable-new-dtags" } else { "-Wl,--enable-new-dtags" });
         for needed in &self.needs {
             let stub = dir.join(needed);

@@ -71,6 +71,7 @@ fn situations(root: &Path) -> Vec<(&'static str, PathBuf)> {
 #[test]
 fn no_output_shows_a_hostile_name_raw() {
     let root = TempDir::new();
+    let drop_in = support::drop_in_alone();
     for (situation, dir) in situations(root.path()) {
         let library = |library: Library| dir.join(library.file_name()).into_os_string();
         let doctor = |args: &[std::ffi::OsString]| {
@@ -110,6 +111,12 @@ fn no_output_shows_a_hostile_name_raw() {
         let log = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
         assert!(!log.is_empty());
         assert_safe(&format!("{situation}: log"), &log);
+        // The drop-in, whose errors a program in C gets from cudnnGetLastErrorString.
+        let child = Child::new(DRIVER, Subject::Shim, drop_in.path()).env("CUDNN_LOADER_DIR", &dir);
+        let output =
+            child.env("CUDNN_LOADER_VERBOSE_ERRORS", "1").run(&["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
+        assert!(output.stdout.contains("  | "), "{situation}: {output:#?}");
+        assert_safe(&format!("{situation}: drop-in"), &(output.stdout + &output.stderr));
         // The doctor's explanation of that log.
         doctor(&["log".into(), logs.path().join("log.loader").into_os_string()]);
     }

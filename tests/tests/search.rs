@@ -166,6 +166,8 @@ fn a_virtual_environment_with_system_packages_includes_those_of_its_python() {
     ] {
         std::fs::write(&settings, &text).unwrap();
         assert_eq!(found(active()), wheels[..1], "{text}");
+        // The same environment on PATH, without VIRTUAL_ENV.
+        assert_eq!(found(on_path()), wheels[..1], "{text}");
     }
     // Reading a pipe would wait.
     std::fs::remove_file(&settings).unwrap();

@@ -67,7 +67,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "convolution": convolution,
-        "verified": verified,
+        "verified": verified.as_deref().unwrap_or_default(),
         "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
     })
 }

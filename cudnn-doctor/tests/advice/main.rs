@@ -5,6 +5,7 @@
 
 mod apt;
 mod paths;
+mod tools;
 mod world;
 
 use std::path::Path;
@@ -197,6 +198,44 @@ fn commands_repair_archives_and_copied_libraries() {
     let mut others = others.to_vec();
     others.sort_unstable();
     assert_eq!(left, others);
+}
+
+/// NVIDIA's shim of one release in a directory, and all other libraries in another one.
+#[test]
+fn commands_repair_a_shim_in_another_directory() {
+    for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])] {
+        let world = World::new("env", true);
+        let (other, copied) = (world.home().join("other"), world.home().join("copied"));
+        std::fs::create_dir(&other).unwrap();
+        support::FakeLibrary::new(Library::Shim, Version::new(9, 28, 0)).build(&other.join("libcudnn.so.9"));
+        let world = if package {
+            world.variable("LD_LIBRARY_PATH", &other)
+        } else {
+            CU12.copy_to(&copied);
+            std::fs::remove_file(copied.join("libcudnn.so.9")).unwrap();
+            let path = std::env::join_paths([&other, &copied]).unwrap();
+            world.variable("LD_LIBRARY_PATH", path)
+        };
+        Case::new("a shim of another release", "C022", installed, |world| {
+            if package {
+                remove(world, Library::Shim);
+            }
+        })
+        .run(&world);
+    }
+}
+
+/// One set of commands meets all requirements.
+#[test]
+fn commands_meet_all_requirements_together() {
+    for (code, options) in [
+        ("C019", &["--function", "cudnnConvolutionForward", "--cuda", "13"][..]),
+        ("C018", &["--function", "cudnnConvolutionForward", "--cuda", "13", "--minimum", "9.19"]),
+    ] {
+        let remove_cnn = |world: &World| remove(world, Library::Cnn);
+        let packages = ["nvidia-cudnn-cu12==9.18.0.56"];
+        Case::new("two requirements", code, &packages, remove_cnn).options(options).run(&World::new("env", true));
+    }
 }
 
 /// The loader does not know the environment: its commands are for a shell in which the environment is active.

@@ -1,0 +1,140 @@
+//! The commands of tools that a build machine seldom has. conda, dnf, podman and wsl are played by a program which accepts
+//! only what the manual of the tool defines: subcommands, options with and without a value, and the form of package
+//! names. So an option that the tool does not have, or a badly quoted path, fails; whether a package exists does not show.
+//! Where docker or podman is installed, it parses its command itself.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_probe::packages::{self, Component, Installer, Package};
+use support::{TempDir, not_run};
+
+/// Sources: conda's `conda install --help` and its page on match specifications; dnf(8); docker-run(1); podman-run(1);
+/// `wsl.exe --help`.
+const STRICT: &str = r#"#!/usr/bin/env python3
+import os, re, sys
+tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
+def fail(why):
+    sys.exit(f"{tool}: {why}: {args!r}")
+FLAGS = {"conda": ["--force-reinstall", "--yes", "-y"], "dnf": ["-y", "--assumeyes"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
+VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "dnf": [], "docker": ["--gpus"], "podman": ["--device"], "wsl": []}
+COMMANDS = {"conda": ["install"], "dnf": ["install", "reinstall", "upgrade", "remove"], "docker": ["run"], "podman": ["run"], "wsl": [None]}
+FORMS = {
+    "conda": r"([a-z0-9-]+::)?[a-z0-9][a-z0-9._-]*((=|==|>=|<=|>|<)[0-9][0-9A-Za-z.*_+]*)?",
+    "dnf": r"[A-Za-z0-9][A-Za-z0-9._+-]*",
+    "docker": r"[a-z0-9./:_-]+", "podman": r"[a-z0-9./:_-]+", "wsl": r"(?!)",
+}
+VALUE_FORMS = {"--gpus": r"all|[0-9]+|device=[0-9,]+", "--device": r"[a-z.]+/[a-z]+=[a-z0-9:]+|/dev/.+", "--channel": r"[a-z-]+"}
+command = None if COMMANDS[tool] == [None] else (args[:1] or fail("no command"))[0]
+if command not in COMMANDS[tool]:
+    fail("no such command")
+rest, names, i = args if command is None else args[1:], [], 0
+while i < len(rest):
+    word = rest[i]
+    if word in VALUES[tool]:
+        i += 1
+        if i == len(rest) or not re.fullmatch(VALUE_FORMS.get(word, r"(?s).+"), rest[i]):
+            fail(f"a bad value of {word}")
+        if word == "--prefix":
+            print("prefix", rest[i].encode("utf-8", "surrogateescape").hex())
+    elif word.startswith("-"):
+        if word not in FLAGS[tool]:
+            fail(f"no such option as {word}")
+    elif re.fullmatch(FORMS[tool], word):
+        names.append(word)
+        if tool in ("docker", "podman"):
+            break
+    else:
+        fail(f"a bad name: {word}")
+    i += 1
+if not names and tool != "wsl":
+    fail("nothing to do")
+print("names", *names)
+"#;
+
+fn tools() -> TempDir {
+    let dir = TempDir::new();
+    for tool in ["conda", "dnf", "docker", "podman", "wsl", "sudo"] {
+        let file = dir.path().join(tool);
+        std::fs::write(&file, if tool == "sudo" { "#!/bin/sh\nexec \"$@\"\n" } else { STRICT }).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    dir
+}
+
+/// What the strict tool has understood, or its complaint.
+fn run(tools: &TempDir, line: &str) -> Result<String, String> {
+    let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh").args(["-c", line]).env("PATH", path).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+#[test]
+fn conda_and_dnf_accept_their_commands() {
+    let tools = tools();
+    for root in [&b"/opt/conda"[..], b"/it's a \"root\" $(touch RUN)", b"/new\nline", b"/\xff\xfe"] {
+        let root = Path::new(OsStr::from_bytes(root));
+        let conda = Package::new(Installer::Conda, "libcudnn", Some("9.10.1.4"), root);
+        let rpm = Package::new(Installer::Rpm, "libcudnn9-cuda-12", Some("9.10.1.4-1"), "/");
+        let hex: String = root.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let prefix = format!("prefix {hex}\n");
+        let one = |command: Option<packages::Command>| vec![command.unwrap()];
+        for (commands, expected) in [
+            (one(packages::reinstall(&conda)), format!("{prefix}names libcudnn=9.10.1.4\n")),
+            (one(packages::upgrade(&conda, "9.12.0")), format!("{prefix}names libcudnn>=9.12.0\n")),
+            (
+                one(packages::install_beside(&conda, Component::Nvrtc, 12, None)),
+                format!("{prefix}names cuda-nvrtc cuda-version=12\n"),
+            ),
+            (packages::replace(&[conda], Component::Cudnn, 13), format!("{prefix}names cudnn cuda-version=13\n")),
+            (
+                one(packages::install(Component::CudnnJit, 13, Installer::Conda)),
+                "names nvidia::libcudnn-jit cuda-version=13\n".into(),
+            ),
+            (one(packages::reinstall(&rpm)), "names libcudnn9-cuda-12\n".into()),
+            (one(packages::upgrade(&rpm, "9.12.0")), "names libcudnn9-cuda-12\n".into()),
+            (one(packages::install_beside(&rpm, Component::Cublas, 12, Some(9))), "names libcublas-12-9\n".into()),
+            (
+                packages::replace_by(&[rpm], Component::Cudnn, 13, Some("9.19.0.56")),
+                "names libcudnn9-cuda-12\nnames libcudnn9-cuda-13-9.19.0.56-1\n".into(),
+            ),
+        ] {
+            let line = packages::command_line(&commands);
+            assert_eq!(run(&tools, &line), Ok(expected), "{line}");
+        }
+    }
+    // The stand-in is strict.
+    for wrong in ["conda install --frobnicate x", "conda instal x", "dnf install 'a b'", "dnf install", "wsl --halt"] {
+        assert!(run(&tools, wrong).is_err(), "{wrong}");
+    }
+}
+
+/// The commands between backticks in the advice about the driver; `...` stands for an image and its program.
+#[test]
+fn docker_podman_and_wsl_accept_their_commands() {
+    let source = include_str!("../../src/check/machine.rs").replace("\\\n", "");
+    let source = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_command = |text: &&str| ["docker ", "podman ", "wsl "].iter().any(|tool| text.starts_with(tool));
+    let lines: Vec<String> =
+        source.split('`').filter(is_command).map(|line| line.replace("...", "an/image:latest true")).collect();
+    let tools = tools();
+    for tool in ["docker", "podman", "wsl"] {
+        let lines: Vec<&String> = lines.iter().filter(|line| line.starts_with(tool)).collect();
+        assert!(!lines.is_empty(), "{tool}: {source}");
+        for line in lines {
+            run(&tools, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            if tool == "wsl" || Command::new(tool).arg("--version").output().is_err() {
+                not_run(line, &format!("{tool} is not installed; a stand-in has parsed it"));
+                continue;
+            }
+            // It parses the options before it prints its help, and starts nothing.
+            let line = line.replace("an/image:latest true", "--help");
+            let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert!(output.status.success(), "{line}: {output:?}");
+        }
+    }
+}

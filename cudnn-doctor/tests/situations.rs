@@ -1,0 +1,300 @@
+//! Situations in which the commands must agree with each other, and say what they did not do.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{FakeLibrary, TempDir, Version, not_run};
+
+const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
+const VERSION: Version = Version::new(9, 19, 0);
+const JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
+
+struct Output {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
+    let output = Command::new(DOCTOR).args(arguments).env_clear().envs(variables.iter().copied()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+fn check(options: &[&str], variables: &[(&str, &Path)]) -> Vec<Value> {
+    let output = doctor(&[&["check", "--no-load", "--json"], options].concat(), variables);
+    let value: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout));
+    value["findings"].as_array().unwrap().clone()
+}
+
+fn with_code<'a>(findings: &'a [Value], code: &str) -> Vec<&'a Value> {
+    findings.iter().filter(|finding| finding["code"] == code).collect()
+}
+
+fn build(dir: &Path, libraries: &[Library], version: Version) {
+    std::fs::create_dir_all(dir).unwrap();
+    for library in libraries {
+        FakeLibrary::new(*library, version).with_ptx(8).build(&dir.join(library.file_name()));
+    }
+}
+
+/// Every library that 9.19.0 has.
+fn all() -> Vec<Library> {
+    let later = [Library::Ext, Library::EnginesTensorIr];
+    Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
+}
+
+#[test]
+fn a_set_without_a_usable_shim_is_reported_by_every_command() {
+    let dir = TempDir::new();
+    build(dir.path(), &JIT, VERSION);
+    let shim = dir.file(Library::Shim);
+    let variables = [("CUDNN_LOADER_DIR", dir.path())];
+    let whole = std::fs::read(&shim).unwrap();
+    let path = dir.path().to_str().unwrap();
+    assert_eq!(doctor(&["env", path], &[]).stdout.lines().count(), 2);
+    for (shim_file, code, expected) in
+        [(None, "C012", "libcudnn.so.9 is missing"), (Some(&whole[..whole.len() / 2]), "C013", "is truncated")]
+    {
+        std::fs::remove_file(&shim).unwrap();
+        if let Some(bytes) = shim_file {
+            std::fs::write(&shim, bytes).unwrap();
+        }
+        let findings = check(&[], &variables);
+        let found = with_code(&findings, code);
+        assert!(found.len() == 1 && found[0].to_string().contains(expected), "{findings:#?}");
+        let explained = doctor(&["explain"], &variables);
+        assert_eq!(explained.code, Some(3), "{}", explained.stdout);
+        assert!(!explained.stderr.contains("No usable cuDNN was found"), "{}", explained.stderr);
+        assert!(explained.stderr.contains("libcudnn.so.9"), "{}", explained.stderr);
+        // LD_LIBRARY_PATH would lead programs to a damaged shim, or to one of another installation.
+        let lines = doctor(&["env", path], &[]);
+        assert_eq!((lines.code, lines.stdout.lines().count()), (Some(2), 1), "{}", lines.stdout);
+        assert!(lines.stdout.starts_with("export CUDNN_LOADER_DIR="), "{}", lines.stdout);
+        assert!(lines.stderr.contains("programs that load cuDNN by that name"), "{}", lines.stderr);
+        std::fs::write(&shim, &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_shim_of_another_release_is_reported_in_its_directory_and_in_another_one() {
+    for (version, conflict) in
+        [(Version::new(9, 4, 0), "is of a cuDNN before 9.5.0"), (Version::new(9, 28, 0), "is of cuDNN 9.28.0 or newer")]
+    {
+        // Beside the libraries.
+        let dir = TempDir::new();
+        build(dir.path(), &all(), VERSION);
+        let shim = FakeLibrary::new(Library::Shim, version);
+        shim.build(&dir.cleared(Library::Shim));
+        let variables = [("LD_LIBRARY_PATH", dir.path())];
+        let findings = check(&[], &variables);
+        let found = with_code(&findings, "C014");
+        assert!(found.len() == 1 && found[0].to_string().contains(conflict), "{findings:#?}");
+        for command in ["list", "explain"] {
+            let output = doctor(&[command], &variables);
+            assert_eq!(output.code, Some(2), "{command}: {}", output.stdout);
+            assert!(output.stdout.contains(conflict), "{command}: {}", output.stdout);
+        }
+        // In a directory before that of the libraries.
+        let other = TempDir::new();
+        shim.build(&other.file(Library::Shim));
+        let _ = dir.cleared(Library::Shim);
+        let path = std::env::join_paths([other.path(), dir.path()]).unwrap();
+        let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
+        let found = with_code(&findings, "C022");
+        assert!(found.len() == 1 && found[0].to_string().contains(conflict), "{findings:#?}");
+        assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
+    }
+    // The shims of real releases are of their releases.
+    for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
+        let Some(dir) = support::lib_dir(id) else { continue };
+        let findings = check(&[], &[("LD_LIBRARY_PATH", &dir)]);
+        assert!(with_code(&findings, "C014").is_empty(), "{id}: {findings:#?}");
+    }
+}
+
+/// A directory that a wheel has filled, and its environment.
+fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
+    let packages = root.path().join("lib/python3.12/site-packages");
+    let dir = packages.join("nvidia/cudnn/lib");
+    build(&dir, &all(), VERSION);
+    for (name, hash) in records {
+        let record = packages.join(format!("{name}.dist-info"));
+        std::fs::create_dir(&record).unwrap();
+        let line = |library: &Library| {
+            let file = dir.join(library.file_name());
+            let hash = if *hash == "right" { cudnn_fetch::sha256(&file).unwrap() } else { String::new() };
+            let hash = if hash.is_empty() { hash } else { format!("sha256={hash}") };
+            format!("nvidia/cudnn/lib/{library},{hash},{}\n", std::fs::metadata(&file).unwrap().len())
+        };
+        std::fs::write(record.join("RECORD"), all().iter().map(line).collect::<String>()).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn all_helps_of_a_report_name_one_package_and_one_cuda_major() {
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+    std::fs::remove_file(dir.join("libcudnn_cnn.so.9")).unwrap();
+    let function = ["--function", "cudnnCausalConv1dForward"];
+    let lacking = ["--function", "cudnnConvolutionForward"];
+    for (options, major, minimum) in [
+        ([&function[..], &["--cuda", "13"]].concat(), "13", ""),
+        ([&function[..], &["--cuda", "13", "--minimum", "9.20"]].concat(), "13", ""),
+        ([&function[..], &["--minimum", "9.20"]].concat(), "12", ">=9.22.0"),
+        ([&lacking[..], &["--cuda", "13"]].concat(), "13", ""),
+        (lacking.to_vec(), "12", ""),
+    ] {
+        let findings = check(&options, &[("CUDNN_LOADER_DIR", &dir)]);
+        let fixes: Vec<&Value> = ["C018", "C019"].iter().flat_map(|code| with_code(&findings, code)).collect();
+        assert!(!fixes.is_empty(), "{options:?}: {findings:#?}");
+        assert!(fixes.iter().all(|fix| fix["commands"] == fixes[0]["commands"]), "{options:?}: {fixes:#?}");
+        let mut installs = 0;
+        for finding in &findings {
+            for command in finding["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()) {
+                if command.contains("nvidia-") && !command.contains(" uninstall ") {
+                    installs += 1;
+                    assert!(command.contains(&format!("nvidia-cudnn-cu{major}")), "{options:?}: {finding:#?}");
+                    assert!(command.contains(minimum), "{options:?}: {command}");
+                }
+            }
+        }
+        assert_eq!(installs, fixes.len(), "{options:?}: {findings:#?}");
+    }
+}
+
+#[test]
+fn verify_says_what_it_compared() {
+    let hashed = TempDir::new();
+    let hashed = wheel(&hashed, &[("nvidia_cudnn_cu12-9.19.0.56", "right")]).parent().map(|_| hashed).unwrap();
+    let unhashed = TempDir::new();
+    let dirs = [hashed.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib"), wheel(&unhashed, &[])];
+    for (dir, is_verified) in dirs.iter().zip([true, false]) {
+        let variables = [("CUDNN_LOADER_DIR", dir.as_path())];
+        let findings = check(&["--verify"], &variables);
+        let found = with_code(&findings, "C026");
+        assert_eq!(found.is_empty(), is_verified, "{findings:#?}");
+        assert!(with_code(&findings, "C024").is_empty(), "{findings:#?}");
+        for finding in found {
+            assert!(finding["message"].as_str().unwrap().starts_with("no library in "), "{finding:#?}");
+            let line = finding["commands"][0].as_str().unwrap();
+            let sums = Command::new("sh").args(["-c", line]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&sums.stdout).lines().count(), all().len(), "{line}");
+        }
+        let text = doctor(&["check", "--no-load", "--verify"], &variables).stdout;
+        let expected = if is_verified { "verified  by the sha256" } else { "verified  no library" };
+        assert!(text.contains(expected), "{text}");
+        assert!(with_code(&check(&[], &variables), "C026").is_empty());
+    }
+}
+
+fn script(file: &Path, text: &str) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
+    let home = TempDir::new();
+    let root = home.path().join(".pyenv");
+    let ran = home.path().join("RAN");
+    let shim = root.join("shims/python3");
+    script(&shim, &format!("#!/usr/bin/env bash\ntouch '{}'\nexec pyenv exec python3 \"$@\"\n", ran.display()));
+    script(&root.join("versions/3.11.7/bin/python3"), "#!/bin/sh\nexit 1\n");
+    let lib = root.join("versions/3.11.7/lib/python3.11/site-packages/nvidia/cudnn/lib");
+    build(&lib, &all(), VERSION);
+    let path = std::env::join_paths([root.join("shims"), "/usr/bin".into()]).unwrap();
+    let variables = |version: &'static str| {
+        [("PATH", Path::new(&path)), ("HOME", home.path()), ("PYENV_VERSION", Path::new(version))]
+    };
+    for (version, is_found) in [("3.11.7", true), ("3.11", true), ("3.12", false)] {
+        let findings = check(&[], &variables(version));
+        let none = with_code(&findings, "C010");
+        if Path::new("/usr/lib/python3/dist-packages/nvidia").exists() && none.is_empty() {
+            return not_run("pyenv's Python", "this machine's own Python has a cuDNN");
+        }
+        assert_eq!(none.is_empty(), is_found, "{version}: {findings:#?}");
+        if is_found {
+            let text = doctor(&["list"], &variables(version)).stdout;
+            assert!(text.contains("the marked one in programs that pyenv starts"), "{text}");
+            let note = with_code(&findings, "C020")[0].to_string();
+            assert!(note.contains("this project's loader finds it in programs that pyenv starts"), "{note}");
+        } else {
+            let text = none[0].to_string();
+            assert!(text.contains("belongs to pyenv; which Python it starts is not known"), "{text}");
+            assert_eq!(none[0]["commands"][0], "pyenv versions", "{text}");
+        }
+    }
+    assert!(!ran.exists());
+    // mise's shims are links to itself.
+    let mise = home.path().join("mise/mise");
+    script(&mise, "#!/bin/sh\nexit 1\n");
+    std::fs::create_dir(home.path().join("links")).unwrap();
+    std::os::unix::fs::symlink(&mise, home.path().join("links/python3")).unwrap();
+    let findings = check(&[], &[("PATH", &home.path().join("links"))]);
+    let none = with_code(&findings, "C010");
+    assert!(none[0]["commands"][0].as_str().unwrap().starts_with("mise exec -- "), "{none:#?}");
+}
+
+#[test]
+fn list_names_both_wheels_of_one_directory() {
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", ""), ("nvidia_cudnn_cu13-9.19.0.56", "")]);
+    let output = doctor(&["list"], &[("CUDNN_LOADER_DIR", &dir)]);
+    let both = "pip nvidia-cudnn-cu12 9.19.0.56, pip nvidia-cudnn-cu13 9.19.0.56";
+    assert!(output.stdout.contains(&format!("installed over each other: {both}")), "{}", output.stdout);
+    let value = doctor(&["list", "--json"], &[("CUDNN_LOADER_DIR", &dir)]).stdout;
+    let value: Value = serde_json::from_str(&value).unwrap();
+    assert_eq!(value["installations"][0]["other_packages"][0]["name"], "nvidia-cudnn-cu13", "{value:#}");
+}
+
+#[test]
+fn explain_of_a_file_that_is_no_library_says_so() {
+    let dir = TempDir::new();
+    let text = dir.path().join("notes.txt");
+    std::fs::write(&text, "some text").unwrap();
+    for file in [Path::new("/dev/zero"), dir.path(), &text] {
+        let output = doctor(&["explain", file.to_str().unwrap()], &[]);
+        assert_eq!(output.code, Some(3), "{file:?}");
+        assert!(!output.stderr.contains("Reinstall"), "{}", output.stderr);
+        assert!(output.stderr.contains("Name a program or a shared library"), "{}", output.stderr);
+    }
+    let graph = dir.file(Library::Graph);
+    std::fs::write(&graph, "some text").unwrap();
+    let output = doctor(&["explain", graph.to_str().unwrap()], &[]);
+    assert!(output.stderr.contains("Reinstall this cuDNN"), "{}", output.stderr);
+}
+
+/// Without /proc a program does not know its own path.
+#[test]
+fn check_finds_what_ld_so_would_find_in_a_root_without_proc() {
+    let root = TempDir::new();
+    let lib = root.path().join("lib");
+    build(&lib, &all(), VERSION);
+    let put = |from: &Path, to: &Path| {
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, to).unwrap();
+    };
+    put(Path::new(DOCTOR), &root.path().join("doctor"));
+    put(Path::new("/bin/sh"), &root.path().join("bin/sh"));
+    let listed = Command::new("ldd").arg(DOCTOR).output().unwrap();
+    for word in String::from_utf8_lossy(&listed.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        put(Path::new(word), &root.path().join(word.trim_start_matches('/')));
+    }
+    let mut chroot = Command::new("chroot");
+    chroot.arg(root.path()).args(["/doctor", "check", "--no-load", "--json"]).env_clear();
+    let output = chroot.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LD_LIBRARY_PATH", "/lib").output();
+    let Some(output) = output.ok().filter(|output| output.status.code().is_some_and(|code| code < 3)) else {
+        return not_run("a root without /proc", "this user may not change the root");
+    };
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["version"], "9.19.0", "{value:#}");
+    assert!(with_code(value["findings"].as_array().unwrap(), "C020").is_empty(), "{value:#}");
+}
