@@ -163,10 +163,13 @@ impl ExtensionLibrary {
         let headers = end.next_multiple_of(8);
         let [symbols_at, hash_at, strings_at, dynamic_at, ..] = offsets;
         // DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL.
-        let tables =
-            [(4, hash_at), (5, strings_at), (6, symbols_at), (10, strings.len() as u64), (11, 24), (0, 0)];
-        let dynamic: Vec<u8> =
-            entries.into_iter().chain(tables).flat_map(|(tag, value)| [tag, value]).flat_map(u64::to_le_bytes).collect();
+        let tables = [(4, hash_at), (5, strings_at), (6, symbols_at), (10, strings.len() as u64), (11, 24), (0, 0)];
+        let dynamic: Vec<u8> = entries
+            .into_iter()
+            .chain(tables)
+            .flat_map(|(tag, value)| [tag, value])
+            .flat_map(u64::to_le_bytes)
+            .collect();
 
         let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();

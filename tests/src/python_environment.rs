@@ -31,10 +31,8 @@ impl PythonEnvironment {
     pub fn venv_of(root: &Path, base: &Path, includes_system: bool) -> Self {
         let environment = PythonEnvironment::at(root, "lib/python3.12/site-packages");
         let bin = base.join("bin");
-        let settings = format!(
-            "home = {}\ninclude-system-site-packages = {includes_system}\nversion = 3.12.3\n",
-            bin.display()
-        );
+        let settings =
+            format!("home = {}\ninclude-system-site-packages = {includes_system}\nversion = 3.12.3\n", bin.display());
         std::fs::write(root.join("pyvenv.cfg"), settings).unwrap();
         environment.python3()
     }
