@@ -61,7 +61,9 @@ Examples:
   cudnn-doctor check --gpu        also run a convolution
   cudnn-doctor check --no-load    read files only, load nothing
   cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnConvolutionForward
-                                  for a program with these requirements")]
+                                  for a program with these requirements
+  cudnn-doctor check --for ./my-program
+                                  for this program or library, from its file")]
     Check(cmd::check::Arguments),
     /// List every installed cuDNN and mark the one that the loader would use.
     #[command(after_help = "\
@@ -70,6 +72,15 @@ Examples:
   cudnn-doctor list ~/venvs/* --deep    also those in these environments, with the GPUs that kernels were built for
   cudnn-doctor list --json              for programs")]
     List(cmd::list::Arguments),
+    /// Show what the frameworks of Python environments were built for, which cuDNN each would load, and what does not fit.
+    ///
+    /// Reads files; runs no Python.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor frameworks               the active environments
+  cudnn-doctor frameworks ~/venvs/*     these environments
+  cudnn-doctor frameworks --json        for programs")]
+    Frameworks(cmd::frameworks::Arguments),
     /// Show which files ld.so would load for a program or library, and by which rule, without loading any.
     #[command(after_help = "\
 Examples:
@@ -176,6 +187,7 @@ fn main() -> ExitCode {
     match arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Arguments::default())) {
         Command::Check(arguments) => cmd::check::run(&arguments, &context, &patience, format),
         Command::List(arguments) => cmd::list::run(&arguments, &context, format),
+        Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, &context, &patience, format),
         Command::Explain(arguments) => cmd::explain::run(&arguments, &context, format),
         Command::Pid(arguments) => cmd::pid::run(&arguments, format),
         Command::Demo(arguments) => cmd::demo::run(&arguments, &context),

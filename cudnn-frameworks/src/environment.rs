@@ -17,6 +17,12 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The active environments: the most specific first.
+    #[must_use]
+    pub fn active(search: &cudnn_probe::Search) -> Vec<Environment> {
+        search.environments().iter().filter_map(|origin| Some(Environment::at(origin.root()?))).collect()
+    }
+
     /// The environment with this root.
     #[must_use]
     pub fn at(root: &Path) -> Self {

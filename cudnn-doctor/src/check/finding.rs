@@ -129,6 +129,38 @@ findings! {
         "A limit of the shell (`ulimit -v`), of the container or of the batch system leaves too little memory.";
     NO_EFFECT = "C060" Warning "an environment variable has no effect":
         "Its name or its value is misspelled. The loader ignores what it does not know.";
+    FRAMEWORK_NO_CUDNN = "C070" Error "a framework would find no cuDNN":
+        "The environment lacks the wheel that the framework requires, or the framework searches where nothing is.";
+    FRAMEWORK_OLD_CUDNN = "C071" Error "a framework would load a cuDNN that it does not accept":
+        "Another cuDNN comes first (LD_LIBRARY_PATH, PYTHONPATH, the user's packages), or another package has replaced \
+         the one that the framework requires. Frameworks accept the major that they were built for, and its newer minors.";
+    FRAMEWORK_MIX = "C072" Error "a framework would mix two cuDNN releases":
+        "The framework's own search finds the shim, and LD_LIBRARY_PATH leads the shim to the libraries of another \
+         release.";
+    FRAMEWORK_PIN = "C073" Warning "a package is not the version that a framework requires":
+        "Another package was installed later, and replaced it; pip warns of that and goes on.";
+    FRAMEWORK_NO_CUDA = "C074" Error "a framework would not find a library of CUDA":
+        "The wheels of another CUDA major are installed, or none.";
+    FRAMEWORK_DRIVER = "C075" Error "the driver is too old for a framework's CUDA release":
+        "The framework's wheels were built for a newer CUDA than the driver runs.";
+    FRAMEWORK_OLD_GPU = "C076" Error "a framework has no kernels for a GPU":
+        "Releases drop old GPUs, and older releases do not know new ones.";
+    FRAMEWORK_PTX = "C077" Note "a framework has only PTX for a GPU":
+        "The driver compiles PTX when it is first used.";
+    FRAMEWORKS_TOGETHER = "C078" Warning "two frameworks disagree about cuDNN in one process":
+        "A process has one libcudnn.so.9: the one that was loaded first.";
+    FRAMEWORK_CPU_ONLY = "C079" Warning "a framework is built without GPU support":
+        "The CPU build was installed, or replaced the GPU build.";
+    PACKAGES_UNREADABLE = "C080" Note "packages could not be examined":
+        "Their metadata is damaged, they are installed twice, zipped, or from a source directory.";
+    PROGRAM_UNREADABLE = "C081" Error "the program cannot be examined":
+        "The file given by `--for` is no program or library for Linux and this processor.";
+    PROGRAM_DEPENDENCY = "C082" Error "the program would not find what it needs":
+        "ld.so does not find a library, or finds libraries that do not belong together.";
+    PROGRAM_FUNCTION = "C083" Error "the program calls a function that its cuDNN lacks":
+        "The program was built with a newer cuDNN.";
+    PROGRAM_NO_CUDNN = "C084" Note "the program does not refer to cuDNN":
+        "It may still load libraries that do, or open cuDNN by a name that it puts together.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

@@ -429,7 +429,7 @@ fn change<'a>(packages: impl IntoIterator<Item = &'a Package>, text: impl Into<S
 }
 
 /// System packages need the administrator's rights. A container whose user is root often lacks sudo.
-fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
+pub(super) fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
     let effect = if commands.is_empty() { Effect::Other } else { Effect::SameDir };
     commands.iter().fold(Help::new(text).effect(effect), |help, command| {
         let sudo = if command.needs_root() && !is_root() { "sudo " } else { "" };

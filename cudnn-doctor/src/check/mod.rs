@@ -4,14 +4,17 @@
 mod environment;
 mod finding;
 pub(crate) mod fix_commands;
+pub(crate) mod frameworks;
 mod installation;
 mod ld_so;
 pub(crate) mod load_test;
 pub(crate) mod machine;
+mod program;
 mod requirements;
 
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::Environment;
 use cudnn_loader::Function;
 use cudnn_probe::{
     DIR_VARIABLE, InstallationReport, Installed, Library, Origin, ProbeError, RejectedCandidate, Requirements, Version,
@@ -45,6 +48,8 @@ pub(crate) struct Requested {
     pub(crate) convolution: bool,
     /// Hash the libraries.
     pub(crate) verify: bool,
+    /// A program that must find what it needs.
+    pub(crate) program: Option<PathBuf>,
 }
 
 /// The result of the check.
@@ -96,6 +101,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         findings.extend(machine.findings());
     }
     findings.extend(environment::findings());
+    findings.extend(active_frameworks(context, &machine));
+    findings.extend(requested.program.iter().flat_map(|program| program::findings(program, context)));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     Diagnosis { machine, report, convolution, verified, findings }
 }
@@ -140,6 +147,12 @@ fn relative_path() -> Option<Finding> {
             .note("ld.so searches it below the working directory of each program; this project's search ignores it")
             .help("write the full path of the directory"),
     )
+}
+
+/// What is wrong with the frameworks of the environment whose Python a program would use.
+fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
+    let active = Environment::active(&context.search).into_iter().next();
+    active.map(|environment| frameworks::judge(&environment, machine, &context.host).findings).unwrap_or_default()
 }
 
 /// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.

@@ -1,13 +1,16 @@
 //! `check`: prints the diagnosis of this machine.
 
+use std::path::PathBuf;
+
 use cudnn_loader::Function;
 use cudnn_probe::Version;
 use serde_json::{Value, json};
 
+use super::findings;
 use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln};
+use crate::output::{Format, Outcome, SCHEMA, document, outln};
 use crate::subprocess::Patience;
 
 /// The options of `check`.
@@ -32,6 +35,9 @@ pub(crate) struct Arguments {
     /// A function of cuDNN that the program calls. Can be repeated.
     #[arg(long, value_name = "NAME", value_parser = function)]
     function: Vec<Function>,
+    /// A program or library, in any language: would it find a cuDNN that has what it needs?
+    #[arg(long = "for", value_name = "PROGRAM")]
+    program: Option<PathBuf>,
 }
 
 fn function(name: &str) -> Result<Function, String> {
@@ -46,17 +52,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         load: !arguments.no_load,
         convolution: arguments.gpu,
         verify: arguments.verify,
+        program: arguments.program.clone(),
     };
     let diagnosis = diagnose(context, &requested, patience);
     match format {
         Format::Json => document(&value(&diagnosis)),
         Format::Text => text(&diagnosis),
     }
-    match diagnosis.findings.iter().map(|finding| finding.kind.severity).max() {
-        Some(Severity::Error) => Outcome::Errors,
-        Some(Severity::Warning) => Outcome::Warnings,
-        Some(Severity::Note) | None => Outcome::Fine,
-    }
+    findings::outcome(&diagnosis.findings)
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
@@ -94,20 +97,7 @@ fn text(diagnosis: &Diagnosis) {
     for line in convolution {
         outln!("{}", line.printable());
     }
-    for finding in findings {
-        let severity = finding.kind.severity;
-        outln!("");
-        labelled(severity.as_str(), severity.colour(), format_args!("[{}]: {}", finding.kind.code, finding.message));
-        for note in &finding.notes {
-            outln!("  = note: {note}");
-        }
-        if let Some(help) = &finding.help {
-            outln!("  = help: {}", help.text);
-            for command in &help.commands {
-                outln!("          {command}");
-            }
-        }
-    }
+    findings::print(findings);
     if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {
         outln!("\nNothing is wrong.");
     }

@@ -6,6 +6,8 @@ pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod facts;
 pub(crate) mod fetch;
+mod findings;
+pub(crate) mod frameworks;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod pid;

@@ -1,0 +1,335 @@
+//! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
+//! `cudnn-frameworks`, judged.
+
+use std::path::Path;
+
+use cudnn_frameworks::{By, Environment, Framework, Opened, Pair, Pin, PinState, Source, Survey, pairs, survey};
+use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::{Host, Library, Version, release_facts};
+
+use super::finding::{
+    FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_MIX, FRAMEWORK_NO_CUDA, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
+    FRAMEWORK_OLD_GPU, FRAMEWORK_PIN, FRAMEWORK_PTX, FRAMEWORKS_TOGETHER, Finding, Help, PACKAGES_UNREADABLE,
+};
+use super::fix_commands::with_commands;
+use super::machine::{Gpu, Machine, capability, is_older};
+use crate::cudnn_file;
+use crate::escape::Printable;
+
+/// The frameworks of an environment, and what is wrong with them.
+pub(crate) struct Judged {
+    pub(crate) survey: Survey,
+    pub(crate) findings: Vec<Finding>,
+}
+
+pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host) -> Judged {
+    let survey = survey(environment, host);
+    let mut findings: Vec<Finding> =
+        survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
+    findings.extend(pairs(&survey, host).iter().filter_map(together));
+    findings.extend(unreadable(&survey));
+    Judged { survey, findings }
+}
+
+fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Vec<Finding> {
+    if framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return cpu_only(framework, survey, machine).into_iter().collect();
+    }
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(cudnn(framework, survey));
+    findings.extend(pins(framework, survey));
+    findings.extend(cuda(framework, survey));
+    findings.extend(driver(framework, machine));
+    findings.extend(machine.gpus.iter().filter_map(|gpu| kernels(framework, gpu)));
+    findings
+}
+
+/// `PyTorch 2.9.1+cu128`.
+pub(crate) fn title(framework: &Framework) -> String {
+    format!("{} {}", framework.kind.name, framework.version)
+}
+
+/// The release of the cuDNN that it would load.
+pub(crate) fn version_of(opened: &Opened) -> Option<Version> {
+    cudnn_file::version(&opened.path)
+}
+
+/// How it finds a file.
+pub(crate) fn how(opened: &Opened) -> String {
+    match &opened.by {
+        By::Python => "opened by its Python code".into(),
+        By::LdSo(rule) => rule.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Where a fact comes from.
+pub(crate) fn source(source: &Source) -> String {
+    match source {
+        Source::File(file) => file.printable(),
+        Source::Requirement(requirement) => format!("it requires {requirement}"),
+        Source::Document { url, date, is_older_than_package } => {
+            let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };
+            format!("{url}, read on {date}{doubt}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let opens = &framework.opens;
+    if opens.needs_none || opens.users.is_empty() {
+        return None;
+    }
+    let wanted = framework.built_for.cudnn.as_ref();
+    let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
+    let user = opens.users.first().map(|user| format!("needed by {}", user.printable()));
+    let Some(shim) = opens.cudnn.first() else {
+        let message = format!("{} would find no cuDNN", title(framework));
+        return Some(
+            Finding::new(FRAMEWORK_NO_CUDNN, message).notes(user).notes(wants).help(install(framework, survey)),
+        );
+    };
+    let found = |opened: &Opened| format!("{}: {}", opened.path.printable(), how(opened));
+    let version = version_of(shim);
+    let graph = opens.cudnn.iter().find(|opened| is_graph(&opened.path));
+    if let Some(graph) = graph.filter(|graph| differ(version, version_of(graph))) {
+        let [shim_version, graph_version] =
+            [version, version_of(graph)].map(|version| version.map_or("unknown".into(), |version| version.to_string()));
+        let message = format!(
+            "{} would load the shim of cuDNN {shim_version} and the libraries of cuDNN {graph_version}",
+            title(framework)
+        );
+        let finding = Finding::new(FRAMEWORK_MIX, message).note(found(shim)).note(found(graph));
+        return Some(finding.help(make_first(&graph.path)));
+    }
+    let (wanted, version) = (wanted?, version?);
+    let fits = version.major == wanted.value.major && version >= wanted.value;
+    if fits {
+        return None;
+    }
+    let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(shim)).notes(wants);
+    let is_of_environment = shim.path.starts_with(&survey.environment.root);
+    Some(finding.help(if is_of_environment { install(framework, survey) } else { make_last(&shim.path) }))
+}
+
+fn is_graph(file: &Path) -> bool {
+    file.file_name().and_then(|name| cudnn_file::library(name.to_str()?)) == Some(Library::Graph)
+}
+
+fn differ(a: Option<Version>, b: Option<Version>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a != b)
+}
+
+/// Another cuDNN comes first. It may be right for other programs.
+fn make_last(file: &Path) -> Help {
+    let dir = file.parent().unwrap_or(file).printable();
+    Help::new(format!("start it without {dir} on LD_LIBRARY_PATH and PYTHONPATH, or upgrade the cuDNN there"))
+}
+
+fn make_first(file: &Path) -> Help {
+    let dir = file.parent().unwrap_or(file).printable();
+    Help::new(format!("start it without {dir} on LD_LIBRARY_PATH, or install the same cuDNN in both places"))
+}
+
+/// Installs the cuDNN that a framework requires, in its environment, by the installer that owns the framework.
+fn install(framework: &Framework, survey: &Survey) -> Help {
+    let pin = framework.pins.iter().find(|pin| pin.package.starts_with("nvidia-cudnn-cu"));
+    let requirement = pin.map(requirement).or_else(|| {
+        let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
+        let minimum = framework.built_for.cudnn.as_ref().map(|wanted| format!(">={}", wanted.value));
+        Some(format!("nvidia-cudnn-cu{cuda}{}", minimum.unwrap_or_default()))
+    });
+    let text = format!("install the cuDNN that {} is built for:", framework.kind.name);
+    match requirement.and_then(|requirement| command(framework, survey, [requirement])) {
+        Some(command) => with_commands(text, &[command]),
+        None => Help::new(format!("install the cuDNN that {} is built for in its environment", framework.kind.name)),
+    }
+}
+
+/// What pip takes: the requirement without its marker.
+fn requirement(pin: &Pin) -> String {
+    pin.requirement.split(';').next().unwrap_or(&pin.package).replace(['(', ')', ' '], "")
+}
+
+fn command(framework: &Framework, survey: &Survey, requirements: impl IntoIterator<Item = String>) -> Option<Command> {
+    let root = &survey.environment.root;
+    if is_of_conda(framework) {
+        let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
+        let package = Package::new(Installer::Conda, packages::Component::Cudnn.conda_package(), None, root);
+        return packages::upgrade(&package, &minimum);
+    }
+    packages::pip(Some(root), "install", requirements)
+}
+
+/// Did conda install it?
+fn is_of_conda(framework: &Framework) -> bool {
+    const MAX_LEN: u64 = 64;
+    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
+    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+}
+
+fn pins(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let is_unmet = |pin: &&Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
+    let unmet: Vec<&Pin> = framework.pins.iter().filter(is_unmet).collect();
+    let first = unmet.first()?;
+    let message = match (&first.state, unmet.len()) {
+        (PinState::OtherVersion(found), 1) => {
+            format!("{} requires {}, but {found} is installed", title(framework), requirement(first))
+        }
+        (_, 1) => format!("{} requires {}, which is not installed", title(framework), requirement(first)),
+        (_, count) => format!("{count} packages are not those that {} requires", title(framework)),
+    };
+    let notes = unmet.iter().map(|pin| match &pin.state {
+        PinState::OtherVersion(found) => format!("requires {}; installed: {found}", pin.requirement),
+        _ => format!("requires {}; not installed", pin.requirement),
+    });
+    let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
+    let requirements = unmet.iter().map(|pin| requirement(pin));
+    Some(match command(framework, survey, requirements).filter(|_| !is_of_conda(framework)) {
+        Some(command) => finding.help(with_commands("install what it requires:", &[command])),
+        None => finding.help("install the versions that it requires, by the installer of this environment"),
+    })
+}
+
+/// Libraries of CUDA that it needs and would not find.
+fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let missing = &framework.opens.missing;
+    let first = missing.first()?;
+    let message = format!("{} would not find {}", title(framework), first.printable());
+    let others = missing.iter().skip(1).map(|name| format!("nor {name}"));
+    let built = framework.built_for.cuda.as_ref().map(|cuda| {
+        let (major, minor) = cuda.value;
+        format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
+    });
+    let wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name)).collect();
+    let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(built);
+    let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
+    Some(match command(framework, survey, wheels).filter(|_| is_pip) {
+        Some(command) => finding.help(with_commands("install the wheels that contain them:", &[command])),
+        None => finding.help("install the CUDA libraries of this major in its environment"),
+    })
+}
+
+/// `12.8`, or `12` without a minor.
+pub(crate) fn release(major: u32, minor: Option<u32>) -> String {
+    minor.map_or(major.to_string(), |minor| format!("{major}.{minor}"))
+}
+
+fn driver(framework: &Framework, machine: &Machine) -> Option<Finding> {
+    let cuda = framework.built_for.cuda.as_ref()?;
+    let (major, minor) = cuda.value;
+    let (_, minimum) = release_facts::MIN_DRIVER.iter().find(|(known, _)| *known == major)?;
+    let driver = machine.driver.as_ref().filter(|driver| is_older(driver, minimum))?;
+    let release = release(major, minor);
+    let message = format!("{} is built for CUDA {release}, which driver {driver} does not run", title(framework));
+    let name = framework.kind.name;
+    Some(
+        Finding::new(FRAMEWORK_DRIVER, message)
+            .note(format!("CUDA {major} needs driver {minimum} or newer"))
+            .note(format!("CUDA {release}: {}", source(&cuda.source)))
+            .help(format!("install driver {minimum} or newer, or a build of {name} for an older CUDA")),
+    )
+}
+
+/// Its own kernels, for this GPU. SASS runs on GPUs of the same major and the same or a newer minor; PTX on all newer.
+fn kernels(framework: &Framework, gpu: &Gpu) -> Option<Finding> {
+    let built = framework.built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty())?;
+    if framework.built_for.compiles_at_run_time {
+        return None;
+    }
+    let has = gpu.compute_capability;
+    let runs = |code: u32| code / 10 == has / 10 && code <= has;
+    if built.value.iter().any(|code| !code.is_ptx && runs(code.compute_capability)) {
+        return None;
+    }
+    let all: Vec<String> = built.value.iter().map(ToString::to_string).collect();
+    let gpu_text = format!("{} (compute capability {})", gpu.name.printable(), capability(has));
+    let note = format!("its kernels are for {} ({})", all.join(" "), source(&built.source));
+    let name = framework.kind.name;
+    let has_ptx = built.value.iter().any(|code| code.is_ptx && code.compute_capability <= has);
+    Some(if has_ptx {
+        Finding::new(FRAMEWORK_PTX, format!("{} has no kernels for {gpu_text}, only PTX", title(framework)))
+            .note(note)
+            .help("the driver compiles them when they are first used, which takes minutes once; CUDA_CACHE_MAXSIZE keeps them")
+    } else {
+        Finding::new(FRAMEWORK_OLD_GPU, format!("{} has no kernels for {gpu_text}", title(framework))).note(note).help(
+            format!("install a release of {name}, or a build for another CUDA, that lists this compute capability"),
+        )
+    })
+}
+
+/// A build without CUDA, on a machine that has a GPU.
+fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
+    let gpu = machine.gpus.first()?;
+    let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
+    let other = survey
+        .frameworks
+        .iter()
+        .find(|other| std::ptr::eq(other.kind, framework.kind) && !std::ptr::eq(*other, framework));
+    let message =
+        format!("{} is built without GPU support, and does not use {}", title(framework), gpu.name.printable());
+    let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
+    Some(match other {
+        Some(other) => {
+            let (this, other) = (&framework.distribution.name, &other.distribution.name);
+            let remove = packages::pip(Some(&survey.environment.root), "uninstall", ["--yes".into(), this.clone()]);
+            let again = packages::pip(
+                Some(&survey.environment.root),
+                "install",
+                ["--force-reinstall".into(), "--no-deps".into(), other.clone()],
+            );
+            let commands: Vec<Command> = remove.into_iter().chain(again).collect();
+            let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again:");
+            finding.help(with_commands(text, &commands))
+        }
+        None => finding.help("install its build for CUDA, if the program shall use the GPU"),
+    })
+}
+
+/// Two frameworks in one process: what the second gets when the first has loaded its cuDNN.
+fn together(pair: &Pair<'_>) -> Option<Finding> {
+    let (first, second) = (pair.first, pair.second);
+    let got = pair.second_gets.as_deref()?;
+    let version = cudnn_file::version(got)?;
+    let wanted = second.built_for.cudnn.as_ref()?;
+    if version.major == wanted.value.major && version >= wanted.value {
+        return None;
+    }
+    // Alone it has the same problem, which is reported as such.
+    if second.opens.cudnn.first().is_some_and(|alone| alone.path == got) {
+        return None;
+    }
+    let message = format!(
+        "{} does not work after {} in one process: it gets cuDNN {version}, and accepts {} or newer",
+        title(second),
+        title(first),
+        wanted.value
+    );
+    Some(
+        Finding::new(FRAMEWORKS_TOGETHER, message)
+            .note(format!("{} is loaded by the first, and ld.so gives it to the second", got.printable()))
+            .help(format!(
+                "import {} first, or install releases of both that are built for the same cuDNN",
+                second.kind.id
+            )),
+    )
+}
+
+fn unreadable(survey: &Survey) -> Option<Finding> {
+    const MAX: usize = 8;
+    let count = survey.unreadable.len();
+    if count == 0 && !survey.is_truncated {
+        return None;
+    }
+    let dir = survey.environment.root.printable();
+    let message = match count {
+        0 => format!("{dir} has more packages than were examined"),
+        1 => format!("a package in {dir} could not be examined"),
+        _ => format!("{count} packages in {dir} could not be examined"),
+    };
+    let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
+    let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
+    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest))
+}

@@ -1,0 +1,152 @@
+//! `frameworks`: what the frameworks of Python environments were built for, and which cuDNN each would load.
+
+use std::path::PathBuf;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use cudnn_frameworks::{Environment, Framework, PinState};
+use serde_json::{Value, json};
+
+use super::findings;
+use crate::check::Finding;
+use crate::check::frameworks::{Judged, how, judge, release, source, version_of};
+use crate::check::machine::Machine;
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use crate::subprocess::Patience;
+
+/// The options of `frameworks`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The roots of Python environments: virtual, conda, or `/usr`. Default: those that are active.
+    #[arg(value_name = "DIR")]
+    roots: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
+    let machine = Machine::detect(&context.host, patience);
+    let environments = if arguments.roots.is_empty() {
+        Environment::active(&context.search)
+    } else {
+        arguments.roots.iter().map(|root| Environment::at(root)).collect()
+    };
+    let judged: Vec<Judged> =
+        environments.iter().map(|environment| judge(environment, &machine, &context.host)).collect();
+    match format {
+        Format::Json => document(&json!({
+            "schema": SCHEMA,
+            "environments": judged.iter().map(value).collect::<Vec<Value>>(),
+        })),
+        Format::Text => text(&judged),
+    }
+    let missing: Vec<String> =
+        arguments.roots.iter().filter(|root| !root.is_dir()).map(|root| root.printable()).collect();
+    if !missing.is_empty() {
+        remark(format_args!("no such directory: {}", missing.join(", ")));
+        return Outcome::Failed;
+    }
+    findings::outcome(judged.iter().flat_map(|judged| &judged.findings))
+}
+
+fn text(judged: &[Judged]) {
+    for (index, Judged { survey, findings: found }) in judged.iter().enumerate() {
+        if index > 0 {
+            outln!("");
+        }
+        outln!("{}", survey.environment.root.printable());
+        if survey.frameworks.is_empty() {
+            outln!("  no framework was found here");
+        } else {
+            outln!("{}", table(&survey.frameworks));
+        }
+        findings::print(found);
+    }
+    if judged.is_empty() {
+        outln!("No Python environment was found. Name the root of one.");
+    }
+}
+
+fn table(frameworks: &[Framework]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["framework", "CUDA", "accepts cuDNN", "gets", "from", "kernels for"]);
+    for framework in frameworks {
+        let built = &framework.built_for;
+        let opens = &framework.opens;
+        let is_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
+        let gets = opens.cudnn.first();
+        let version = gets.and_then(version_of);
+        let codes: Vec<String> = built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect();
+        table.add_row([
+            format!("{} {}", framework.kind.name, framework.version).printable(),
+            if is_cpu {
+                "CPU only".into()
+            } else {
+                built.cuda.as_ref().map_or("?".into(), |cuda| release(cuda.value.0, cuda.value.1))
+            },
+            match &built.cudnn {
+                _ if is_cpu || opens.needs_none => "none".into(),
+                Some(wanted) => format!(">= {}", wanted.value),
+                None => "?".into(),
+            },
+            match (gets, version) {
+                (Some(_), Some(version)) => version.to_string(),
+                (Some(_), None) => "?".into(),
+                (None, _) if is_cpu || opens.needs_none => "-".into(),
+                (None, _) => "not found".into(),
+            },
+            gets.map_or(String::new(), |opened| format!("{}: {}", opened.path.printable(), how(opened).printable())),
+            if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
+        ]);
+    }
+    table
+}
+
+fn value(judged: &Judged) -> Value {
+    let Judged { survey, findings } = judged;
+    json!({
+        "root": survey.environment.root.to_string_lossy(),
+        "python": survey.environment.python.map(|(major, minor)| format!("{major}.{minor}")),
+        "frameworks": survey.frameworks.iter().map(framework_value).collect::<Vec<Value>>(),
+        "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
+    })
+}
+
+fn framework_value(framework: &Framework) -> Value {
+    let built = &framework.built_for;
+    let opens = &framework.opens;
+    json!({
+        "id": framework.kind.id,
+        "name": framework.kind.name,
+        "version": framework.version,
+        "package": framework.distribution.name,
+        "directory": framework.dir.as_ref().map(|dir| dir.to_string_lossy()),
+        "uses_gpu": built.uses_gpu.as_ref().map(|uses_gpu| uses_gpu.value),
+        "cuda": built.cuda.as_ref().map(|cuda| json!({
+            "release": release(cuda.value.0, cuda.value.1),
+            "source": source(&cuda.source),
+        })),
+        "cudnn_minimum": built.cudnn.as_ref().map(|cudnn| json!({
+            "version": cudnn.value.to_string(),
+            "source": source(&cudnn.source),
+        })),
+        "kernels_for": built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect::<Vec<_>>(),
+        "compiles_at_run_time": built.compiles_at_run_time,
+        "needs_cudnn": !opens.needs_none,
+        "loads": opens.cudnn.iter().map(|opened| json!({
+            "file": opened.path.to_string_lossy(),
+            "version": version_of(opened).map(|version| version.to_string()),
+            "rule": how(opened),
+        })).collect::<Vec<_>>(),
+        "missing": opens.missing,
+        "requires": framework.pins.iter().map(|pin| json!({
+            "requirement": pin.requirement,
+            "extra": pin.extra,
+            "met": matches!(pin.state, PinState::Met(_)),
+            "installed": match &pin.state {
+                PinState::Met(version) | PinState::OtherVersion(version) => Some(version),
+                _ => None,
+            },
+        })).collect::<Vec<_>>(),
+    })
+}
