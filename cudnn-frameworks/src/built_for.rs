@@ -1,13 +1,20 @@
 //! What a framework was built for: CUDA, cuDNN, compute capabilities. From its files; what they do not state is in
 //! [`facts`](crate::facts).
 
+mod pin;
+mod statements;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{GpuCode, Version};
+use cudnn_probe::{GpuCode, Version, gpu_code, ld_so};
 
+use crate::cudnn_name::CudnnName;
 use crate::distribution::Distribution;
-use crate::kind::Kind;
+use crate::facts;
+use crate::kind::{Kind, cuda_in_name, first_matching, matching};
+use crate::requirement::Pin;
+use statements::Statements;
 
 /// Where a statement comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +62,154 @@ pub struct BuiltFor {
 }
 
 /// Reads what a framework was built for.
-pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, installed: &[Distribution]) -> BuiltFor {
-    let _ = (kind, of, dir, installed);
-    BuiltFor::default()
+pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, pins: &[Pin]) -> BuiltFor {
+    let statements = dir.map(|dir| statements::read(kind, dir)).unwrap_or_default();
+    let uses_gpu = uses_gpu(kind, of, dir, &statements);
+    if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return BuiltFor { uses_gpu, ..BuiltFor::default() };
+    }
+    let linked = dir.map(|dir| linked(kind, dir)).unwrap_or_default();
+    let cuda = cuda(of, &statements, &linked);
+    BuiltFor {
+        uses_gpu,
+        cudnn: cudnn(of, &statements, &linked, pins, cuda.as_ref()),
+        cuda,
+        gpu_code: dir.and_then(|dir| kernels(kind, dir)),
+        compiles_at_run_time: kind.compiles_at_run_time,
+    }
+}
+
+/// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
+fn uses_gpu(kind: &Kind, of: &Distribution, dir: Option<&Path>, statements: &Statements) -> Option<Stated<bool>> {
+    if let (Some(value), Some(file)) = (statements.uses_gpu, &statements.file) {
+        return Some(Stated { value, source: Source::File(file.clone()) });
+    }
+    let metadata = Source::File(of.info_dir.join("METADATA"));
+    // The first CUDA wheels of JAX were such a jaxlib: `0.4.26+cuda12.cudnn89`.
+    let local = of.version.split_once('+').map_or("", |(_, local)| local);
+    if local.starts_with("cu") {
+        return Some(Stated { value: true, source: metadata });
+    }
+    if local.starts_with("cpu") || kind.cpu_packages.contains(&of.name.as_str()) {
+        return Some(Stated { value: false, source: metadata });
+    }
+    let kernels = first_matching(dir?, kind.kernels?)?;
+    Some(Stated { value: true, source: Source::File(kernels) })
+}
+
+/// The libraries of CUDA and cuDNN that its libraries are linked to, and which library is.
+fn linked(kind: &Kind, dir: &Path) -> Vec<(String, PathBuf)> {
+    let patterns = kind.libraries.iter().chain(&kind.kernels);
+    let files = patterns.flat_map(|pattern| matching(dir, pattern));
+    files
+        .flat_map(|file| {
+            let names = ld_so::needed(&file).unwrap_or_default();
+            names.into_iter().map(move |name| (name, file.clone()))
+        })
+        .filter(|(name, _)| name.starts_with("libcu"))
+        .collect()
+}
+
+fn cuda(
+    of: &Distribution,
+    statements: &Statements,
+    linked: &[(String, PathBuf)],
+) -> Option<Stated<(u32, Option<u32>)>> {
+    let stated = || {
+        let value = cuda_release(statements.cuda.as_deref()?)?;
+        Some(Stated { value, source: Source::File(statements.file.clone()?) })
+    };
+    let local = || {
+        // `cu128` is 12.8, and `cuda12.cudnn89` is 12.
+        let (_, local) = of.version.split_once('+')?;
+        let digits: String =
+            local.trim_start_matches("cuda").trim_start_matches("cu").chars().map_while(digit).collect();
+        let value = (digits.get(..2)?.parse().ok()?, digits.get(2..).and_then(|minor| minor.parse().ok()));
+        local.starts_with("cu").then_some(Stated { value, source: Source::File(of.info_dir.join("METADATA")) })
+    };
+    let name = || {
+        let value = (cuda_in_name(&of.name)?, None);
+        Some(Stated { value, source: Source::File(of.info_dir.join("METADATA")) })
+    };
+    let linked = || {
+        linked.iter().find_map(|(name, file)| {
+            let version = name.strip_prefix("libcudart.so.").or_else(|| name.strip_prefix("libcublas.so."))?;
+            let value = (version.split('.').next()?.parse().ok()?, None);
+            Some(Stated { value, source: Source::File(file.clone()) })
+        })
+    };
+    let fact = || {
+        let (fact, is_newer) = facts::about(&of.name, &of.version)?;
+        Some(Stated { value: fact.cuda?, source: document(fact, is_newer) })
+    };
+    stated().or_else(local).or_else(name).or_else(linked).or_else(fact)
+}
+
+fn digit(character: char) -> Option<char> {
+    Some(character).filter(char::is_ascii_digit)
+}
+
+/// 12.5 of `12.5.1`, and 12 of `12.x`.
+fn cuda_release(text: &str) -> Option<(u32, Option<u32>)> {
+    let mut numbers = text.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next().and_then(|minor| minor.parse().ok())))
+}
+
+/// The cuDNN: the requirement states what it was built with, then the copy that it contains, its version file, and the
+/// documents. If its libraries are linked to another major version, that counts.
+fn cudnn(
+    of: &Distribution,
+    statements: &Statements,
+    linked: &[(String, PathBuf)],
+    pins: &[Pin],
+    cuda: Option<&Stated<(u32, Option<u32>)>>,
+) -> Option<Stated<Version>> {
+    let pinned = || {
+        let (version, requirement) =
+            pins.iter().find_map(|pin| Some((pin::lower_bound(pin)?, pin.requirement.clone())))?;
+        Some(Stated { value: version, source: Source::Requirement(requirement) })
+    };
+    let names = || linked.iter().filter_map(|(name, file)| Some((CudnnName::parse(name)?, file)));
+    let bundled = || {
+        let (name, file) = names().find(|(name, _)| name.is_mangled)?;
+        Some(Stated { value: name.version?, source: Source::File(file.clone()) })
+    };
+    let stated = || {
+        let text = statements.cudnn.as_deref()?;
+        // TensorFlow states the major version only.
+        let value = text.parse().ok().or_else(|| Some(Version::new(text.parse().ok()?, 0, 0)))?;
+        Some(Stated { value, source: Source::File(statements.file.clone()?) })
+    };
+    let fact = || {
+        let (fact, is_newer) = facts::about(&of.name, &of.version)?;
+        let (major, minor, patch) = fact.cudnn?;
+        // A build for another CUDA may have another cuDNN.
+        let is_other_build = |cuda: &Stated<_>| fact.cuda.is_some_and(|known| !is_same_cuda(known, cuda.value));
+        let value = Version::new(major, minor, patch);
+        (!cuda.is_some_and(is_other_build)).then(|| Stated { value, source: document(fact, is_newer) })
+    };
+    let file = stated();
+    let linked = names().find_map(|(name, file)| {
+        let value = Version::new(name.major?, 0, 0);
+        Some(Stated { value, source: Source::File(file.clone()) })
+    });
+    let best = pinned().or_else(bundled).or_else(|| file.clone().filter(|file| file.value.minor > 0)).or_else(fact);
+    match (best, linked.or(file)) {
+        (Some(best), Some(major)) if best.value.major != major.value.major => Some(major),
+        (best, major) => best.or(major),
+    }
+}
+
+fn is_same_cuda((major, minor): (u32, Option<u32>), (other, other_minor): (u32, Option<u32>)) -> bool {
+    major == other && minor.zip(other_minor).is_none_or(|(minor, other)| minor == other)
+}
+
+fn document(fact: &facts::Fact, is_older_than_package: bool) -> Source {
+    Source::Document { url: fact.url, date: facts::DATE, is_older_than_package }
+}
+
+fn kernels(kind: &Kind, dir: &Path) -> Option<Stated<BTreeSet<GpuCode>>> {
+    let file = first_matching(dir, kind.kernels?)?;
+    let value = gpu_code(&file).ok().filter(|targets| !targets.is_empty())?;
+    Some(Stated { value, source: Source::File(file) })
 }

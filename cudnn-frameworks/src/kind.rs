@@ -1,9 +1,18 @@
-//! The frameworks that this crate knows: how each is found, and where its files are. One table.
+//! The frameworks that this crate knows: how each is found, where its files are, what its Python code opens. One table,
+//! and the questions that a row answers.
 
-use std::path::PathBuf;
+mod files;
+mod rows;
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::Version;
 
 use crate::distribution::Distribution;
 use crate::environment::Environment;
+
+pub(crate) use files::{matching, read_text};
+pub use rows::KINDS;
 
 /// A framework.
 #[derive(Debug)]
@@ -15,22 +24,142 @@ pub struct Kind {
     pub id: &'static str,
     /// The normalised names of the packages that contain it.
     pub packages: &'static [&'static str],
-    /// The directory of its module below the import directory: `torch`.
+    /// Packages that contain a part of it, or all of it without GPU code: they stand for it if no other is installed.
+    pub(crate) fallback_packages: &'static [&'static str],
+    /// The packages among all of these that never use a GPU.
+    pub(crate) cpu_packages: &'static [&'static str],
+    /// The directory of its module below the import directory: `torch`. `{}` is the CUDA major version in the name of the
+    /// package.
     pub module: &'static str,
+    /// The file that states what it was built for.
+    pub(crate) version_file: VersionFile,
+    /// The libraries that its Python code loads, in this order, as patterns below the module's directory.
+    pub(crate) libraries: &'static [&'static str],
+    /// Libraries that every build has: without one of these, nothing can be said about what it needs.
+    pub(crate) always_there: &'static [&'static str],
+    /// The library with the kernels that it was built with. `None` if it has none that decide.
+    pub(crate) kernels: Option<&'static str>,
+    /// It compiles kernels for the GPU that it finds (XLA, NVRTC).
+    pub compiles_at_run_time: bool,
+    /// What its Python code opens before its libraries, in this order.
+    pub(crate) opens_first: &'static [PythonStep],
+    /// The library that opens cuDNN by name, if its libraries are not linked to it.
+    pub(crate) opens_by_name: Option<ByName>,
+    /// Only a part of it uses cuDNN, and it works without.
+    pub is_cudnn_optional: bool,
+    /// How it compares the release of cuDNN that it finds with the one that it was built with.
+    pub comparison: Comparison,
 }
 
-/// All known frameworks.
-pub const KINDS: &[Kind] = &[];
+/// How a framework compares, when it runs, the cuDNN that it finds with the one that it was built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Comparison {
+    /// The same major version, and at least the minor version. The patch level is ignored.
+    Minor,
+    /// The same major version, and at least this version.
+    Patch,
+    /// Not at all: the name of the library contains the major version, and that is all.
+    Major,
+}
+
+impl Comparison {
+    /// Whether a framework that was built for `wanted` accepts `found`.
+    #[must_use]
+    pub fn accepts(self, wanted: Version, found: Version) -> bool {
+        wanted.major == found.major
+            && match self {
+                Comparison::Major => true,
+                Comparison::Minor => found.minor >= wanted.minor,
+                Comparison::Patch => found >= wanted,
+            }
+    }
+}
+
+/// The file of a framework that states what it was built for, and how it is written.
+#[derive(Debug)]
+pub(crate) enum VersionFile {
+    /// Python assignments, one a line: `cuda: Optional[str] = '12.8'`.
+    Assignments { path: &'static str, cuda: &'static str, cudnn: &'static str },
+    /// Python tuples: `('cuda_version', '12.5.1')`.
+    Tuples { path: &'static str, cuda: &'static str, cudnn: &'static str, is_gpu: &'static str },
+    /// Members of JSON: `"cuda": "12.x"`, and `"cudnn": {"version": "8.8.1"`.
+    Json { path: &'static str, cuda: &'static str, cudnn: &'static str },
+    /// There is none.
+    None,
+}
+
+/// A step of a framework's Python code before it loads its libraries.
+#[derive(Debug)]
+pub(crate) enum PythonStep {
+    /// Opens this file of the module. If that fails, opens `on_failure` and then the file again; else, if the CUDA
+    /// runtime was loaded with it, opens those of `on_success` that this release opens.
+    Dependencies {
+        file: &'static str,
+        on_success: &'static [(Release, &'static [Wheel])],
+        on_failure: &'static [Wheel],
+    },
+    /// Opens `nvidia/DIR/lib/NAME` for each of these pairs, from the first import directory that has `nvidia/DIR`.
+    NvidiaModules(&'static [(&'static str, &'static str)]),
+    /// Opens the last of the files `libcudnn.so*` below the directory in the first of these variables that has one, or
+    /// below the directory after them; else `libcudnn.so` by ld.so's rules; else all libraries in these directories of
+    /// the import directory.
+    ToolkitOrWheel { variables: &'static [&'static str], toolkit: &'static str, wheels: &'static [&'static str] },
+}
+
+/// The major and minor version of a framework.
+pub(crate) type Release = (u32, u32);
+
+/// The directory of a wheel's libraries below `nvidia`, and the start of the file name: `libcudnn.so.`.
+pub(crate) type Wheel = (&'static str, &'static str);
+
+/// The library that opens cuDNN by name.
+#[derive(Debug)]
+pub(crate) struct ByName {
+    /// Its pattern below the module's directory.
+    pub(crate) from: &'static str,
+    /// Some releases do so and others do not: its bytes have to show it.
+    pub(crate) depends_on_release: bool,
+}
 
 impl Kind {
     /// The packages of this framework among those that are installed.
     pub(crate) fn distributions_in<'a>(&self, installed: &'a [Distribution]) -> impl Iterator<Item = &'a Distribution> {
-        installed.iter().filter(|distribution| self.packages.contains(&distribution.name.as_str()))
+        let is_in = |names: &[&str], distribution: &Distribution| names.contains(&distribution.name.as_str());
+        let is_installed = installed.iter().any(|distribution| is_in(self.packages, distribution));
+        let names = if is_installed { self.packages } else { self.fallback_packages };
+        installed.iter().filter(move |distribution| is_in(names, distribution))
     }
 
-    /// The directory of its module.
+    /// The directory of its module. An editable package has it in another import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
-        let _ = environment;
-        Some(distribution.import_dir.join(self.module)).filter(|dir| dir.is_dir())
+        let module = match (self.module.contains("{}"), cuda_in_name(&distribution.name)) {
+            (true, Some(cuda)) => self.module.replace("{}", &cuda.to_string()),
+            (true, None) => return None,
+            (false, _) => self.module.to_owned(),
+        };
+        let import_dirs = std::iter::once(&distribution.import_dir).chain(&environment.import_dirs);
+        import_dirs.map(|dir| dir.join(&module)).find(|dir| dir.is_dir())
     }
+}
+
+/// The CUDA major version in the name of a package: 12 for `jax-cuda12-plugin`, `cupy-cuda12x` and `tensorrt-cu12`.
+pub(crate) fn cuda_in_name(package: &str) -> Option<u32> {
+    package.split('-').find_map(|part| {
+        let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"))?;
+        let digits = digits.strip_suffix('x').unwrap_or(digits);
+        // Older packages have the minor version in their names, too: `cupy-cuda112`.
+        digits.get(..2).filter(|_| digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    })
+}
+
+/// The major and minor version at the start of a version: 2.9 of `2.9.1+cu128`.
+pub(crate) fn release_of(version: &str) -> Option<Release> {
+    let mut numbers = version.split(|byte: char| !byte.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next().and_then(|minor| minor.parse().ok()).unwrap_or(0)))
+}
+
+/// The first file for a pattern below a module's directory.
+pub(crate) fn first_matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
+    matching(dir, pattern).into_iter().next()
 }

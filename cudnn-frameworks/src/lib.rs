@@ -26,6 +26,7 @@
 //! ```
 
 mod built_for;
+mod cudnn_name;
 mod distribution;
 mod environment;
 pub mod facts;
@@ -42,7 +43,7 @@ use cudnn_probe::Host;
 pub use built_for::{BuiltFor, Source, Stated};
 pub use distribution::{Distribution, Unreadable};
 pub use environment::Environment;
-pub use kind::{KINDS, Kind};
+pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Opened, Opens};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState};
@@ -89,12 +90,13 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
     for kind in KINDS {
         for distribution in kind.distributions_in(&found.distributions) {
             let dir = kind.dir(environment, distribution);
-            let built_for = built_for::read(kind, distribution, dir.as_deref(), &found.distributions);
+            let pins = requirement::pins(distribution, &found.distributions, environment);
+            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins);
             frameworks.push(Framework {
                 kind,
                 version: distribution.version.clone(),
-                pins: requirement::pins(distribution, &found.distributions, environment),
-                opens: opens::read(kind, dir.as_deref(), environment, host),
+                opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, environment, host),
+                pins,
                 distribution: distribution.clone(),
                 built_for,
                 dir,

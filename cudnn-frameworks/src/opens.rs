@@ -1,11 +1,21 @@
-//! The cuDNN that a framework would load: what its Python code opens first, then what ld.so finds for its libraries.
+//! The cuDNN that a framework would load: what its Python code opens first, then what ld.so finds for its libraries, then
+//! what the shim opens by name.
+
+mod bytes;
+mod import;
+mod python_code;
+mod sub_libraries;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, ld_so};
+use cudnn_probe::{Host, Version, ld_so};
 
+use crate::built_for::BuiltFor;
 use crate::environment::Environment;
 use crate::kind::Kind;
+
+pub(crate) use import::Process;
+pub(crate) use sub_libraries::Use;
 
 /// What a framework opens.
 #[derive(Debug, Default)]
@@ -13,37 +23,67 @@ use crate::kind::Kind;
 pub struct Opens {
     /// Its libraries that need cuDNN, whether they are linked to it or open it by name.
     pub users: Vec<PathBuf>,
+    /// The name by which they ask for it: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in its own package.
+    pub name: Option<String>,
     /// The files of cuDNN that it would load: the shim `libcudnn.so.9` first, or the one that it contains under another
-    /// name (`libcudnn-74a4c495.so.9.1.0`). Empty if it would find none.
+    /// name (`libcudnn-74a4c495.so.9.1.0`); then what that shim would open. Empty if it would find none.
     pub cudnn: Vec<Opened>,
-    /// Names of CUDA libraries that it needs and would not find: `libcublasLt.so.12`.
+    /// Names of libraries of CUDA and cuDNN that it needs and would not find: `libcublasLt.so.12`.
     pub missing: Vec<String>,
     /// It needs no cuDNN, as far as its files show.
     pub needs_none: bool,
+    /// It works without cuDNN, but for a part of its functions.
+    pub is_optional: bool,
 }
 
 /// A file that would be loaded.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opened {
+    /// The name by which it was asked for: `libcudnn_graph.so.9`.
+    pub name: String,
     /// The file.
     pub path: PathBuf,
     /// How it is found.
     pub by: By,
+    /// Its release, if the file states it. NVIDIA's shim for cuDNN 9 does not: for it, that of the graph library beside
+    /// it. The program sees the release of the graph library that is loaded.
+    pub version: Option<Version>,
 }
 
 /// How a file is found.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum By {
     /// The framework's Python code opens it by its path.
     Python,
+    /// The framework's Python code searches the directory in this environment variable.
+    Variable(&'static str),
     /// By ld.so's rule.
     LdSo(ld_so::Rule),
 }
 
+impl Opens {
+    /// The release that the framework sees: `cudnnGetVersion` of the shim asks the graph library that it opens.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        let graph = self.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."));
+        graph.or(self.cudnn.first())?.version
+    }
+}
+
 /// Follows what a framework would open in a fresh process.
-pub(crate) fn read(kind: &Kind, dir: Option<&Path>, environment: &Environment, host: &Host) -> Opens {
-    let _ = (kind, dir, environment, host);
-    Opens::default()
+pub(crate) fn read(
+    kind: &Kind,
+    version: &str,
+    dir: Option<&Path>,
+    built_for: &BuiltFor,
+    environment: &Environment,
+    host: &Host,
+) -> Opens {
+    let Some(dir) = dir else { return Opens::default() };
+    if built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return Opens { needs_none: true, ..Opens::default() };
+    }
+    Process::start(environment, host).import(kind, version, dir, built_for, Use::All)
 }

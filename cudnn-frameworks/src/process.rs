@@ -1,10 +1,15 @@
 //! Two frameworks in one process: which cuDNN the second gets, in either order of import.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use cudnn_probe::Host;
 
+use crate::opens::{Opens, Process, Use};
 use crate::{Framework, Survey};
+
+/// The most frameworks that are combined with each other.
+const MAX_FRAMEWORKS: usize = 8;
 
 /// Two frameworks, imported in this order.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub struct Pair<'a> {
     pub second: &'a Framework,
     /// The cuDNN that the second uses then: the first one's, where ld.so recognises it by name.
     pub second_gets: Option<PathBuf>,
+    /// All that the second opens then. What it misses here and not when it is alone, the first one causes.
+    pub second_opens: Opens,
     /// The process has two cuDNNs then.
     pub has_two_copies: bool,
 }
@@ -23,6 +30,31 @@ pub struct Pair<'a> {
 /// All pairs of frameworks that need cuDNN, in both orders.
 #[must_use]
 pub fn pairs<'a>(survey: &'a Survey, host: &Host) -> Vec<Pair<'a>> {
-    let _ = (survey, host);
-    Vec::new()
+    let needs_cudnn = |framework: &&Framework| !framework.opens.users.is_empty() && framework.dir.is_some();
+    let frameworks: Vec<&Framework> = survey.frameworks.iter().filter(needs_cudnn).take(MAX_FRAMEWORKS).collect();
+    let mut pairs = Vec::new();
+    for first in &frameworks {
+        // Two packages with one directory are one framework.
+        for second in frameworks.iter().filter(|second| second.dir != first.dir) {
+            let mut process = Process::start(&survey.environment, host);
+            import(&mut process, first, Use::Graph);
+            let second_opens = import(&mut process, second, Use::All);
+            let files = process.shims().map(|shim| std::fs::canonicalize(shim).unwrap_or_else(|_| shim.to_owned()));
+            pairs.push(Pair {
+                first,
+                second,
+                second_gets: second_opens.cudnn.first().map(|opened| opened.path.clone()),
+                second_opens,
+                has_two_copies: files.collect::<HashSet<PathBuf>>().len() > 1,
+            });
+        }
+    }
+    pairs
+}
+
+fn import(process: &mut Process, framework: &Framework, uses: Use) -> Opens {
+    match &framework.dir {
+        Some(dir) => process.import(framework.kind, &framework.version, dir, &framework.built_for, uses),
+        None => Opens::default(),
+    }
 }

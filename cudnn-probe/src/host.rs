@@ -61,7 +61,8 @@ impl Host {
     }
 
     /// A variable's value; `None` if it is unset or empty, or in secure-execution mode.
-    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<OsString> {
         if self.secure_execution {
             return None;
         }
@@ -84,7 +85,8 @@ impl Host {
     }
 
     /// An absolute path of the system, below the sandbox's root if there is one.
-    pub(crate) fn system(&self, path: impl AsRef<Path>) -> PathBuf {
+    #[must_use]
+    pub fn system(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         match (&self.root, path.strip_prefix("/")) {
             (Some(root), Ok(below)) => root.join(below),

@@ -113,10 +113,24 @@ impl Object {
         Object { path, loader, links, rpath_dirs: OnceCell::new(), runpath_dirs: OnceCell::new() }
     }
 
+    /// The names of the libraries that it needs (`DT_NEEDED`).
+    #[must_use]
+    pub fn needed(&self) -> &[String] {
+        &self.links.needed
+    }
+
     /// The directory of the file: `$ORIGIN`.
     fn origin(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
+}
+
+/// The names of the libraries that a library or program needs (`DT_NEEDED`).
+///
+/// # Errors
+/// The file cannot be loaded on this machine.
+pub fn needed(file: &Path) -> Result<Vec<String>, ProbeError> {
+    Ok(links(file)?.needed)
 }
 
 /// The files that ld.so would load for one program or library.
@@ -164,6 +178,17 @@ impl Simulation {
         };
         // ld.so ignores environment variables for setuid programs.
         let host = if is_setid(file) { host.clone().secure_execution(true) } else { host.clone() };
+        Ok(Simulation::start(path, links, host))
+    }
+
+    /// Simulates the start of a program at this path that needs no library and has no run path: for one that cannot be
+    /// read.
+    #[must_use]
+    pub fn without_program(path: &Path, host: &Host) -> Self {
+        Simulation::start(path.to_owned(), Links::default(), host.clone())
+    }
+
+    fn start(path: PathBuf, links: Links, host: Host) -> Self {
         let mut simulation = Simulation {
             search_path: SearchPath::of_program(&host, &path),
             host,
@@ -183,7 +208,7 @@ impl Simulation {
             }
         }
         simulation.follow(0);
-        Ok(simulation)
+        simulation
     }
 
     /// Simulates `dlopen` of this name by a loaded object, given by its index. Returns whether it succeeds: the library
@@ -200,6 +225,15 @@ impl Simulation {
             self.by_file.retain(|_, index| *index < first);
         }
         is_loaded
+    }
+
+    /// Like [`Simulation::dlopen`], but keeps loaded what was found, even if something is missing: to see all that a
+    /// library would get. Returns the index of the library itself.
+    pub fn dlopen_incomplete(&mut self, name: &str, from: usize) -> Option<usize> {
+        let first = self.objects.len();
+        self.request(name, from);
+        self.follow(first);
+        self.loaded(name)
     }
 
     /// All lookups so far, in ld.so's order.

@@ -1,0 +1,168 @@
+//! The import of a framework in a simulated process: the names that its libraries ask for, and the files that they get.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::Host;
+use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+
+use super::sub_libraries::{self, Use};
+use super::{By, Opened, Opens, bytes, python_code};
+use crate::built_for::BuiltFor;
+use crate::cudnn_name::CudnnName;
+use crate::environment::Environment;
+use crate::kind::{ByName, Kind, first_matching, matching};
+
+/// The driver's libraries: whether they are there is no question of the environment.
+const OF_DRIVER: [&str; 2] = ["libcuda.so.1", "libnvidia-ml.so.1"];
+
+/// A simulated process of the environment's Python.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(super) simulation: Simulation,
+    pub(super) environment: Environment,
+    pub(super) host: Host,
+    /// How each loaded file was found first.
+    found_by: HashMap<PathBuf, By>,
+    /// The lookups that were entered there.
+    seen: usize,
+}
+
+impl Process {
+    /// Starts the environment's Python.
+    pub(crate) fn start(environment: &Environment, host: &Host) -> Self {
+        let names = ["bin/python3", "bin/python"].map(|name| environment.root.join(name));
+        let python = names.iter().find_map(|file| Simulation::new(file, host).ok());
+        let [first, _] = &names;
+        Process {
+            // A script, or an environment without one: ld.so's rules are those of any program without a run path.
+            simulation: python.unwrap_or_else(|| Simulation::without_program(first, host)),
+            environment: environment.clone(),
+            host: host.clone(),
+            found_by: HashMap::new(),
+            seen: 0,
+        }
+    }
+
+    /// Imports a framework, whose module is in this directory.
+    pub(crate) fn import(&mut self, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
+        let mut opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
+        python_code::run(self, kind, version, dir, built_for);
+        let (first_lookup, first_object) = (self.simulation.lookups().len(), self.simulation.objects().len());
+        for file in kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)) {
+            self.simulation.dlopen_incomplete(&file.to_string_lossy(), 0);
+        }
+        self.note_lookups(None);
+        let loaded = self.simulation.objects().get(first_object..).unwrap_or_default();
+        let is_user = |needed: &[String]| needed.iter().any(|name| is_cudnn(name));
+        opens.users = loaded
+            .iter()
+            .filter(|object| !is_cudnn_file(&object.path) && is_user(object.needed()))
+            .map(|object| object.path.clone())
+            .collect();
+        if opens.users.is_empty() {
+            self.open_by_name(kind, dir, built_for, &mut opens);
+        }
+        let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
+        // The shim before the libraries that it would open, whoever asks first.
+        let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
+            lookups.iter().filter(|lookup| is_cudnn(&lookup.name)).partition(|lookup| is_shim(&lookup.name));
+        opens.name = shims.first().map(|lookup| lookup.name.clone());
+        let mut cudnn: Vec<Opened> = shims.into_iter().chain(others).filter_map(|lookup| self.opened(lookup)).collect();
+        opens.missing = lookups.iter().filter(|lookup| is_missing(lookup)).map(|lookup| lookup.name.clone()).collect();
+        if let Some(shim) = cudnn.first().cloned() {
+            sub_libraries::open(self, &shim, uses, &mut cudnn, &mut opens.missing);
+        }
+        let mut seen = HashSet::new();
+        cudnn.retain(|opened| seen.insert(opened.path.clone()));
+        opens.cudnn = cudnn;
+        let mut seen = HashSet::new();
+        opens.missing.retain(|name| seen.insert(name.clone()));
+        opens
+    }
+
+    /// Opens cuDNN by name from the library that does so, or finds that no library of it does.
+    fn open_by_name(&mut self, kind: &Kind, dir: &Path, built_for: &BuiltFor, opens: &mut Opens) {
+        let opener = kind.opens_by_name.as_ref().and_then(|by_name| opener(by_name, dir));
+        let Some(opener) = opener else {
+            opens.needs_none = kind.always_there.iter().any(|pattern| !matching(dir, pattern).is_empty());
+            return;
+        };
+        opens.is_optional |= kind.opens_by_name.as_ref().is_some_and(|by_name| by_name.depends_on_release);
+        // Its extension library has loaded it, or does it later.
+        let name = opener.to_string_lossy();
+        let canonical = std::fs::canonicalize(&opener).ok();
+        let is_it = |path: &Path| path == opener || std::fs::canonicalize(path).ok() == canonical;
+        let loaded = self.simulation.objects().iter().position(|object| is_it(&object.path));
+        let Some(from) = loaded.or_else(|| self.simulation.dlopen_incomplete(&name, 0)) else { return };
+        let major = built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major);
+        self.simulation.dlopen(&format!("libcudnn.so.{major}"), from);
+        self.note_lookups(None);
+        opens.users.push(opener);
+    }
+
+    /// Enters how files were found, since the last time: by ld.so's rules, or in this way by Python code.
+    pub(super) fn note_lookups(&mut self, by: Option<By>) {
+        let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
+        for lookup in new {
+            let Resolution::Found { path, rule } = &lookup.resolution else { continue };
+            let by = match (&by, rule) {
+                (_, Rule::Loaded) => continue,
+                // The libraries that it needs in turn are found by ld.so.
+                (Some(by), Rule::Path) => by.clone(),
+                _ => By::LdSo(rule.clone()),
+            };
+            self.found_by.entry(path.clone()).or_insert(by);
+        }
+        self.seen = self.simulation.lookups().len();
+    }
+
+    /// Leaves the lookups since the last time out: what failed stays loaded no more.
+    pub(super) fn skip_lookups(&mut self) {
+        self.seen = self.simulation.lookups().len();
+    }
+
+    /// The file that a name gets, and how it was found first.
+    pub(super) fn opened(&self, lookup: &Lookup) -> Option<Opened> {
+        let Resolution::Found { path, rule } = &lookup.resolution else { return None };
+        Some(Opened {
+            name: lookup.name.clone(),
+            version: sub_libraries::version(path),
+            by: self.found_by.get(path).cloned().unwrap_or_else(|| By::LdSo(rule.clone())),
+            path: path.clone(),
+        })
+    }
+
+    /// The shims of cuDNN that the process has loaded.
+    pub(crate) fn shims(&self) -> impl Iterator<Item = &Path> {
+        self.simulation
+            .objects()
+            .iter()
+            .map(|object| object.path.as_path())
+            .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_shim))
+    }
+}
+
+/// The library that opens cuDNN by name. If not every release does, its bytes must contain the name.
+fn opener(by_name: &ByName, dir: &Path) -> Option<PathBuf> {
+    let file = first_matching(dir, by_name.from)?;
+    (!by_name.depends_on_release || bytes::contain_cudnn(&file)).then_some(file)
+}
+
+pub(super) fn is_missing(lookup: &Lookup) -> bool {
+    let is_of_cuda =
+        lookup.name.starts_with("libcu") || lookup.name.starts_with("libnv") || lookup.name.starts_with("libnccl");
+    is_of_cuda && !OF_DRIVER.contains(&lookup.name.as_str()) && !matches!(lookup.resolution, Resolution::Found { .. })
+}
+
+fn is_shim(name: &str) -> bool {
+    CudnnName::parse(name).is_some()
+}
+
+fn is_cudnn(name: &str) -> bool {
+    is_shim(name) || name.starts_with("libcudnn_")
+}
+
+fn is_cudnn_file(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_cudnn)
+}
