@@ -156,3 +156,59 @@ impl<'a, R: ReadRef<'a>> Iterator for Entries<R> {
 fn number(header: &[u8], bytes: Range<usize>) -> Option<u64> {
     Some(header.get(bytes)?.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One container with one entry, which has no code.
+    fn container(kind: u16, (major, minor): (u16, u16), compute_capability: u16) -> Vec<u8> {
+        let header = [0xed50, 0xba55, 1, 16, 32, 0, 0, 0];
+        let entry = [kind, 0x101, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, minor, major, compute_capability, 0];
+        header.iter().chain(&entry).flat_map(|word: &u16| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn the_version_of_the_code_implies_the_cuda_release() {
+        const PTX: u16 = 1;
+        const SASS: u16 = 2;
+        let cuda_of = |code: &[u8]| {
+            let Cuda { major, at_most, minor } = cuda(0..code.len() as u64, code);
+            (major, at_most, minor)
+        };
+        for (kind, version, compute_capability, expected) in [
+            (PTX, (7, 7), 75, (Some(11), None, None)),
+            (PTX, (7, 8), 75, (Some(11), None, Some(8))),
+            (PTX, (8, 0), 75, (Some(12), None, Some(0))),
+            (PTX, (8, 4), 75, (Some(12), None, Some(4))),
+            (PTX, (8, 5), 75, (Some(12), None, None)),
+            (PTX, (8, 6), 75, (Some(12), None, Some(7))),
+            (PTX, (8, 7), 75, (Some(12), None, Some(8))),
+            (PTX, (8, 8), 75, (Some(12), None, Some(9))),
+            (PTX, (8, 9), 75, (Some(12), None, None)),
+            (PTX, (9, 3), 75, (Some(13), None, Some(3))),
+            (PTX, (6, 5), 75, (None, None, None)),
+            (SASS, (1, 7), 90, (None, Some(12), None)),
+            (SASS, (1, 8), 90, (Some(13), None, None)),
+            (SASS, (1, 8), 100, (None, None, None)),
+            (3, (8, 8), 75, (None, None, None)),
+        ] {
+            let code = container(kind, version, compute_capability);
+            assert_eq!(cuda_of(&code), expected, "{kind} {version:?} {compute_capability}");
+        }
+        // PTX is the better evidence; of what follows it nothing is read.
+        let (sass, ptx, newer) = (container(SASS, (1, 7), 90), container(PTX, (8, 8), 90), container(PTX, (9, 0), 90));
+        assert_eq!(cuda_of(&[sass, ptx, newer].concat()), (Some(12), Some(12), Some(9)));
+    }
+
+    #[test]
+    fn every_target_of_every_container_is_listed() {
+        // 0x114 and 0x0f0 share bits.
+        let code = [container(2, (1, 7), 90), container(1, (8, 8), 90), container(2, (1, 7), 0x114)].concat();
+        let reported =
+            |end: u64| -> Vec<String> { targets(0..end, &code[..]).iter().map(GpuCode::to_string).collect() };
+        assert_eq!(reported(144), ["9.0", "9.0+PTX", "27.6"]);
+        assert_eq!(reported(96), ["9.0", "9.0+PTX"]);
+        assert_eq!(reported(0), [""; 0]);
+    }
+}

@@ -84,6 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn commands_for_the_systems_packages_need_root() {
+        for (program, expected) in [("apt-get", true), ("dnf", true), ("pip", false), ("conda", false), ("uv", false)] {
+            assert_eq!(Command::new(program, ["install"]).needs_root(), expected, "{program}");
+        }
+    }
+
+    #[test]
     fn any_text_is_one_word_of_the_shell() {
         assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");

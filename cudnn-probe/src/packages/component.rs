@@ -145,8 +145,21 @@ mod tests {
         for soname in ["libcudnn_ops.so.9", "libcublas.so", "libcublasish.so.12", "libz.so.1", ""] {
             assert_eq!(wheel_for(soname), None, "{soname}");
         }
-        assert_eq!(Component::from_soname("libcudnn_ops.so.9"), Some((Component::Cudnn, None)));
-        assert_eq!(Component::Cudnn.wheel(13), "nvidia-cudnn-cu13");
-        assert_eq!(Component::CudnnJit.wheel(12), "nvidia-cudnn-jit-cu12");
+        for (soname, is_cudnn) in
+            [("libcudnn.so.9", true), ("libcudnn_ops.so.9", true), ("libcudnnish.so.9", false), ("libz.so.1", false)]
+        {
+            assert_eq!(Component::from_soname(soname), is_cudnn.then_some((Component::Cudnn, None)), "{soname}");
+        }
+        for (component, cuda_major, requirement, dir) in [
+            (Component::Cudnn, 13, "nvidia-cudnn-cu13", "nvidia/cudnn/lib"),
+            (Component::CudnnJit, 12, "nvidia-cudnn-jit-cu12", "nvidia/cudnn_jit/lib"),
+            (Component::Cublas, 12, "nvidia-cublas-cu12", "nvidia/cublas/lib"),
+            (Component::Cublas, 13, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
+            (Component::Nvrtc, 12, "nvidia-cuda-nvrtc-cu12", "nvidia/cuda_nvrtc/lib"),
+            (Component::Cudart, 14, "nvidia-cuda-runtime==14.*", "nvidia/cu14/lib"),
+        ] {
+            assert_eq!(component.requirement(cuda_major), requirement);
+            assert_eq!(component.wheel_dir(cuda_major), std::path::Path::new(dir), "{component} {cuda_major}");
+        }
     }
 }

@@ -273,7 +273,36 @@ mod tests {
         );
         let debian = package(Installer::Dpkg, "libcudnn9-cuda-12", "9.10.1.4-1");
         assert_eq!(install_beside(&debian, Component::Nvrtc, 12, None), None);
+        assert_eq!(line(install(Component::Cublas, 13, Installer::Pip)), "pip install 'nvidia-cublas==13.*'");
+        assert_eq!(install(Component::Cublas, 13, Installer::Archive), None);
         assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install cuda-nvrtc-12-9");
         assert_eq!(line(upgrade(&conda, "9.12")), "conda install --prefix /env --channel conda-forge 'libcudnn>=9.12'");
+        for name in ["torch", "nvidia-cudnn-cu12 --index-url=x"] {
+            assert_eq!(upgrade(&package(Installer::Pip, name, "2.2.0"), "9.12"), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wheel_that_pip_has_recorded_is_installed_again() {
+        let root = std::env::temp_dir().join(format!("cudnn-probe-recorded-{}", std::process::id()));
+        let packages = root.join("lib/python3.12/site-packages");
+        for record in ["nvidia_cublas_cu12-12.9.1.4", "nvidia_cuda_nvrtc-13.0.48", "nvidia_cuda_runtime_cu12-;x"] {
+            std::fs::create_dir_all(packages.join(format!("{record}.dist-info"))).unwrap_or_default();
+        }
+        let owner = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), &root);
+        for (installer, component, cuda_major, expected) in [
+            (Installer::Pip, Component::Cublas, 12, "--force-reinstall --no-deps nvidia-cublas-cu12==12.9.1.4"),
+            (Installer::Pip, Component::Cublas, 13, "pip install 'nvidia-cublas==13.*'"),
+            (Installer::Pip, Component::Nvrtc, 13, "--force-reinstall --no-deps nvidia-cuda-nvrtc==13.0.48"),
+            // The record is of CUDA 13.
+            (Installer::Pip, Component::Nvrtc, 14, "pip install 'nvidia-cuda-nvrtc==14.*'"),
+            (Installer::Pip, Component::Cudart, 12, "pip install nvidia-cuda-runtime-cu12"),
+            (Installer::Conda, Component::Cublas, 12, "libcublas cuda-version=12"),
+        ] {
+            let owner = Package { installer, ..owner.clone() };
+            let command = line(install_beside(&owner, component, cuda_major, None));
+            assert!(command.ends_with(expected), "{installer} {component} {cuda_major}: {command}");
+        }
+        let _ = std::fs::remove_dir_all(&root);
     }
 }

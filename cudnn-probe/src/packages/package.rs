@@ -90,3 +90,25 @@ impl fmt::Display for Package {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_component_follows_from_the_name_unless_the_package_is_not_nvidias() {
+        for (installer, name, expected) in [
+            (Installer::Pip, "nvidia-cudnn-cu12", Some(Component::Cudnn)),
+            (Installer::Pip, "nvidia-cudnn-jit-cu13", Some(Component::CudnnJit)),
+            (Installer::Pip, "torch", None),
+            (Installer::Conda, "libcudnn-jit", Some(Component::CudnnJit)),
+            (Installer::Dpkg, "libcudnn9-cuda-12", Some(Component::Cudnn)),
+            (Installer::Rpm, "libcudnn9-jit-cuda-13", Some(Component::CudnnJit)),
+            (Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", None),
+        ] {
+            let package = Package::new(installer, name, None, "/env");
+            assert_eq!(package.component(), expected, "{package}");
+            assert_eq!(package.is_cudnn(), expected.is_some(), "{package}");
+        }
+    }
+}

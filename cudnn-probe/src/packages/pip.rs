@@ -110,15 +110,30 @@ mod tests {
                 "",
                 "$/bin/python3 -I -m pip install --break-system-packages x",
             ),
+            // A virtual environment is not the distribution's; uv makes some.
+            (
+                &[
+                    "bin/python3",
+                    "pyvenv.cfg",
+                    "lib/python3.12/EXTERNALLY-MANAGED",
+                    "lib/python3.12/site-packages/pip/x",
+                ],
+                "",
+                "$/bin/python3 -I -m pip install x",
+            ),
+            (&["bin/python3", "pyvenv.cfg=uv = 0.9"], "", "uv pip install --python $/bin/python3 x"),
+            (&["bin/python3", "pyvenv.cfg=uvx = 0.9"], "", "pip --python $/bin/python3 install x"),
             // The user's packages, and those of a Python elsewhere.
             (&[".local/lib/python3.99/site-packages/x"], ".local", "pip install --user x"),
             (&["lib/python3.99/dist-packages/x"], "", "pip install x"),
+            (&[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", "pip install x"),
             (&["nvidia/cudnn/lib/x"], "", ""),
         ] {
             for file in files {
-                let file = world.join(file);
+                let (name, text) = file.split_once('=').unwrap_or((file, ""));
+                let file = world.join(name);
                 std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
-                std::fs::write(file, "").unwrap_or_default();
+                std::fs::write(file, text).unwrap_or_default();
             }
             let root = if root.is_empty() { world.clone() } else { world.join(root) };
             let command =

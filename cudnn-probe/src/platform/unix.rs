@@ -47,3 +47,33 @@ pub(super) fn open_without_blocking(path: &Path) -> io::Result<File> {
 pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(into, offset)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mode_bits_of_a_file_are_read() {
+        let file = std::env::temp_dir().join(format!("cudnn-probe-mode-{}", std::process::id()));
+        std::fs::write(&file, "0123456789").unwrap();
+        for (mode, expected) in [
+            (0o644, (false, false)),
+            (0o100, (true, false)),
+            (0o654, (true, false)),
+            (0o755, (true, false)),
+            (0o4755, (true, true)),
+            (0o2711, (true, true)),
+            (0o4644, (false, true)),
+        ] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!((is_executable(&file), is_setid(&file)), expected, "{mode:o}");
+        }
+        assert!(!is_executable(&std::env::temp_dir()), "a directory is no program");
+        let opened = std::fs::metadata(&file).unwrap();
+        assert_eq!(inode(&file), Some(opened.ino()));
+        assert_eq!(file_id(&file), Some((opened.dev(), opened.ino())));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((is_executable(&file), is_setid(&file), inode(&file)), (false, false, None));
+    }
+}

@@ -348,3 +348,80 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
         dir,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_majority_is_the_value_that_occurs_most_often_and_first() {
+        for (values, expected) in [
+            (&[][..], None),
+            (&[13], Some(13)),
+            (&[12, 13, 13], Some(13)),
+            (&[13, 12, 12, 13], Some(13)),
+            (&[12, 13, 13, 12], Some(12)),
+            (&[11, 13, 12, 12, 13, 12], Some(12)),
+        ] {
+            assert_eq!(majority(values.iter().copied()), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn the_variant_follows_from_the_libraries_and_the_package() {
+        use Library::{EnginesRuntimeCompiled as Jit, Ext, Graph, Heuristic, Ops, Shim};
+        let jit = [Shim, Graph, Jit];
+        let full: Vec<Library> =
+            Library::ALL.iter().copied().filter(|library| has_library(Version::new(9, 20, 0), *library)).collect();
+        for (libraries, is_jit_package, expected) in [
+            (&full[..], false, Variant::Full),
+            (&full[1..], false, Variant::Partial),
+            (&full[..], true, Variant::JitOnly),
+            (&jit, true, Variant::JitOnly),
+            (&jit[1..], true, Variant::Partial),
+            (&jit, false, Variant::JitOnly),
+            (&jit[1..], false, Variant::JitOnly),
+            (&[Graph, Jit, Ext], false, Variant::JitOnly),
+            (&[Graph, Jit, Ops], false, Variant::Partial),
+            (&[Graph, Jit, Heuristic], false, Variant::Partial),
+            (&[Graph], false, Variant::Partial),
+            (&[Jit], false, Variant::Partial),
+            (&[Graph, Ops], false, Variant::Partial),
+        ] {
+            let reports: Vec<LibraryReport> = libraries
+                .iter()
+                .map(|library| LibraryReport {
+                    library: *library,
+                    path: PathBuf::new(),
+                    identity: Err(ProbeError::NotFound),
+                    missing_symbols: Vec::new(),
+                    recorded: Vec::new(),
+                })
+                .collect();
+            let missing = missing(&reports, Some(Version::new(9, 20, 0)), is_jit_package);
+            assert_eq!(variant(&reports, &missing, is_jit_package), expected, "{libraries:?} {is_jit_package}");
+        }
+        assert_eq!(
+            [Variant::Full, Variant::JitOnly, Variant::Partial].map(|variant| variant.to_string()),
+            ["full", "JIT only", "partial"]
+        );
+    }
+
+    #[test]
+    fn the_header_states_the_version_among_other_definitions() {
+        let header = std::env::temp_dir().join(format!("cudnn-probe-header-{}", std::process::id()));
+        for (text, expected) in [
+            (
+                "#define A 1\n#define CUDNN_PATCHLEVEL 2\n#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 10 // x\n",
+                Some("9.10.2"),
+            ),
+            ("#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 10\n", None),
+            ("#undef CUDNN_MAJOR 9\n#define CUDNN_MINOR 10\n#define CUDNN_PATCHLEVEL 2\n", None),
+        ] {
+            let _ = std::fs::write(&header, text);
+            let found = version_in_header(&header).map(|version| version.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        let _ = std::fs::remove_file(&header);
+    }
+}
