@@ -2,7 +2,7 @@
 
 use cudnn_probe::{
     Candidate, GpuCode, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,
-    identify_any,
+    identify_any, missing_symbols,
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
@@ -205,6 +205,16 @@ fn a_release_for_another_architecture_is_read() {
 #[test]
 fn a_release_for_windows_is_read() {
     check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, Os::Windows, "x86-64");
+    let Some(dir) = lib_dir("windows-cu13-9.28.0") else { return };
+    let code = gpu_code(&dir.join(Library::Ops.windows_name())).unwrap();
+    assert!(code.iter().any(|code| code.compute_capability == 75 && !code.is_ptx), "{code:?}");
+    // A download that was interrupted.
+    let bytes = std::fs::read(dir.join(Library::Shim.windows_name())).unwrap();
+    let cut = TempDir::new();
+    let file = cut.path().join(Library::Shim.windows_name());
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let error = identify_any(&file, Library::Shim).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("is truncated: it has {} bytes of at least ", bytes.len() / 2)), "{error}");
 }
 
 #[test]
@@ -347,4 +357,75 @@ fn a_library_elsewhere_matches_an_installation_of_its_release() {
     let found = check_dir(&Candidate::new(this.path(), Origin::Explicit), &Requirements::new()).unwrap();
     assert_eq!(dirs.each_ref().map(|dir| found.matches(Library::Ops, dir.path())), [true, true, false, false]);
     assert!(!found.matches(Library::Adv, same.path()));
+}
+
+/// The places of the program headers of this type.
+fn program_headers(bytes: &[u8], kind: u32) -> Vec<usize> {
+    let headers = (0..usize::from(bytes[56])).map(|index| 64 + 56 * index);
+    headers.filter(|header| bytes[*header..*header + 4] == kind.to_le_bytes()).collect()
+}
+
+fn word(bytes: &[u8], place: usize) -> usize {
+    usize::try_from(u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap())).unwrap()
+}
+
+#[test]
+fn what_is_loaded_is_read_as_ld_so_reads_it() {
+    const PT_LOAD: u32 = 1;
+    const PT_DYNAMIC: u32 = 2;
+    const DT_SONAME: u8 = 14;
+    let dir = TempDir::new();
+    let file = dir.file(Library::Graph);
+    let version = Version::new(9, 19, 0);
+    let identified = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        identify(&file, Library::Graph).map_err(|error| error.to_string())
+    };
+    for with_rpath in [false, true] {
+        // Thread-local variables that are zero take no space, however many they are.
+        let library = FakeLibrary::new(Library::Graph, version).with_code("__thread char zeros[1 << 24];");
+        if with_rpath { library.with_rpath() } else { library }.build(&file);
+        let identity = identify(&file, Library::Graph).unwrap();
+        assert_eq!((identity.version, identity.run_path.as_deref()), (Some(version), Some("$ORIGIN")), "{with_rpath}");
+    }
+    let bytes = good(&dir);
+    let dynamic = program_headers(&bytes, PT_DYNAMIC)[0];
+    // ld.so reads no entry after the first DT_NULL.
+    let start = word(&bytes, dynamic + 8);
+    let end = start + word(&bytes, dynamic + 32);
+    let null = (start..end).step_by(16).find(|entry| word(&bytes, *entry) == 0).unwrap();
+    assert!(null + 32 <= end, "the linker leaves spare entries");
+    let mut ended = bytes.clone();
+    ended[null + 16] = DT_SONAME;
+    assert_eq!(identified(&ended).unwrap().version, Some(version));
+    let mut without = bytes.clone();
+    without[dynamic..dynamic + 4].fill(0);
+    assert_eq!(identified(&without).unwrap_err(), "is damaged: it has no dynamic section");
+    // Without section headers only the segments state the length.
+    let mut cut = bytes.clone();
+    cut[40..48].fill(0);
+    cut[58..64].fill(0);
+    let ends =
+        program_headers(&bytes, PT_LOAD).into_iter().map(|header| word(&bytes, header + 8) + word(&bytes, header + 32));
+    let loaded = ends.max().unwrap();
+    assert_eq!(identified(&cut[..loaded]).unwrap().version, Some(version));
+    let expected = format!("is truncated: it has {} bytes of at least {loaded}", loaded - 1);
+    assert_eq!(identified(&cut[..loaded - 1]).unwrap_err(), expected);
+}
+
+#[test]
+fn every_symbol_of_a_library_is_found_by_its_name() {
+    let dir = TempDir::new();
+    let names: Vec<String> = (0..400).map(|number| format!("cudnn_symbol_{number}")).collect();
+    let code = |line: &dyn Fn(&String) -> String| names.iter().map(line).collect::<String>();
+    let defined = code(&|name| format!("int {name}(void) {{ return 0; }}\n"));
+    let used = code(&|name| format!("extern int {name}(void); int use_{name}(void) {{ return {name}(); }}\n"));
+    let version = Version::new(9, 19, 0);
+    FakeLibrary::new(Library::Graph, version).with_code(&defined).build(&dir.file(Library::Graph));
+    FakeLibrary::new(Library::Heuristic, version).with_code(&used).build(&dir.file(Library::Heuristic));
+    let missing = |defined_by: &[_]| missing_symbols(&dir.file(Library::Heuristic), defined_by).unwrap();
+    assert_eq!(missing(&[dir.file(Library::Graph)]), [""; 0]);
+    let mut all = missing(&[]);
+    all.sort_by_key(|name| (name.len(), name.clone()));
+    assert_eq!(all, names);
 }

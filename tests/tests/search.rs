@@ -245,3 +245,30 @@ fn an_explicit_directory_without_graph_is_explained() {
     assert!(matches!(error(Path::new("/dev/null")), ProbeError::NotDirectory));
     assert!(matches!(error(&lib), ProbeError::NotElf { .. }));
 }
+
+#[test]
+fn each_directory_is_searched_once_under_its_first_name() {
+    let world = TempDir::new();
+    let root = world.path();
+    let host = Host::sandbox(root).env("VIRTUAL_ENV", root.join("venv"));
+    let found = |start: &str| -> Vec<String> {
+        let found = candidates(&Search::new(host.clone()), root).into_iter().map(|(dir, _)| dir);
+        found.filter(|dir| dir.starts_with(start)).collect()
+    };
+    let wheel = "python3.12/site-packages/nvidia/cudnn/lib";
+    make_dir(root, &format!("venv/lib/{wheel}"));
+    // Fedora has packages of their own in lib64; elsewhere it is a link to lib.
+    make_dir(root, &format!("venv/lib64/{wheel}"));
+    assert_eq!(found("venv"), [format!("venv/lib/{wheel}"), format!("venv/lib64/{wheel}")]);
+    std::fs::remove_dir_all(root.join("venv/lib64")).unwrap();
+    std::os::unix::fs::symlink("lib", root.join("venv/lib64")).unwrap();
+    assert_eq!(found("venv"), [format!("venv/lib/{wheel}")]);
+    // So are the directories that are built into ld.so.
+    make_dir(root, "usr/lib64");
+    make_dir(root, "lib64");
+    let system = || [found("lib64"), found("usr/lib64")].concat();
+    assert_eq!(system(), ["lib64", "usr/lib64"]);
+    std::fs::remove_dir(root.join("lib64")).unwrap();
+    std::os::unix::fs::symlink("usr/lib64", root.join("lib64")).unwrap();
+    assert_eq!(system(), ["lib64"]);
+}
