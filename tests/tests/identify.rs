@@ -333,7 +333,7 @@ fn requirements_are_compared_with_the_installation() {
         assert!(error.starts_with("contains a libcudnn_adv.so.9 that ") && error.contains(expected), "{error}");
     };
     build(Library::Adv, version, 9);
-    strict("is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12");
+    strict("is built for CUDA 13, but the libraries beside it for CUDA 12");
     build(Library::Adv, Version::new(9, 10, 2), 8);
     strict("is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0");
     FakeLibrary::new(Library::Adv, version).with_undefined("cudnn_of_another_release").build(&dir.file(Library::Adv));

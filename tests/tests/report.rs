@@ -402,7 +402,81 @@ fn any_library_for_another_cuda_version_is_in_conflict() {
     }
 }
 
+/// NVIDIA's run paths from 9.17 on.
+const RUN_PATH_12: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib";
+const RUN_PATH_13: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib:$ORIGIN/../../cu13/lib";
 
+/// Graph has no GPU code: its run path shows for which CUDA it is.
+#[test]
+fn a_graph_for_another_cuda_major_is_the_library_in_conflict() {
+    for (run_path, ptx, expected) in [
+        (RUN_PATH_13, 8, Some("is built for CUDA 13, but the libraries beside it for CUDA 12")),
+        (RUN_PATH_12, 9, Some("is built for CUDA 12, but the libraries beside it for CUDA 13")),
+        (RUN_PATH_12, 8, None),
+        (RUN_PATH_13, 9, None),
+        ("$ORIGIN", 9, None),
+    ] {
+        let dir = TempDir::new();
+        for library in all() {
+            FakeLibrary::new(library, VERSION).with_ptx(ptx).build(&dir.file(library));
+        }
+        let graph = FakeLibrary::new(Library::Graph, VERSION).with_run_path(run_path);
+        graph.build(&dir.cleared(Library::Graph));
+        let report = report(dir.path());
+        assert_eq!(report.cuda_major, Some(u32::from(ptx) + 4), "{run_path}");
+        let conflicts: Vec<(Library, String)> =
+            report.conflicts().iter().map(|(part, error)| (part.library, error.to_string())).collect();
+        let expected: Vec<_> = expected.map(|text| (Library::Graph, text.to_owned())).into_iter().collect();
+        assert_eq!(conflicts, expected, "{run_path} {ptx}");
+    }
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn a_real_graph_for_another_cuda_major_is_the_library_in_conflict() {
+    let [Some(cu12), Some(cu13)] = ["cu12-9.28.0", "cu13-9.28.0"].map(lib_dir) else { return };
+    for (of, graph) in [(&cu12, &cu13), (&cu13, &cu12)] {
+        let mixed = TempDir::links_to(of);
+        // A copy: a link would lead to the record of its wheel.
+        std::fs::copy(graph.join(Library::Graph.file_name()), mixed.cleared(Library::Graph)).unwrap();
+        let report = report(mixed.path());
+        let conflicts: Vec<Library> = report.conflicts().iter().map(|(part, _)| part.library).collect();
+        assert_eq!(conflicts, [Library::Graph], "{report:#?}");
+    }
+}
+
+/// Symbols that a damaged table hides do not show another release.
+#[test]
+fn a_damaged_symbol_table_is_damage_and_not_another_release() {
+    let dir = TempDir::new();
+    fake_libraries(dir.path(), &all());
+    let code = "int cudnn_of_this_release(void) { return 0; }";
+    FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.cleared(Library::Graph));
+    let engine = FakeLibrary::new(Library::Heuristic, VERSION).with_undefined("cudnn_of_this_release");
+    engine.build(&dir.cleared(Library::Heuristic));
+    assert!(report(dir.path()).conflicts().is_empty());
+    let file = dir.file(Library::Graph);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let name = b"cudnn_of_this_release";
+    let places: Vec<usize> = (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+    for at in places {
+        bytes[at + 10] = b'X';
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let report = report(dir.path());
+    assert!(report.conflicts().is_empty(), "{:?}", report.conflicts());
+    let error = report.library(Library::Graph).unwrap().identity.as_ref().unwrap_err().to_string();
+    assert!(error.contains("is damaged: its table of symbols"), "{error}");
+}
+
+/// Programs are linked to the shim: without it a JIT-only set is incomplete, whoever installed it.
+#[test]
+fn a_jit_only_set_without_its_shim_is_partial() {
+    let dir = TempDir::new();
+    fake_libraries(dir.path(), &[Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled]);
+    assert_eq!((report(dir.path()).variant, report(dir.path()).missing), (Variant::JitOnly, vec![]));
+    let _ = dir.cleared(Library::Shim);
+    assert_eq!((report(dir.path()).variant, report(dir.path()).missing), (Variant::Partial, vec![Library::Shim]));
 }
 
 #[test]
@@ -423,3 +497,4 @@ fn a_wheel_of_cudnn_without_its_main_library_is_deleted() {
     let mut found: Vec<String> = deleted_wheels(world.path()).iter().map(ToString::to_string).collect();
     found.sort();
     assert_eq!(found, ["pip nvidia-cudnn-cu11 8.9.7.29", "pip nvidia-cudnn-cu13 9.28.0.42"]);
+}

@@ -299,22 +299,10 @@ mod tests {
             (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0"),
             (None, None, None, (new, Some(12)), ""),
             (old, Some(12), None, (None, None), ""),
-            (
-                new,
-                Some(13),
-                None,
-                (new, Some(12)),
-                "is built for CUDA 13, but the libcudnn_graph.so.9 beside it for CUDA 12",
-            ),
+            (new, Some(13), None, (new, Some(12)), "is built for CUDA 13, but the libraries beside it for CUDA 12"),
             (new, None, Some(12), (new, Some(11)), ""),
             (new, None, Some(12), (new, Some(12)), ""),
-            (
-                new,
-                None,
-                Some(12),
-                (new, Some(13)),
-                "is built for CUDA 12, but the libcudnn_graph.so.9 beside it for CUDA 13",
-            ),
+            (new, None, Some(12), (new, Some(13)), "is built for CUDA 12, but the libraries beside it for CUDA 13"),
         ] {
             let identity = Identity {
                 path: "/lib/libcudnn_ops.so.9".into(),

@@ -368,25 +368,18 @@ mod tests {
     }
 
     #[test]
-    fn the_variant_follows_from_the_libraries_and_the_package() {
+    fn a_jit_only_set_is_recognised_by_what_it_has_and_lacks() {
         use Library::{EnginesRuntimeCompiled as Jit, Ext, Graph, Heuristic, Ops, Shim};
-        let jit = [Shim, Graph, Jit];
-        let full: Vec<Library> =
-            Library::ALL.iter().copied().filter(|library| has_library(Version::new(9, 20, 0), *library)).collect();
-        for (libraries, is_jit_package, expected) in [
-            (&full[..], false, Variant::Full),
-            (&full[1..], false, Variant::Partial),
-            (&full[..], true, Variant::JitOnly),
-            (&jit, true, Variant::JitOnly),
-            (&jit[1..], true, Variant::Partial),
-            (&jit, false, Variant::JitOnly),
-            (&jit[1..], false, Variant::JitOnly),
-            (&[Graph, Jit, Ext], false, Variant::JitOnly),
-            (&[Graph, Jit, Ops], false, Variant::Partial),
-            (&[Graph, Jit, Heuristic], false, Variant::Partial),
-            (&[Graph], false, Variant::Partial),
-            (&[Jit], false, Variant::Partial),
-            (&[Graph, Ops], false, Variant::Partial),
+        // The libraries, whether they are such a set, and which of a JIT-only set are missing.
+        for (libraries, expected, lacks) in [
+            (&[Shim, Graph, Jit][..], true, &[][..]),
+            (&[Graph, Jit], true, &[Shim]),
+            (&[Graph, Jit, Ext], true, &[Shim]),
+            (&[Graph, Jit, Ops], false, &[Shim]),
+            (&[Graph, Jit, Heuristic], false, &[Shim]),
+            (&[Graph], false, &[Shim, Jit]),
+            (&[Shim, Jit], false, &[Graph]),
+            (&[Shim, Graph, Ops], false, &[Jit]),
         ] {
             let reports: Vec<LibraryReport> = libraries
                 .iter()
@@ -398,8 +391,12 @@ mod tests {
                     recorded: Vec::new(),
                 })
                 .collect();
-            let missing = missing(&reports, Some(Version::new(9, 20, 0)), is_jit_package);
-            assert_eq!(variant(&reports, &missing, is_jit_package), expected, "{libraries:?} {is_jit_package}");
+            let version = Version::new(9, 20, 0);
+            assert_eq!(is_jit_set(&reports), expected, "{libraries:?}");
+            assert_eq!(missing(&reports, Some(version), true), lacks, "{libraries:?}");
+            let full = Library::ALL.iter().copied().filter(|library| has_library(version, *library));
+            let lacks: Vec<Library> = full.filter(|library| !libraries.contains(library)).collect();
+            assert_eq!(missing(&reports, Some(version), false), lacks, "{libraries:?}");
         }
         assert_eq!(
             [Variant::Full, Variant::JitOnly, Variant::Partial].map(|variant| variant.to_string()),
