@@ -217,9 +217,10 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     let graph = cudnn().find(|(_, library, _)| *library == Library::Graph);
     let Some((graph, _, graph_file)) = graph else { return Vec::new() };
     let graph_dir = dir_of(graph_file);
-    let cuda_major = |file: &Path| {
-        let identity = cudnn_file::identity(file)?;
-        identity.cuda_major.or(identity.cuda_at_most)
+    let cuda_major = |file: &Path| cudnn_file::identity(file)?.cuda_major;
+    // A limit alone is no CUDA major: it contradicts a newer one.
+    let limit = |file: &Path, expected: Option<u32>| {
+        cudnn_file::identity(file)?.cuda_at_most.filter(|most| expected.is_some_and(|expected| *most < expected))
     };
     let graph_cuda = cudnn().filter(|(_, _, file)| dir_of(file) == graph_dir);
     // Most libraries beside graph show a foreign one among them, which can be graph itself.
@@ -253,7 +254,7 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
             (None, Some(expected)) if !is_in_one_dir => Some(format!(
                 "{name} would be loaded from {there}, which does not state its release, beside {expected} in {here}"
             )),
-            _ => match (cuda_major(file), graph_cuda) {
+            _ => match (cuda_major(file).or_else(|| limit(file, graph_cuda)), graph_cuda) {
                 (Some(found), Some(expected)) if found != expected && is_in_one_dir => Some(format!(
                     "libraries for two CUDA majors are mixed in {here}: {name} is for CUDA {found}, the others for CUDA \
                      {expected}"
