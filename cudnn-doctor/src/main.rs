@@ -16,6 +16,7 @@ mod demo;
 mod dependency_report;
 mod driver;
 mod escape;
+mod framework_run;
 mod memory;
 mod output;
 mod python_shim;
@@ -59,6 +60,7 @@ enum Command {
 Examples:
   cudnn-doctor check              what is wrong, why, and how to fix it
   cudnn-doctor check --gpu        also run a convolution
+  cudnn-doctor check --run torch  also run PyTorch
   cudnn-doctor check --no-load    read files only, load nothing
   cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnConvolutionForward
                                   for a program with these requirements

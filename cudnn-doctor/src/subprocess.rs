@@ -160,6 +160,11 @@ pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<
         // cuDNN's log would mix with the child's output.
         .env_remove("CUDNN_LOGDEST_DBG")
         .env_remove("CUDNN_LOGLEVEL_DBG");
+    run_command(command, patience)
+}
+
+/// Runs another program, which sends the same messages.
+pub(crate) fn run_command(mut command: Command, patience: &Patience) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
     watch(command, streams, patience)

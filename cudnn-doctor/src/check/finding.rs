@@ -161,6 +161,12 @@ findings! {
         "The program was built with a newer cuDNN.";
     PROGRAM_NO_CUDNN = "C084" Note "the program does not refer to cuDNN":
         "It may still load libraries that do, or open cuDNN by a name that it puts together.";
+    FRAMEWORK_FAILED = "C090" Error "a framework failed":
+        "With `--run`: the framework could not be imported, or its convolution, attention or RNN failed. The message has \
+         the first cause, from the framework, from cuDNN's log or from ld.so.";
+    FRAMEWORK_ON_CPU = "C091" Warning "a framework computes on the CPU":
+        "With `--run`: the framework was built without CUDA, or could not use CUDA, cuDNN or the GPU. Most frameworks then \
+         compute on the CPU without an error.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

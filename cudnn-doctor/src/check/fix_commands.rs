@@ -110,7 +110,7 @@ fn by_hand(report: &InstallationReport) -> Help {
 }
 
 /// Installs the full cuDNN where there is none, in the active environment.
-pub(super) fn install(context: &Context) -> Help {
+pub(crate) fn install(context: &Context) -> Help {
     let command = in_environment(context, &Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR), None);
     with_commands("install the full cuDNN in the program's environment:", &[command])
 }
@@ -142,15 +142,15 @@ pub(super) fn replace_older(report: &InstallationReport) -> Option<Help> {
 }
 
 /// What a program requires, and this installation is not or does not have.
-pub(super) struct Wanted {
-    pub(super) minimum: Option<Version>,
-    pub(super) cuda_major: Option<u32>,
+pub(crate) struct Wanted {
+    pub(crate) minimum: Option<Version>,
+    pub(crate) cuda_major: Option<u32>,
     /// Libraries that only the full cuDNN has.
-    pub(super) full: bool,
+    pub(crate) full: bool,
 }
 
 /// Installs what is wanted: all of it, so that one help serves all findings.
-pub(super) fn meet(report: &InstallationReport, wanted: &Wanted, context: &Context) -> Help {
+pub(crate) fn meet(report: &InstallationReport, wanted: &Wanted, context: &Context) -> Help {
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     let cuda = wanted.cuda_major.unwrap_or_else(|| cuda_major(report));
     let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);

@@ -2,7 +2,7 @@
 //! loaded last, in a child process. Nothing is printed here.
 
 mod environment;
-mod finding;
+pub(crate) mod finding;
 pub(crate) mod fix_commands;
 pub(crate) mod frameworks;
 mod installation;
@@ -23,6 +23,7 @@ use cudnn_probe::{
 
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::framework_run::{self, Framework, Run};
 use crate::python_shim::PythonShim;
 use crate::shell::{doctor, quoted_path};
 use crate::subprocess::Patience;
@@ -50,6 +51,10 @@ pub(crate) struct Requested {
     pub(crate) verify: bool,
     /// A program that must find what it needs.
     pub(crate) program: Option<PathBuf>,
+    /// Run these frameworks.
+    pub(crate) frameworks: Vec<Framework>,
+    /// The interpreter that runs them, or its environment; `None` for the active environment.
+    pub(crate) python: Option<PathBuf>,
 }
 
 /// The result of the check.
@@ -59,6 +64,8 @@ pub(crate) struct Diagnosis {
     pub(crate) report: Option<InstallationReport>,
     /// The output of the convolution, line by line.
     pub(crate) convolution: Vec<String>,
+    /// The runs of the requested frameworks.
+    pub(crate) runs: Vec<Run>,
     /// With `verify`: the names of the libraries whose sha256 was compared with a record.
     pub(crate) verified: Option<Vec<&'static str>>,
     /// The most severe first.
@@ -103,8 +110,11 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     findings.extend(environment::findings());
     findings.extend(active_frameworks(context, &machine));
     findings.extend(requested.program.iter().flat_map(|program| program::findings(program, context)));
+    let run = |framework: &Framework| framework_run::run(*framework, requested.python.as_deref(), context, patience);
+    let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
+    findings.extend(runs.iter().filter_map(|run| run.finding.clone()));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    Diagnosis { machine, report, convolution, verified, findings }
+    Diagnosis { machine, report, convolution, runs, verified, findings }
 }
 
 /// One help at most replaces the installation. All others that would change it, or what is beside it, give way: they

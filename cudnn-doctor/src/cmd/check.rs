@@ -10,6 +10,7 @@ use super::findings;
 use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
 use crate::subprocess::Patience;
 
@@ -26,6 +27,12 @@ pub(crate) struct Arguments {
     /// takes seconds.
     #[arg(long)]
     verify: bool,
+    /// Also run this framework: a convolution, an attention and an RNN step, and explain what fails. Can be repeated.
+    #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load")]
+    run: Vec<Framework>,
+    /// With --run: the Python to run it with, or its environment. Default: the active environment.
+    #[arg(long, value_name = "PATH", requires = "run")]
+    python: Option<PathBuf>,
     /// The oldest cuDNN that the program can use: 9.3.0.
     #[arg(long, value_name = "VERSION")]
     minimum: Option<Version>,
@@ -53,6 +60,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         convolution: arguments.gpu,
         verify: arguments.verify,
         program: arguments.program.clone(),
+        frameworks: arguments.run.clone(),
+        python: arguments.python.clone(),
     };
     let diagnosis = diagnose(context, &requested, patience);
     match format {
@@ -63,20 +72,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
-    let Diagnosis { machine, report, convolution, verified, findings } = diagnosis;
+    let Diagnosis { machine, report, convolution, runs, verified, findings } = diagnosis;
     json!({
         "schema": SCHEMA,
         "machine": machine.value(),
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "convolution": convolution,
+        "runs": runs.iter().map(Run::value).collect::<Vec<Value>>(),
         "verified": verified.as_deref().unwrap_or_default(),
         "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
     })
 }
 
 fn text(diagnosis: &Diagnosis) {
-    let Diagnosis { machine, report, convolution, verified, findings } = diagnosis;
+    let Diagnosis { machine, report, convolution, runs, verified, findings } = diagnosis;
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => outln!("driver  unknown: NVML does not answer"),
@@ -96,6 +106,10 @@ fn text(diagnosis: &Diagnosis) {
     }
     for line in convolution {
         outln!("{}", line.printable());
+    }
+    for run in runs {
+        outln!("");
+        run.lines().iter().for_each(|line| outln!("{line}"));
     }
     findings::print(findings);
     if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {

@@ -1,0 +1,204 @@
+//! The first cause of a failure, found in what frameworks, cuDNN and ld.so write. It reads texts alone.
+
+use cudnn_probe::Version;
+
+use super::evidence::{Evidence, shortened};
+
+/// What a cause is about, as far as it decides the help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// ld.so does not find this library.
+    MissingLibrary(String),
+    /// cuDNN's shim does not find a sub-library, or one has the wrong symbols.
+    MissingSubLibrary,
+    /// A library lacks a symbol.
+    MissingSymbol,
+    /// The framework was built for a newer cuDNN than the loaded one.
+    OldCudnn(Option<Version>),
+    /// Libraries of two releases are loaded.
+    Mixed,
+    /// The framework has no code for the GPU.
+    NoKernel,
+    /// The GPU's memory is full.
+    NoGpuMemory,
+    /// The driver is too old for the framework's CUDA.
+    OldDriver,
+    /// The GPU or the driver is missing.
+    NoGpu,
+    /// Python does not find this module.
+    NoModule(String),
+    /// The framework was built without CUDA, or its CUDA plugin is missing.
+    NoCuda,
+    /// Anything else.
+    Other,
+}
+
+/// The first cause of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) kind: Kind,
+    /// A line of somebody's text.
+    pub(super) text: String,
+}
+
+/// What a line must contain, in small letters, and the kind of its cause. The first match counts.
+const SIGNS: &[(&[&str], Kind)] = &[
+    (&["no module named"], Kind::NoModule(String::new())),
+    (&["cannot open shared object file"], Kind::MissingLibrary(String::new())),
+    (&["unable to load any of {"], Kind::MissingSubLibrary),
+    (&["could not load library", "libcudnn"], Kind::MissingSubLibrary),
+    (&["cannot load symbol cudnn"], Kind::MissingSubLibrary),
+    (&["could not load symbol cudnn"], Kind::MissingSubLibrary),
+    (&["undefined symbol"], Kind::MissingSymbol),
+    (&["version `", "' not found"], Kind::MissingSymbol),
+    (&["was compiled", "against (", "found runtime version ("], Kind::OldCudnn(None)),
+    (&["loaded runtime cudnn library:", "compiled with:"], Kind::OldCudnn(None)),
+    (&["found cudnn version", "was built against version"], Kind::OldCudnn(None)),
+    (&["outdated cudnn installation found"], Kind::OldCudnn(None)),
+    (&["cudnn_status_sublibrary_version_mismatch"], Kind::Mixed),
+    (&["cudnn_status_version_mismatch"], Kind::Mixed),
+    (&["no kernel image is available"], Kind::NoKernel),
+    (&["is not compatible with the current pytorch installation"], Kind::NoKernel),
+    (&["cuda", "out of memory"], Kind::NoGpuMemory),
+    (&["resource_exhausted", "memory"], Kind::NoGpuMemory),
+    (&["cudaerrormemoryallocation"], Kind::NoGpuMemory),
+    (&["driver on your system is too old"], Kind::OldDriver),
+    (&["cuda driver version is insufficient"], Kind::OldDriver),
+    (&["cuda_error_unsupported_ptx_version"], Kind::OldDriver),
+    (&["cuda-enabled jaxlib is not installed"], Kind::NoCuda),
+    (&["has no cuda"], Kind::NoCuda),
+    (&["build of onnx runtime has no cudaexecutionprovider"], Kind::NoCuda),
+    (&["torch not compiled with cuda enabled"], Kind::NoCuda),
+];
+
+/// The same, for lines that name a consequence: cuDNN's log knows more.
+const WEAK_SIGNS: &[(&[&str], Kind)] = &[
+    (&["found no nvidia driver"], Kind::NoGpu),
+    (&["no cuda-capable device is detected"], Kind::NoGpu),
+    (&["could not find cuda drivers"], Kind::NoGpu),
+    (&["cuda_error_no_device"], Kind::NoGpu),
+    (&["failed call to cuinit"], Kind::NoGpu),
+    (&["no cuda gpus are available"], Kind::NoGpu),
+    (&["cannot dlopen some gpu libraries"], Kind::MissingLibrary(String::new())),
+    (&["cudnn_status_sublibrary_loading_failed"], Kind::MissingSubLibrary),
+    (&["failed to create cudaexecutionprovider"], Kind::Other),
+    (&["cudnn_status_"], Kind::Other),
+    (&["dnn library initialization failed"], Kind::Other),
+    (&["dnn library is not found"], Kind::Other),
+];
+
+/// The first cause: a line that names one, first in the errors, then in what was printed; then the first error in cuDNN's
+/// log; then what names a consequence; at last the error itself.
+pub(super) fn first_cause(evidence: &Evidence) -> Cause {
+    let printed = || evidence.stderr.iter().map(String::as_str);
+    let raised = || evidence.errors.iter().flat_map(|error| error.lines());
+    let memory = || evidence.memory.clone().map(|text| Cause { kind: Kind::Other, text });
+    let logged = || {
+        let text = evidence.log_entry()?;
+        let kind = kind_of(&text, SIGNS).or_else(|| kind_of(&text, WEAK_SIGNS)).unwrap_or(Kind::Other);
+        Some(Cause { kind, text })
+    };
+    let last = || {
+        let crash = evidence.stderr.last().filter(|_| evidence.is_crash).map(String::as_str);
+        let error = evidence.errors.last().and_then(|error| error.lines().find(|line| !line.trim().is_empty()));
+        let text = match (error, crash) {
+            (Some(error), Some(crash)) if error.starts_with("the process ") => format!("{error}: {}", shortened(crash)),
+            (error, crash) => error.or(crash).unwrap_or("without a message").trim().to_owned(),
+        };
+        Cause { kind: Kind::Other, text }
+    };
+    find(raised(), SIGNS)
+        .or_else(memory)
+        .or_else(|| find(printed(), SIGNS))
+        .or_else(logged)
+        .or_else(|| find(raised(), WEAK_SIGNS))
+        .or_else(|| find(printed(), WEAK_SIGNS))
+        .unwrap_or_else(last)
+}
+
+/// The first line with a sign.
+fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[(&[&str], Kind)]) -> Option<Cause> {
+    lines.find_map(|line| Some(Cause { kind: kind_of(line, signs)?, text: shortened(line.trim()) }))
+}
+
+/// The kind of cause that a line names.
+fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
+    let small = line.to_ascii_lowercase();
+    let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
+    Some(match kind {
+        Kind::MissingLibrary(_) => Kind::MissingLibrary(missing_library(line).unwrap_or_default().to_owned()),
+        Kind::NoModule(_) => Kind::NoModule(missing_module(line).to_owned()),
+        Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
+        kind => kind.clone(),
+    })
+}
+
+/// The library in ld.so's message: `libcudnn.so.9: cannot open shared object file`.
+fn missing_library(line: &str) -> Option<&str> {
+    let (before, _) = line.split_once(": cannot open shared object file")?;
+    let name = before.rsplit([' ', '\'', '"', '(', '/']).next()?;
+    (name.starts_with("lib") && name.contains(".so")).then_some(name)
+}
+
+/// The module in Python's message: `No module named 'torch'`.
+fn missing_module(line: &str) -> &str {
+    line.split('\'').nth(1).unwrap_or_default()
+}
+
+/// The release that the framework was built for: the one after `against` or `compiled with`.
+fn built_for(line: &str) -> Option<Version> {
+    let sentence = ["against version ", "against (", "compiled with: "];
+    let (_, rest) = sentence.iter().find_map(|before| line.split_once(before))?;
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',' || c == ' ')).unwrap_or(rest.len());
+    let text: String = rest.get(..end)?.chars().filter(|c| *c != ' ').collect();
+    let text = text.replace(',', ".");
+    let text = text.trim_end_matches('.');
+    match text.parse::<usize>() {
+        Ok(number) => Some(Version::from_number(number)),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_sentences_are_understood() {
+        let old = |version: &str| Kind::OldCudnn(version.parse().ok());
+        let library = |name: &str| Kind::MissingLibrary(name.to_owned());
+        for (line, expected) in [
+            (
+                "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 10, 2) but found runtime \
+                 version (9, 1, 0). PyTorch already comes bundled with cuDNN.",
+                old("9.10.2"),
+            ),
+            (
+                "E external/local_xla/cuda_dnn.cc:522] Loaded runtime CuDNN library: 9.1.0 but source was compiled with: \
+                 9.3.0.  CuDNN library needs to have matching major version",
+                old("9.3.0"),
+            ),
+            ("Found cuDNN version 8700, but JAX was built against version 8800, which is newer.", old("8.8.0")),
+            ("Found cuDNN version 90100, but JAX was built against version 91002, which is newer.", old("9.10.2")),
+            (
+                "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+                library("libcudnn.so.9"),
+            ),
+            (
+                "Failed to load library libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open \
+                 shared object file: No such file or directory",
+                library("libcublasLt.so.12"),
+            ),
+            ("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9}", Kind::MissingSubLibrary),
+            ("Invalid handle. Cannot load symbol cudnnGetVersion", Kind::MissingSubLibrary),
+            ("Could not load library libcudnn_graph.so.9. Error: libcudnn_graph.so.9", Kind::MissingSubLibrary),
+            ("CUDA error: no kernel image is available for execution on the device", Kind::NoKernel),
+            ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Kind::NoGpuMemory),
+            ("The NVIDIA driver on your system is too old (found version 12080).", Kind::OldDriver),
+            ("ModuleNotFoundError: No module named 'torch'", Kind::NoModule("torch".into())),
+        ] {
+            assert_eq!(kind_of(line, SIGNS), Some(expected), "{line}");
+        }
+        assert_eq!(kind_of("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", SIGNS), None);
+    }
+}
