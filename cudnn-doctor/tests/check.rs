@@ -9,6 +9,7 @@
 )]
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -227,6 +228,19 @@ fn provoke(code: &str) -> Option<Scenario> {
             )
             .address_space(4_000_000),
         "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
+        "C090" => scenario.options(&["--run", "torch"]),
+        "C091" => {
+            // A stand-in for Python, which sends what the script of a framework without CUDA sends.
+            let bin = scenario.other.path().join("bin");
+            std::fs::create_dir(&bin).unwrap();
+            let messages =
+                r#"{"begin": "import"}\n{"end": "import", "outcome": "cpu", "text": "no CUDA"}\n{"finished": true}"#;
+            let program = format!("#!/bin/sh\nprintf '{messages}\\n' >&0\n");
+            std::fs::write(bin.join("python3"), program).unwrap();
+            std::fs::set_permissions(bin.join("python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
+            let root = scenario.other.path().to_owned();
+            scenario.variable("VIRTUAL_ENV", &root).options(&["--run", "torch"])
+        }
         _ => return None,
     })
 }

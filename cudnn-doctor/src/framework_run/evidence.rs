@@ -2,8 +2,8 @@
 
 use cudnn_loader::logging::{Entry, Severity, parse};
 
-use super::Step;
 use super::python::Log;
+use super::{Outcome, Step};
 use crate::subprocess::Ended;
 
 /// The number of last lines of a crashed child that become notes, and the characters that are kept of the beginning and
@@ -38,7 +38,9 @@ impl Evidence {
         // The user may have sent the log to stderr.
         let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
         let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
-        let stderr = stderr_of_step(&ended.stderr, &step.name);
+        // That there is no GPU is often printed before the first question for it.
+        let is_on_cpu = step.outcome == Some(Outcome::Cpu);
+        let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
         Evidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory() }
     }
 
@@ -63,8 +65,13 @@ fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
     let mark = format!("\n{STEP_MARK}{name}\n");
     let part = stderr.rsplit_once(&mark).map_or(stderr, |(_, part)| part);
     // The next step begins here.
-    let part = part.split(STEP_MARK).next().unwrap_or_default();
-    part.lines().map(without_colours).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
+    lines(part.split(STEP_MARK).next().unwrap_or_default())
+}
+
+/// The lines with text.
+fn lines(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK)).map(without_colours);
+    lines.filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
 }
 
 /// The line without the sequences that colour it: `ESC [ 1 ; 31 m`.

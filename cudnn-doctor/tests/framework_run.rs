@@ -1,0 +1,417 @@
+//! `cudnn-doctor check --run` with stand-ins for the frameworks: modules of a few lines that fail as the real ones do.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cudnn_probe::{Library, Version};
+use serde_json::Value;
+use support::{FakeLibrary, TempDir};
+
+/// A PyTorch that works. What is appended to it replaces a part.
+const TORCH: &str = r#"
+import contextlib, ctypes, os, sys, types
+
+__version__ = "2.9.1+cu128"
+version = types.SimpleNamespace(cuda="12.8")
+float32 = "float32"
+
+
+class Tensor:
+    def __init__(self, values, device="cpu"):
+        self.values, self.device = values, device
+
+    def cuda(self):
+        return Tensor(self.values, "cuda")
+
+    def cpu(self):
+        return Tensor(self.values)
+
+    def reshape(self, shape):
+        return self
+
+    def flip(self, dim):
+        return self
+
+    def __truediv__(self, number):
+        return Tensor([value / number for value in self.values], self.device)
+
+    half = float = flatten = lambda self: self
+
+    def tolist(self):
+        return self.values
+
+
+class LSTM:
+    def __init__(self, *sizes):
+        pass
+
+    def cuda(self):
+        return self
+
+    def __call__(self, x):
+        return x, None
+
+
+def tensor(values, dtype):
+    return Tensor(values)
+
+
+class sdpa_kernel(contextlib.nullcontext):
+    pass
+
+
+def conv2d(x, w):
+    return x
+
+
+functional = types.SimpleNamespace(conv2d=lambda x, w: conv2d(x, w), scaled_dot_product_attention=lambda q, k, v: q)
+attention = types.ModuleType("torch.nn.attention")
+attention.SDPBackend = types.SimpleNamespace(CUDNN_ATTENTION=1)
+attention.sdpa_kernel = sdpa_kernel
+nn = types.ModuleType("torch.nn")
+nn.functional, nn.attention, nn.LSTM = functional, attention, LSTM
+sys.modules.update({"torch.nn": nn, "torch.nn.attention": attention})
+no_grad = contextlib.nullcontext
+cudnn = types.SimpleNamespace(version=lambda: 91002)
+backends = types.SimpleNamespace(cudnn=cudnn)
+cuda = types.SimpleNamespace(
+    is_available=lambda: True,
+    init=lambda: None,
+    get_device_capability=lambda device: (9, 0),
+    get_device_name=lambda device: "A GPU",
+)
+
+
+def fault(error):
+    def function(*arguments):
+        raise error
+
+    return function
+"#;
+
+/// The part of numpy that the scripts need to make inputs.
+const NUMPY: &str = r#"
+import math
+
+
+class array(list):
+    def __init__(self, values, dtype):
+        super().__init__(values)
+
+    def reshape(self, shape):
+        return self
+
+    ravel = lambda self: self
+
+
+prod = math.prod
+"#;
+
+/// A virtual environment of the machine's Python.
+struct Environment {
+    dir: TempDir,
+    site_packages: PathBuf,
+}
+
+impl Environment {
+    fn new() -> Environment {
+        let script = "import os, sys; print(os.path.realpath(sys.executable)); print('%d.%d' % sys.version_info[:2])";
+        let output = Command::new("python3").args(["-c", script]).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let [program, version] = output.lines().collect::<Vec<_>>()[..] else { panic!("{output}") };
+        let dir = TempDir::new();
+        let site_packages = dir.path().join(format!("lib/python{version}/site-packages"));
+        std::fs::create_dir_all(&site_packages).unwrap();
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        let home = Path::new(program).parent().unwrap();
+        std::fs::write(dir.path().join("pyvenv.cfg"), format!("home = {}\n", home.display())).unwrap();
+        std::os::unix::fs::symlink(program, dir.path().join("bin/python3")).unwrap();
+        Environment { dir, site_packages }
+    }
+
+    fn module(self, name: &str, code: &str) -> Environment {
+        std::fs::create_dir(self.site_packages.join(name)).unwrap();
+        std::fs::write(self.site_packages.join(name).join("__init__.py"), code).unwrap();
+        self
+    }
+
+    /// The stand-in for PyTorch, with this at its end.
+    fn torch(fault: &str) -> Environment {
+        Environment::new().module("torch", &format!("{TORCH}\n{fault}\n"))
+    }
+
+    fn doctor(&self, framework: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        command.args(["check", "--json", "--run", framework]).env_clear().env("VIRTUAL_ENV", self.dir.path());
+        command.env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
+        command
+    }
+
+    /// The document of `check --run`.
+    fn check(&self, framework: &str) -> Value {
+        document(&mut self.doctor(framework))
+    }
+}
+
+fn document(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// The finding about the run.
+fn finding(document: &Value) -> &Value {
+    let findings = document["findings"].as_array().unwrap();
+    let is_of_run = |finding: &&Value| finding["code"].as_str().is_some_and(|code| code.starts_with("C09"));
+    findings.iter().find(is_of_run).unwrap_or_else(|| panic!("nothing about the run: {document:#}"))
+}
+
+#[track_caller]
+fn has(finding: &Value, code: &str, texts: &[&str]) {
+    assert_eq!(finding["code"], code, "{finding:#}");
+    assert!(!finding["help"].as_str().unwrap_or_default().is_empty(), "{finding:#}");
+    for text in texts {
+        assert!(format!("{finding:#}").contains(text), "{text:?} is missing: {finding:#}");
+    }
+}
+
+#[test]
+fn a_framework_that_works_has_a_line_for_each_step() {
+    let environment = Environment::torch("");
+    let document = environment.check("torch");
+    let run = &document["runs"][0];
+    assert_eq!((&run["framework"], &run["works"]), (&"torch".into(), &true.into()), "{document:#}");
+    assert_eq!(run["version"], "2.9.1+cu128");
+    let steps: Vec<_> = run["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["import", "cudnn", "device", "convolution", "attention", "rnn"]);
+    assert!(run["steps"].as_array().unwrap().iter().all(|step| step["outcome"] == "done"), "{run:#}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.args(["check", "--run", "torch", "--python"]).arg(environment.dir.path()).env_clear();
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    for line in ["PyTorch 2.9.1+cu128, by ", "  cudnn        9.10.2", "  device       A GPU (compute capability 9.0)"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_failure_is_explained_by_its_first_cause() {
+    let torch =
+        |fault: &str, code: &str, texts: &[&str]| has(finding(&Environment::torch(fault).check("torch")), code, texts);
+    // cuDNN's log knows more than the framework. An engine that does not support something is no cause.
+    torch(
+        r#"
+def conv2d(x, w):
+    if x.device == "cpu":
+        return x
+    entry = "E! CuDNN (v91002 17) function {}() called:\ne!     Info: Traceback contains 1 message(s)\n" \
+        "e!         Error: {}; Reason: {}\ne! Time: 2026-11-21T11:23:10.983743 (0d+0h+0m+0s since start)\n" \
+        "e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n\n"
+    with open(os.environ["CUDNN_LOGDEST_DBG"], "a") as log:
+        log.write(entry.format("cudnnBackendFinalize", "CUDNN_STATUS_NOT_SUPPORTED", "no engine"))
+        log.write(entry.format("cudnnCreate", "CUDNN_STATUS_NOT_INITIALIZED", "cudaGetDeviceCount(&count) != cudaSuccess"))
+    raise RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
+"#,
+        "C090",
+        &[
+            "PyTorch 2.9.1+cu128: the convolution failed: cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED: \
+             cudaGetDeviceCount(&count) != cudaSuccess",
+            "PyTorch's message: RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        ],
+    );
+    torch(
+        r#"
+def conv2d(x, w):
+    if x.device == "cpu":
+        return x
+    sys.stderr.write("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9.1, libcudnn_cnn.so.9}\n"
+                     "Invalid handle. Cannot load symbol cudnnCreateConvolutionDescriptor\n")
+    sys.stderr.flush()
+    os.abort()
+"#,
+        "C090",
+        &[
+            "the convolution failed: Unable to load any of {libcudnn_cnn.so.9.1.0",
+            "the process was ended by signal 6 (SIGABRT) while it ran a convolution in PyTorch",
+            "its stderr: Invalid handle. Cannot load symbol",
+        ],
+    );
+    torch(
+        "raise ImportError('libcudnn.so.9: cannot open shared object file: No such file or directory')",
+        "C090",
+        &[
+            "the import failed: ImportError: libcudnn.so.9: cannot open shared object file",
+            "pip",
+            "install nvidia-cudnn-cu12",
+        ],
+    );
+    torch(
+        "raise ImportError('libcusparseLt.so.0: cannot open shared object file: No such file or directory')",
+        "C090",
+        &["libcusparseLt.so.0"],
+    );
+    // The innermost error is the cause of the others.
+    torch(
+        r#"
+def conv2d(x, w):
+    try:
+        raise OSError("libcublas.so.13: cannot open shared object file: No such file or directory")
+    except OSError:
+        raise RuntimeError("something went wrong")
+"#,
+        "C090",
+        &[
+            "the convolution failed: OSError: libcublas.so.13: cannot",
+            "PyTorch's message: RuntimeError: something",
+            "nvidia-cublas",
+        ],
+    );
+    torch(
+        "functional.conv2d = fault(RuntimeError('CUDA error: no kernel image is available for execution on the device'))",
+        "C090",
+        &["no kernel image", "with code for this GPU"],
+    );
+    torch(
+        "functional.conv2d = fault(RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB'))",
+        "C090",
+        &["nvidia-smi"],
+    );
+    torch(
+        "functional.conv2d = lambda x, w: Tensor([float('nan') if x.device == 'cuda' else 1.0])",
+        "C090",
+        &["is wrong"],
+    );
+    torch("functional.conv2d = lambda x, w: os.kill(os.getpid(), 11)", "C090", &["signal 11 (SIGSEGV)"]);
+    torch("functional.conv2d = lambda x, w: os._exit(0)", "C090", &["was ended by a library, with status 0"]);
+    torch("functional.conv2d = lambda x, w: sys.exit(0)", "C090", &["SystemExit"]);
+    torch(
+        "functional.conv2d = fault(RuntimeError('first'))\nnn.LSTM = fault(RuntimeError('second'))",
+        "C090",
+        &["the convolution failed: RuntimeError: first", "the RNN failed, too: RuntimeError: second"],
+    );
+    // Nothing of it reaches a terminal, and JSON can carry it.
+    torch(
+        "functional.conv2d = fault(RuntimeError('\\x1b[2J\\u202e\\ud800\\x00boo'))",
+        "C090",
+        &["\\\\u{1b}[2J\\\\u{202e}?\\\\u{0}boo"],
+    );
+}
+
+#[test]
+fn the_cpu_in_place_of_the_gpu_is_a_warning() {
+    let old = "RuntimeError('The NVIDIA driver on your system is too old (found version 12080). Please update')";
+    let fault = format!("cuda.is_available = lambda: False\ncuda.init = fault({old})");
+    let texts =
+        ["PyTorch 2.9.1+cu128 computes on the CPU: ", "is too old (found version 12080)", "update NVIDIA's driver"];
+    has(finding(&Environment::torch(&fault).check("torch")), "C091", &texts);
+    let without_cuda = Environment::torch("version.cuda = None");
+    has(
+        finding(&without_cuda.check("torch")),
+        "C091",
+        &["this build of PyTorch has no CUDA", "install --upgrade torch"],
+    );
+    let onnxruntime = r#"
+import sys
+__version__ = "1.22.0"
+get_available_providers = lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+SessionOptions = object
+
+
+class InferenceSession:
+    def __init__(self, model, options, providers):
+        assert b"Conv" in model
+        sys.stderr.write("\x1b[1;31m[E:onnxruntime:Default] Failed to load library libonnxruntime_providers_cuda.so with "
+                         "error: libcudnn.so.9: cannot open shared object file: No such file or directory\x1b[m\n")
+
+    def get_providers(self):
+        return ["CPUExecutionProvider"]
+"#;
+    let environment = Environment::new().module("onnxruntime", onnxruntime).module("numpy", NUMPY);
+    let document = environment.check("onnxruntime");
+    has(
+        finding(&document),
+        "C091",
+        &["ONNX Runtime 1.22.0 computes on the CPU: [E:onnxruntime:Default] Failed to load"],
+    );
+    assert!(!finding(&document).to_string().contains("1b"), "{document:#}");
+    let jax = r#"
+import sys, types
+__version__ = "0.7.2"
+sys.stderr.write("An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not installed.\n")
+devices = lambda: [types.SimpleNamespace(platform="cpu")]
+"#;
+    let environment = Environment::new().module("jax", jax);
+    has(
+        finding(&environment.check("jax")),
+        "C091",
+        &["JAX 0.7.2 computes on the CPU: ", "a CUDA-enabled jaxlib is not installed", "jax.devices() has no GPU"],
+    );
+}
+
+#[test]
+fn an_older_cudnn_on_the_library_path_is_named_and_removed() {
+    let dir = TempDir::new();
+    let shim = dir.path().join("libcudnn.so.9");
+    FakeLibrary::new(Library::Graph, Version::new(9, 1, 0)).build(&shim);
+    let fault = format!(
+        "ctypes.CDLL({:?})\ncudnn.version = fault(RuntimeError('cuDNN version incompatibility: PyTorch was compiled  \
+         against (9, 10, 2) but found runtime version (9, 1, 0). PyTorch already comes bundled with cuDNN.'))",
+        shim.display().to_string()
+    );
+    let environment = Environment::torch(&fault);
+    let document =
+        document(environment.doctor("torch").env("LD_LIBRARY_PATH", format!("{}:/opt", dir.path().display())));
+    let loaded = format!("loaded: {}", shim.display());
+    let texts = ["the check of cuDNN's version failed", &loaded, "export LD_LIBRARY_PATH=/opt", "(9, 1, 0)"];
+    has(finding(&document), "C090", &texts);
+    assert_eq!(document["runs"][0]["libraries"][0], shim.display().to_string());
+}
+
+#[test]
+fn a_framework_that_hangs_or_floods_is_bounded() {
+    let start = Instant::now();
+    let hangs = Environment::torch("import time\nfunctional.conv2d = lambda x, w: time.sleep(1000)");
+    let document = document(hangs.doctor("torch").args(["--timeout", "3"]));
+    has(finding(&document), "C090", &["the convolution failed: the process made no progress for 3 s", "--timeout 600"]);
+    let floods = Environment::torch(
+        r#"
+def conv2d(x, w):
+    block = b"x" * (1 << 20)
+    for _ in range(512):
+        os.write(1, block)
+        os.write(2, block)
+    raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
+"#,
+    );
+    let document = floods.check("torch");
+    has(finding(&document), "C090", &["CUDNN_STATUS_EXECUTION_FAILED"]);
+    assert!(document.to_string().len() < 100_000, "{}", document.to_string().len());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[test]
+fn modules_of_the_working_directory_are_not_imported() {
+    let environment = Environment::torch("");
+    for module in ["torch", "json", "site", "ctypes"] {
+        let code = format!("open({:?}, 'w')\n", environment.dir.path().join("imported").display().to_string());
+        std::fs::write(environment.dir.path().join(format!("{module}.py")), code).unwrap();
+    }
+    let document = environment.check("torch");
+    assert_eq!(document["runs"][0]["works"], true, "{document:#}");
+    assert!(!environment.dir.path().join("imported").exists());
+}
+
+#[test]
+fn a_framework_or_a_python_that_is_not_there_is_named() {
+    let environment = Environment::new();
+    let document = environment.check("torch");
+    has(
+        finding(&document),
+        "C090",
+        &["PyTorch: the import failed: ModuleNotFoundError: No module named 'torch'", "install torch"],
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.args(["check", "--json", "--run", "jax", "--python", "/nowhere/python3"]).env_clear();
+    has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere/python3: No such file"]);
+}
