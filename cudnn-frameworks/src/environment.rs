@@ -1,6 +1,18 @@
-//! A Python environment: the directories from which its Python imports packages. Knows nothing of packages.
+//! A Python environment: the directories from which its Python imports packages. Follows what Python's `site` does at
+//! its start. Knows nothing of packages.
+
+mod path_files;
 
 use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Host, Origin, Search, base_python, read_bounded};
+
+use crate::unreadable::Unreadable;
+
+/// The most entries that are read of a directory with Python's directories, such as `/usr/lib`.
+const MAX_ENTRIES: usize = 20_000;
+/// The most bytes of `pyvenv.cfg`.
+const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
 /// A Python environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,23 +21,171 @@ pub struct Environment {
     /// Its root: of a virtual environment, a conda environment, or of a Python (`/usr`).
     pub root: PathBuf,
     /// The directories that Python imports packages from, in its order (`sys.path`, without the standard library): those
-    /// of the environment, then those of the base Python if the environment includes them, with the existing directories
-    /// that `.pth` files add behind each.
+    /// of `PYTHONPATH`, of the environment, of the user, then of the base Python if the environment includes it, with the
+    /// directories that `.pth` files add behind each.
     pub import_dirs: Vec<PathBuf>,
     /// Its Python: `3.12`. `None` if no directory states it.
     pub python: Option<(u32, u32)>,
+    /// Files that name import directories and cannot be read.
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl Environment {
-    /// The active environments: the most specific first.
+    /// The environment with this root, or the directory of packages at this path (`pip install --target`), as its Python
+    /// sees it when it is started on this host.
     #[must_use]
-    pub fn active(search: &cudnn_probe::Search) -> Vec<Environment> {
-        search.environments().iter().filter_map(|origin| Some(Environment::at(origin.root()?))).collect()
+    pub fn at(root: &Path, host: &Host) -> Self {
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let is_virtual = root.join("pyvenv.cfg").is_file();
+        let python = Python::of(&root);
+        let base = if is_virtual { base_python(&root) } else { None };
+        let mut dirs = ImportDirs::default();
+        if let Some(path) = host.variable("PYTHONPATH") {
+            std::env::split_paths(&path).filter(|dir| dir.is_absolute()).for_each(|dir| dirs.add(dir));
+        }
+        let site_dirs = site_dirs(&root, python.as_ref());
+        let user_dir = python.as_ref().and_then(|python| user_dir(python, host));
+        if is_virtual {
+            site_dirs.into_iter().for_each(|dir| dirs.add_site(dir));
+            if let Some(base) = base {
+                user_dir.into_iter().for_each(|dir| dirs.add_site(dir));
+                self::site_dirs(&base, python.as_ref()).into_iter().for_each(|dir| dirs.add_site(dir));
+            }
+        } else if site_dirs.iter().any(|dir| dir.is_dir()) {
+            user_dir.into_iter().chain(site_dirs).for_each(|dir| dirs.add_site(dir));
+        } else {
+            dirs.add(root.clone());
+        }
+        let version = python.map(|python| (3, python.minor));
+        Environment { root, import_dirs: dirs.dirs, python: version, unreadable: dirs.unreadable }
     }
 
-    /// The environment with this root.
+    /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
+    /// specific first: the active virtual environment, the active conda environment, the one of the `python3` on `PATH`,
+    /// the system's.
     #[must_use]
-    pub fn at(root: &Path) -> Self {
-        Environment { root: root.to_owned(), import_dirs: Vec::new(), python: None }
+    pub fn active(search: &Search) -> Vec<Self> {
+        let mut roots: Vec<PathBuf> = Vec::new();
+        let mut has_python = false;
+        for origin in search.environments() {
+            match origin {
+                Origin::VirtualEnvironment(root) | Origin::Conda(root) => roots.push(root),
+                // The first is the Python's; those after it are where pip installs, and its Python imports them.
+                Origin::Python(root) if !has_python => {
+                    has_python = true;
+                    roots.push(root);
+                }
+                _ => {}
+            }
+        }
+        let system = search.host().system("/usr");
+        if site_dirs(&system, Python::of(&system).as_ref()).iter().any(|dir| dir.is_dir()) {
+            roots.push(system);
+        }
+        let mut known: Vec<PathBuf> = Vec::new();
+        roots.retain(|root| match std::fs::canonicalize(root) {
+            Ok(real) if real.is_dir() && !known.contains(&real) => {
+                known.push(real);
+                true
+            }
+            _ => false,
+        });
+        roots.iter().map(|root| Environment::at(root, search.host())).collect()
+    }
+}
+
+/// The Python of an environment, by the name of its directory: `python3.12`, or `python3.13t` without a global lock.
+struct Python {
+    minor: u32,
+    dir_name: String,
+}
+
+impl Python {
+    /// The Python of the environment at this root: the one that `pyvenv.cfg` or the link `bin/python3` states, or else
+    /// the newest that has a directory there.
+    fn of(root: &Path) -> Option<Self> {
+        let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
+        let entries = dirs.iter().flat_map(std::fs::read_dir).flat_map(|entries| entries.take(MAX_ENTRIES)).flatten();
+        let pythons = entries.filter_map(|entry| Python::named(entry.file_name().to_str()?));
+        let stated = stated_minor(root);
+        // A system may have directories of several; the link decides.
+        pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
+    }
+
+    fn named(dir_name: &str) -> Option<Self> {
+        let minor = dir_name.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
+        Some(Python { minor, dir_name: dir_name.to_owned() })
+    }
+}
+
+/// The minor version of an environment's Python, from its settings or the name of its program.
+fn stated_minor(root: &Path) -> Option<u32> {
+    let settings = read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).unwrap_or_default();
+    let minor = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        let is_version = matches!(key.trim(), "version" | "version_info");
+        is_version.then(|| value.trim().strip_prefix("3.")?.split('.').next()?.parse().ok())?
+    };
+    let program = || {
+        let program = std::fs::canonicalize(root.join("bin/python3")).ok()?;
+        Some(Python::named(program.file_name()?.to_str()?)?.minor)
+    };
+    String::from_utf8_lossy(&settings).lines().find_map(minor).or_else(program)
+}
+
+/// The directories for packages below the root of a Python or of an environment, in Python's order, whether they exist
+/// or not.
+fn site_dirs(root: &Path, python: Option<&Python>) -> Vec<PathBuf> {
+    // Debian's packages for all versions. Its Python has no `site-packages`.
+    let common = root.join("lib/python3/dist-packages");
+    let Some(python) = python else { return vec![common] };
+    let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
+    vec![
+        // Fedora's. In most environments it is a link to the next.
+        dir("lib64", "site-packages"),
+        dir("lib", "site-packages"),
+        dir("local/lib", "dist-packages"),
+        common,
+        dir("lib", "dist-packages"),
+    ]
+}
+
+/// The directory for the user's packages (`pip install --user`).
+fn user_dir(python: &Python, host: &Host) -> Option<PathBuf> {
+    if host.variable("PYTHONNOUSERSITE").is_some() {
+        return None;
+    }
+    let base = host.variable("PYTHONUSERBASE").map(PathBuf::from);
+    let base = base.or_else(|| Some(Path::new(&host.variable("HOME")?).join(".local")))?;
+    base.is_absolute().then(|| base.join("lib").join(&python.dir_name).join("site-packages"))
+}
+
+/// Import directories, each once.
+#[derive(Default)]
+struct ImportDirs {
+    dirs: Vec<PathBuf>,
+    known: Vec<PathBuf>,
+    unreadable: Vec<Unreadable>,
+    path_lines: usize,
+}
+
+impl ImportDirs {
+    /// Adds an existing directory. Python ignores its `.pth` files.
+    fn add(&mut self, dir: PathBuf) {
+        let Ok(real) = std::fs::canonicalize(&dir) else { return };
+        if real.is_dir() && !self.known.contains(&real) {
+            self.known.push(real);
+            self.dirs.push(dir);
+        }
+    }
+
+    /// Adds an existing directory, and those that its `.pth` files name.
+    fn add_site(&mut self, dir: PathBuf) {
+        let before = self.dirs.len();
+        self.add(dir.clone());
+        if self.dirs.len() > before {
+            let named = path_files::read(&dir, &mut self.path_lines, &mut self.unreadable);
+            named.into_iter().for_each(|dir| self.add(dir));
+        }
     }
 }

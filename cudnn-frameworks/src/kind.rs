@@ -138,8 +138,8 @@ impl Kind {
             (true, None) => return None,
             (false, _) => self.module.to_owned(),
         };
-        let import_dirs = std::iter::once(&distribution.import_dir).chain(&environment.import_dirs);
-        import_dirs.map(|dir| dir.join(&module)).find(|dir| dir.is_dir())
+        let in_environment = || environment.import_dirs.iter().map(|dir| dir.join(&module)).find(|dir| dir.is_dir());
+        distribution.module_dir(&module).or_else(in_environment)
     }
 }
 

@@ -5,7 +5,7 @@
 //! use cudnn_probe::Host;
 //!
 //! let host = Host::current();
-//! let survey = survey(&Environment::at("/home/me/venv".as_ref()), &host);
+//! let survey = survey(&Environment::at("/home/me/venv".as_ref(), &host), &host);
 //! for framework in &survey.frameworks {
 //!     println!("{} {}: cuDNN {:?}", framework.kind.name, framework.version, framework.opens);
 //! }
@@ -16,7 +16,7 @@
 //! machine, and what to do about it, is for `cudnn-doctor` to say.
 //!
 //! ```text
-//! environment ─► distribution ─► requirement            which packages, and do their pins hold
+//! environment ─► distribution (metadata) ─► requirement which packages, and do their pins hold
 //!                     │
 //!                     ▼
 //!                  kind ─► built_for (facts)            what a framework wants
@@ -31,22 +31,25 @@ mod distribution;
 mod environment;
 pub mod facts;
 mod kind;
+mod metadata;
 mod opens;
 mod process;
 mod requirement;
 mod unlisted;
+mod unreadable;
 
 use std::path::PathBuf;
 
 use cudnn_probe::Host;
 
 pub use built_for::{BuiltFor, Source, Stated};
-pub use distribution::{Distribution, Unreadable};
+pub use distribution::Distribution;
 pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Opened, Opens};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState};
+pub use unreadable::Unreadable;
 
 /// What an environment has.
 #[derive(Debug)]
@@ -85,7 +88,11 @@ pub struct Framework {
 /// Reads an environment.
 #[must_use]
 pub fn survey(environment: &Environment, host: &Host) -> Survey {
-    let mut found = distribution::read(environment);
+    let is_wanted = |name: &str| {
+        requirement::is_cuda(name)
+            || KINDS.iter().any(|kind| kind.packages.contains(&name) || kind.fallback_packages.contains(&name))
+    };
+    let mut found = distribution::read(environment, is_wanted);
     let mut frameworks: Vec<Framework> = Vec::new();
     for kind in KINDS {
         for distribution in kind.distributions_in(&found.distributions) {

@@ -1,7 +1,18 @@
-//! The packages that a package requires (`Requires-Dist`), and whether what is installed meets that.
+//! The packages that a package requires (`Requires-Dist`), and whether what is installed meets that. Only packages of
+//! CUDA and of the frameworks' own parts count.
 
-use crate::distribution::Distribution;
+mod specifier;
+
+use crate::distribution::{Distribution, normalized};
 use crate::environment::Environment;
+use crate::metadata;
+
+use specifier::{Parsed, Platform};
+
+/// The package that stands for several of CUDA's; torch 2.11 and later require it in place of them.
+const META_PACKAGE: &str = "cuda-toolkit";
+/// The most pins of one package. torch has 17.
+const MAX_PINS: usize = 256;
 
 /// A requirement of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +24,11 @@ pub struct Pin {
     pub package: String,
     /// What is installed.
     pub state: PinState,
-    /// The extra that it belongs to (`tensorflow[and-cuda]`); such a package is required only if one was asked for.
+    /// The extra that it belongs to (`tensorflow[and-cuda]`), normalised; such a package is required only if one was
+    /// asked for, which no file records.
     pub extra: Option<String>,
+    /// The package between, whose metadata has the requirement: `cuda-toolkit`.
+    pub through: Option<String>,
 }
 
 /// Whether a requirement is met.
@@ -27,10 +41,72 @@ pub enum PinState {
     OtherVersion(String),
     /// The package is not installed.
     Missing,
+    /// It cannot be compared with what is installed, for this reason.
+    Unknown(String),
+}
+
+/// Whether requirements of a package with this normalised name concern CUDA.
+pub(crate) fn is_cuda(package: &str) -> bool {
+    const NAMES: [&str; 4] = ["triton", "pytorch-triton", "jax", "jaxlib"];
+    const PREFIXES: [&str; 5] = ["nvidia-", "cuda-", "jax-cuda", "tensorrt", "transformer-engine"];
+    NAMES.contains(&package) || PREFIXES.iter().any(|prefix| package.starts_with(prefix))
 }
 
 /// The requirements of a package that concern CUDA.
 pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
-    let _ = (of, installed, environment);
-    Vec::new()
+    let platform = Platform::new(environment.python);
+    // Packages whose metadata cannot be read are reported already.
+    let requirements = metadata::read(&of.info_dir).unwrap_or_default().requirements;
+    let mut pins = Vec::new();
+    for requirement in requirements {
+        let Some((pin, extras)) = pin(requirement, &platform, installed, &[]) else { continue };
+        let meta = installed.iter().find(|package| package.name == META_PACKAGE && pin.package == META_PACKAGE);
+        let (extra, is_required) = (pin.extra.clone(), !extras.is_empty());
+        pins.push(pin);
+        if let Some(meta) = meta.filter(|_| is_required) {
+            let below = metadata::read(&meta.info_dir).unwrap_or_default().requirements.into_iter();
+            let below = below.filter_map(|requirement| pin_of_extras(requirement, &platform, installed, &extras));
+            pins.extend(below.map(|pin| Pin { extra: extra.clone(), through: Some(META_PACKAGE.into()), ..pin }));
+        }
+    }
+    pins.truncate(MAX_PINS);
+    pins
+}
+
+/// A requirement of the meta package that belongs to one of these extras.
+fn pin_of_extras(
+    requirement: String,
+    platform: &Platform,
+    installed: &[Distribution],
+    extras: &[String],
+) -> Option<Pin> {
+    let (pin, _) = pin(requirement, platform, installed, extras)?;
+    pin.extra.is_none().then_some(pin)
+}
+
+/// A requirement on this platform, when a package is installed with these extras; and the extras that it asks for.
+fn pin(
+    requirement: String,
+    platform: &Platform,
+    installed: &[Distribution],
+    extras: &[String],
+) -> Option<(Pin, Vec<String>)> {
+    let package = normalized(specifier::name(&requirement));
+    if !is_cuda(&package) {
+        return None;
+    }
+    let (state, extra, asked) = match Parsed::new(&requirement) {
+        Ok(parsed) => {
+            let extra = if platform.applies(&parsed, extras) { None } else { Some(platform.extra_of(&parsed)?) };
+            let installed = installed.iter().find(|other| other.name == package);
+            let state = installed.map_or(PinState::Missing, |other| match parsed.is_met_by(&other.version) {
+                Ok(true) => PinState::Met(other.version.clone()),
+                Ok(false) => PinState::OtherVersion(other.version.clone()),
+                Err(reason) => PinState::Unknown(reason),
+            });
+            (state, extra, parsed.extras())
+        }
+        Err(reason) => (PinState::Unknown(reason), None, Vec::new()),
+    };
+    Some((Pin { requirement, package, state, extra, through: None }, asked))
 }

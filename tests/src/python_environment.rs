@@ -20,14 +20,12 @@ impl PythonEnvironment {
     ///
     /// # Panics
     /// When it cannot be made, as in each function here.
-    #[must_use]
     pub fn venv(root: &Path) -> Self {
         PythonEnvironment::venv_of(root, Path::new("/usr"), false)
     }
 
     /// A virtual environment that was made with the Python in `bin` of this base, perhaps with its packages
     /// (`--system-site-packages`).
-    #[must_use]
     pub fn venv_of(root: &Path, base: &Path, includes_system: bool) -> Self {
         let environment = PythonEnvironment::at(root, "lib/python3.12/site-packages");
         let bin = base.join("bin");
@@ -38,7 +36,6 @@ impl PythonEnvironment {
     }
 
     /// A conda environment of Python 3.12.
-    #[must_use]
     pub fn conda(root: &Path) -> Self {
         let environment = PythonEnvironment::at(root, "lib/python3.12/site-packages");
         std::fs::create_dir_all(root.join("conda-meta")).unwrap();
@@ -49,7 +46,6 @@ impl PythonEnvironment {
     /// A Python's own environment: `lib/python3.11/site-packages` for pyenv, `lib/python3/dist-packages` for Debian's in
     /// `/usr`, an empty path for a directory of `pip install --target`. Without a `bin/python3`: see
     /// [`python3`](Self::python3).
-    #[must_use]
     pub fn at(root: &Path, import_dir: &str) -> Self {
         let environment = PythonEnvironment { root: root.to_owned(), import_dir: root.join(import_dir) };
         std::fs::create_dir_all(&environment.import_dir).unwrap();
@@ -64,7 +60,6 @@ impl PythonEnvironment {
     }
 
     /// The same environment, whose next packages go to another import directory: `lib64/python3.12/site-packages`.
-    #[must_use]
     pub fn into_dir(&self, import_dir: &str) -> Self {
         PythonEnvironment::at(&self.root, import_dir)
     }

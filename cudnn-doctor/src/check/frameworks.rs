@@ -171,7 +171,8 @@ fn is_of_conda(framework: &Framework) -> bool {
 }
 
 fn pins(framework: &Framework, survey: &Survey) -> Option<Finding> {
-    let is_unmet = |pin: &&Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
+    let is_unmet_state = |state: &PinState| matches!(state, PinState::OtherVersion(_) | PinState::Missing);
+    let is_unmet = |pin: &&Pin| pin.extra.is_none() && is_unmet_state(&pin.state);
     let unmet: Vec<&Pin> = framework.pins.iter().filter(is_unmet).collect();
     let first = unmet.first()?;
     let message = match (&first.state, unmet.len()) {

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     let environments = if arguments.roots.is_empty() {
         Environment::active(&context.search)
     } else {
-        arguments.roots.iter().map(|root| Environment::at(root)).collect()
+        arguments.roots.iter().map(|root| Environment::at(root, &context.host)).collect()
     };
     let judged: Vec<Judged> =
         environments.iter().map(|environment| judge(environment, &machine, &context.host)).collect();

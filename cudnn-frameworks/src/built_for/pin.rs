@@ -42,8 +42,13 @@ mod tests {
             ("nvidia-cublas-cu12", "nvidia-cublas-cu12==12.8.4.1", None),
             ("nvidia-cudnn-frontend", "nvidia-cudnn-frontend==1.13.0", None),
         ] {
-            let pin =
-                Pin { requirement: requirement.into(), package: package.into(), state: PinState::Missing, extra: None };
+            let pin = Pin {
+                requirement: requirement.into(),
+                package: package.into(),
+                state: PinState::Missing,
+                extra: None,
+                through: None,
+            };
             let expected = expected.map(|(major, minor, patch)| Version::new(major, minor, patch));
             assert_eq!(lower_bound(&pin), expected, "{requirement}");
         }

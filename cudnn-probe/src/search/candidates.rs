@@ -89,6 +89,12 @@ impl Search {
         }
     }
 
+    /// The host that it searches.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// Takes cuDNN from this directory, or from the directory of this file, and looks nowhere else.
     pub fn explicit(mut self, path: impl Into<PathBuf>) -> Self {
         self.explicit = Some(path.into());
@@ -356,7 +362,8 @@ fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
 }
 
 /// The root of the Python that a virtual environment was made with, if the environment includes its packages.
-fn base_python(environment: &Path) -> Option<PathBuf> {
+#[must_use]
+pub fn base_python(environment: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
     let Opened::Regular(file, _) = open_regular(&environment.join("pyvenv.cfg")).ok()? else { return None };
     let mut settings = Vec::new();

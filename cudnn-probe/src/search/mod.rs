@@ -4,5 +4,5 @@
 mod candidates;
 mod origin;
 
-pub use candidates::{DIR_VARIABLE, Search, VARIABLES};
+pub use candidates::{DIR_VARIABLE, Search, VARIABLES, base_python};
 pub use origin::{Candidate, Origin};

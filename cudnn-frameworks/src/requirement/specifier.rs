@@ -1,0 +1,121 @@
+//! One requirement (PEP 508), its version specifiers (PEP 440) and its marker. Guards the libraries that know these
+//! standards from text that nobody wrote as a requirement: they recurse into parentheses, and a marker's size may grow
+//! exponentially with its operators.
+
+use std::str::FromStr;
+
+use cudnn_probe::Architecture;
+use pep508_rs::pep440_rs::Version;
+use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, Requirement, VerbatimUrl, VersionOrUrl};
+
+/// The most bytes of a requirement, parentheses that it opens, and operators of its marker. Real ones have up to 250
+/// bytes, 4 and 6.
+const MAX_LEN: usize = 4 << 10;
+const MAX_PARENTHESES: usize = 16;
+const MAX_OPERATORS: usize = 16;
+/// The Python of an environment that states none.
+const DEFAULT_PYTHON: (u32, u32) = (3, 12);
+
+/// The name at the start of a requirement, as written.
+pub(super) fn name(requirement: &str) -> &str {
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    requirement.trim_start().split(is_end).next().unwrap_or_default()
+}
+
+/// A requirement.
+pub(super) struct Parsed {
+    requirement: Requirement<VerbatimUrl>,
+    /// The extras that its marker names.
+    named_extras: Vec<ExtraName>,
+}
+
+impl Parsed {
+    /// Parses a requirement, in today's syntax or in the old one with parentheses around the versions.
+    ///
+    /// # Errors
+    /// The reason why it is none.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let marker = text.split_once(';').map_or("", |(_, marker)| marker);
+        let operators = marker.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| matches!(*word, "and" | "or"));
+        if text.len() > MAX_LEN || text.matches('(').count() > MAX_PARENTHESES || operators.count() > MAX_OPERATORS {
+            return Err("the requirement is longer than any real one".into());
+        }
+        // The first line states the mistake; the next ones show where it is.
+        let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
+        let requirement = Requirement::from_str(text).map_err(|error| explain(error.to_string()))?;
+        Ok(Parsed { requirement, named_extras: named_extras(marker) })
+    }
+
+    /// The extras that it asks for: `cublas` of `cuda-toolkit[cublas]`.
+    pub(super) fn extras(&self) -> Vec<String> {
+        self.requirement.extras.iter().map(ToString::to_string).collect()
+    }
+
+    /// Whether this version meets it.
+    ///
+    /// # Errors
+    /// The reason why nobody can say.
+    pub(super) fn is_met_by(&self, version: &str) -> Result<bool, String> {
+        let parsed =
+            || Version::from_str(version).map_err(|_| format!("the installed version {version} is not a version"));
+        match &self.requirement.version_or_url {
+            None => Ok(true),
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Ok(specifiers.contains(&parsed()?)),
+            Some(VersionOrUrl::Url(_)) => Err("it requires the file at an address, in place of a version".into()),
+        }
+    }
+}
+
+/// The extras in a marker: `extra == "and-cuda"`.
+fn named_extras(marker: &str) -> Vec<ExtraName> {
+    let after = marker.split("extra").skip(1);
+    let name = |after: &str| {
+        let quoted = after.trim_start().strip_prefix("==")?.trim_start();
+        let quote = quoted.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+        ExtraName::from_str(quoted.get(1..)?.split(quote).next()?).ok()
+    };
+    after.filter_map(name).collect()
+}
+
+/// What markers ask for.
+pub(super) struct Platform(Option<MarkerEnvironment>);
+
+impl Platform {
+    /// Linux on this processor, with this Python.
+    pub(super) fn new(python: Option<(u32, u32)>) -> Self {
+        let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
+        let version = format!("{major}.{minor}");
+        let full_version = format!("{version}.0");
+        let machine = if Architecture::HOST == Architecture::AARCH64 { "aarch64" } else { "x86_64" };
+        let builder = MarkerEnvironmentBuilder {
+            implementation_name: "cpython",
+            implementation_version: &full_version,
+            os_name: "posix",
+            platform_machine: machine,
+            platform_python_implementation: "CPython",
+            platform_release: "",
+            platform_system: "Linux",
+            platform_version: "",
+            python_full_version: &full_version,
+            python_version: &version,
+            sys_platform: "linux",
+        };
+        Platform(MarkerEnvironment::try_from(builder).ok())
+    }
+
+    /// Whether a requirement applies when its package was installed with these extras.
+    pub(super) fn applies(&self, parsed: &Parsed, extras: &[String]) -> bool {
+        let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
+        self.holds(parsed, &extras)
+    }
+
+    /// The extra with which a requirement applies, if there is one.
+    pub(super) fn extra_of(&self, parsed: &Parsed) -> Option<String> {
+        let mut named = parsed.named_extras.iter();
+        named.find(|extra| self.holds(parsed, std::slice::from_ref(extra))).map(ToString::to_string)
+    }
+
+    fn holds(&self, parsed: &Parsed, extras: &[ExtraName]) -> bool {
+        self.0.as_ref().is_none_or(|environment| parsed.requirement.evaluate_markers(environment, extras))
+    }
+}
