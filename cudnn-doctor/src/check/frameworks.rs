@@ -1,20 +1,20 @@
 //! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
 //! `cudnn-frameworks`, judged.
 
-use std::path::Path;
-
-use cudnn_frameworks::{By, Environment, Framework, Opened, Pair, Pin, PinState, Source, Survey, pairs, survey};
+use cudnn_frameworks::{By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey};
+use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Host, Library, Version, release_facts};
+use cudnn_probe::{Candidate, Host, InstallationReport, Origin, Requirements, check_dir, release_facts};
 
 use super::finding::{
     FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_MIX, FRAMEWORK_NO_CUDA, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
-    FRAMEWORK_OLD_GPU, FRAMEWORK_PIN, FRAMEWORK_PTX, FRAMEWORKS_TOGETHER, Finding, Help, PACKAGES_UNREADABLE,
+    FRAMEWORK_OLD_GPU, FRAMEWORK_OPTIONAL_CUDNN, FRAMEWORK_PIN, FRAMEWORK_PTX, FRAMEWORKS_TOGETHER, Finding, Help,
+    PACKAGES_UNREADABLE,
 };
-use super::fix_commands::with_commands;
+use super::fix_commands::{reinstall, with_commands};
 use super::machine::{Gpu, Machine, capability, is_older};
-use crate::cudnn_file;
 use crate::escape::Printable;
+use crate::shell::prepend_library_path;
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {
@@ -37,6 +37,7 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     }
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(cudnn(framework, survey));
+    findings.extend(sub_libraries(framework, survey));
     findings.extend(pins(framework, survey));
     findings.extend(cuda(framework, survey));
     findings.extend(driver(framework, machine));
@@ -49,15 +50,11 @@ pub(crate) fn title(framework: &Framework) -> String {
     format!("{} {}", framework.kind.name, framework.version)
 }
 
-/// The release of the cuDNN that it would load.
-pub(crate) fn version_of(opened: &Opened) -> Option<Version> {
-    cudnn_file::version(&opened.path)
-}
-
 /// How it finds a file.
 pub(crate) fn how(opened: &Opened) -> String {
     match &opened.by {
         By::Python => "opened by its Python code".into(),
+        By::Variable(name) => format!("opened by its Python code, from {name}"),
         By::LdSo(rule) => rule.to_string(),
         _ => String::new(),
     }
@@ -76,6 +73,7 @@ pub(crate) fn source(source: &Source) -> String {
     }
 }
 
+/// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
 fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let opens = &framework.opens;
     if opens.needs_none || opens.users.is_empty() {
@@ -83,54 +81,77 @@ fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     let wanted = framework.built_for.cudnn.as_ref();
     let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
-    let user = opens.users.first().map(|user| format!("needed by {}", user.printable()));
-    let Some(shim) = opens.cudnn.first() else {
-        let message = format!("{} would find no cuDNN", title(framework));
-        return Some(
-            Finding::new(FRAMEWORK_NO_CUDNN, message).notes(user).notes(wants).help(install(framework, survey)),
-        );
+    let Some(first) = opens.cudnn.first() else {
+        let name = opens.name.as_deref().unwrap_or("cuDNN");
+        let user = opens.users.first().map(|user| format!("needed by {}", user.printable()));
+        let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
+        let message = format!("{} would not find {}", title(framework), name.printable());
+        let finding = Finding::new(kind, message).notes(user).notes(wants);
+        return Some(finding.help(reach(framework, survey)));
     };
     let found = |opened: &Opened| format!("{}: {}", opened.path.printable(), how(opened));
-    let version = version_of(shim);
-    let graph = opens.cudnn.iter().find(|opened| is_graph(&opened.path));
-    if let Some(graph) = graph.filter(|graph| differ(version, version_of(graph))) {
-        let [shim_version, graph_version] =
-            [version, version_of(graph)].map(|version| version.map_or("unknown".into(), |version| version.to_string()));
+    let of_other_release = |opened: &&Opened| opened.version.is_some() && opened.version != first.version;
+    if let (Some(version), Some(other)) = (first.version, opens.cudnn.iter().find(of_other_release)) {
+        let other_version = other.version.map_or(String::new(), |version| version.to_string());
         let message = format!(
-            "{} would load the shim of cuDNN {shim_version} and the libraries of cuDNN {graph_version}",
-            title(framework)
+            "{} would mix cuDNN {version} ({}) and {other_version} ({})",
+            title(framework),
+            first.name.printable(),
+            other.name.printable()
         );
-        let finding = Finding::new(FRAMEWORK_MIX, message).note(found(shim)).note(found(graph));
-        return Some(finding.help(make_first(&graph.path)));
+        let finding = Finding::new(FRAMEWORK_MIX, message).note(found(first)).note(found(other)).notes(wants);
+        return Some(finding.help(keep_apart(first, other)));
     }
-    let (wanted, version) = (wanted?, version?);
-    let fits = version.major == wanted.value.major && version >= wanted.value;
-    if fits {
+    let (wanted, version) = (wanted?, opens.version()?);
+    if framework.kind.comparison.accepts(wanted.value, version) {
         return None;
     }
     let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
-    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(shim)).notes(wants);
-    let is_of_environment = shim.path.starts_with(&survey.environment.root);
-    Some(finding.help(if is_of_environment { install(framework, survey) } else { make_last(&shim.path) }))
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(wants);
+    let is_of_environment = first.path.starts_with(&survey.environment.root);
+    Some(finding.help(if is_of_environment { install(framework, survey) } else { make_last(first) }))
 }
 
-fn is_graph(file: &Path) -> bool {
-    file.file_name().and_then(|name| cudnn_file::library(name.to_str()?)) == Some(Library::Graph)
-}
-
-fn differ(a: Option<Version>, b: Option<Version>) -> bool {
-    a.zip(b).is_some_and(|(a, b)| a != b)
+/// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
+fn reach(framework: &Framework, survey: &Survey) -> Help {
+    let environment = Origin::Python(survey.environment.root.clone());
+    let installed = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
+    let usable = installed.into_iter().find(|dir| {
+        let candidate = Candidate::new(dir, environment.clone());
+        check_dir(&candidate, &Requirements::default()).is_ok()
+    });
+    let line = usable.as_deref().and_then(prepend_library_path);
+    match (usable, line) {
+        (Some(dir), Some(line)) => {
+            let text = format!("it is in {}: have ld.so search that directory:", dir.printable());
+            Help::new(text).command(line)
+        }
+        _ => install(framework, survey),
+    }
 }
 
 /// Another cuDNN comes first. It may be right for other programs.
-fn make_last(file: &Path) -> Help {
-    let dir = file.parent().unwrap_or(file).printable();
-    Help::new(format!("start it without {dir} on LD_LIBRARY_PATH and PYTHONPATH, or upgrade the cuDNN there"))
+fn make_last(first: &Opened) -> Help {
+    let dir = first.path.parent().unwrap_or(&first.path).printable();
+    Help::new(match &first.by {
+        By::Python => format!("start it without the directory above {dir} on PYTHONPATH, or upgrade the cuDNN there"),
+        By::Variable(name) => format!("start it without {name}, or upgrade the cuDNN in {dir}"),
+        By::LdSo(Rule::LibraryPath) => {
+            format!("start it without {dir} on LD_LIBRARY_PATH, or upgrade the cuDNN there")
+        }
+        _ => format!("upgrade the cuDNN in {dir}"),
+    })
 }
 
-fn make_first(file: &Path) -> Help {
-    let dir = file.parent().unwrap_or(file).printable();
-    Help::new(format!("start it without {dir} on LD_LIBRARY_PATH, or install the same cuDNN in both places"))
+fn keep_apart(first: &Opened, other: &Opened) -> Help {
+    let dir = |opened: &Opened| opened.path.parent().unwrap_or(&opened.path).printable();
+    if dir(first) == dir(other) {
+        return Help::new(format!("install all libraries of one release in {} again", dir(first)));
+    }
+    match &other.by {
+        By::LdSo(Rule::LibraryPath) => Help::new(format!("start it without {} on LD_LIBRARY_PATH", dir(other))),
+        _ => Help::new(format!("install the same release in {} and {}, or remove one of them", dir(first), dir(other))),
+    }
 }
 
 /// Installs the cuDNN that a framework requires, in its environment, by the installer that owns the framework.
@@ -194,9 +215,50 @@ fn pins(framework: &Framework, survey: &Survey) -> Option<Finding> {
     })
 }
 
+/// Libraries of its cuDNN that it would not find. Without any cuDNN, see [`cudnn`].
+fn sub_libraries(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let first = framework.opens.cudnn.first()?;
+    let missing: Vec<String> = framework.opens.missing.iter().filter(is_cudnn).cloned().collect();
+    let name = missing.first()?.printable();
+    let others = missing.len() - 1;
+    let message = match others {
+        0 => format!("{} would not find {name}", title(framework)),
+        _ => format!("{} would not find {name}, and {others} other libraries of cuDNN", title(framework)),
+    };
+    let beside = format!("{}: {}", first.path.printable(), how(first));
+    let finding = Finding::new(FRAMEWORK_NO_CUDNN, message).note(format!("missing: {}", missing.join(", ")));
+    Some(finding.note(beside).help(if is_vendored(first) {
+        reach(framework, survey)
+    } else {
+        again(framework, survey)
+    }))
+}
+
+fn is_cudnn(name: &&String) -> bool {
+    name.starts_with("libcudnn")
+}
+
+/// A shim that the framework's own package contains, without the libraries that it opens.
+fn is_vendored(shim: &Opened) -> bool {
+    shim.name.starts_with("libcudnn-")
+}
+
+/// Installs the files of the cuDNN in its environment again.
+fn again(framework: &Framework, survey: &Survey) -> Help {
+    let cuda = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+    let dir = framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
+    let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
+    match report {
+        Some(report) if cuda.is_none_or(|cuda| report.cuda_major.is_none_or(|found| found == cuda)) => {
+            reinstall(&report)
+        }
+        _ => install(framework, survey),
+    }
+}
+
 /// Libraries of CUDA that it needs and would not find.
 fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
-    let missing = &framework.opens.missing;
+    let missing: Vec<&String> = framework.opens.missing.iter().filter(|name| !is_cudnn(name)).collect();
     let first = missing.first()?;
     let message = format!("{} would not find {}", title(framework), first.printable());
     let others = missing.iter().skip(1).map(|name| format!("nor {name}"));
@@ -204,8 +266,13 @@ fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
         let (major, minor) = cuda.value;
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
-    let wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name)).collect();
     let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(built);
+    // What it requires comes first; pip knows no other names of these wheels.
+    let unmet = framework.pins.iter().any(|pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_)));
+    if unmet {
+        return Some(finding.help("install what it requires: see the finding about that"));
+    }
+    let wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
     let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
     Some(match command(framework, survey, wheels).filter(|_| is_pip) {
         Some(command) => finding.help(with_commands("install the wheels that contain them:", &[command])),
@@ -289,33 +356,36 @@ fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option
     })
 }
 
-/// Two frameworks in one process: what the second gets when the first has loaded its cuDNN.
+/// Two frameworks in one process: what the second gets when the first has loaded its cuDNN. What is wrong with the
+/// second alone is reported as such.
 fn together(pair: &Pair<'_>) -> Option<Finding> {
     let (first, second) = (pair.first, pair.second);
-    let got = pair.second_gets.as_deref()?;
-    let version = cudnn_file::version(got)?;
-    let wanted = second.built_for.cudnn.as_ref()?;
-    if version.major == wanted.value.major && version >= wanted.value {
-        return None;
-    }
-    // Alone it has the same problem, which is reported as such.
-    if second.opens.cudnn.first().is_some_and(|alone| alone.path == got) {
-        return None;
-    }
-    let message = format!(
-        "{} does not work after {} in one process: it gets cuDNN {version}, and accepts {} or newer",
-        title(second),
-        title(first),
-        wanted.value
-    );
-    Some(
+    let (alone, after) = (&second.opens, &pair.second_opens);
+    let [one, two] = [first, second].map(title);
+    let is_accepted = |opens: &Opens| {
+        let wanted = second.built_for.cudnn.as_ref().map(|wanted| wanted.value);
+        wanted.zip(opens.version()).is_none_or(|(wanted, found)| second.kind.comparison.accepts(wanted, found))
+    };
+    let got = pair.second_gets.as_deref().map(|got| format!("it gets {}", got.printable()));
+    let is_new = |name: &&String| name.starts_with("libcudnn") && !alone.missing.contains(name);
+    let finding = if is_accepted(alone) && !is_accepted(after) {
+        let (version, wanted) = (after.version()?, second.built_for.cudnn.as_ref()?.value);
+        Finding::new(
+            FRAMEWORKS_TOGETHER,
+            format!("{two} fails after {one} in one process: it gets cuDNN {version}, and accepts {wanted} or newer"),
+        )
+    } else if let Some(missing) = after.missing.iter().find(is_new) {
+        let message =
+            format!("{two} fails after {one} in one process: its cuDNN then finds no {}", missing.printable());
         Finding::new(FRAMEWORKS_TOGETHER, message)
-            .note(format!("{} is loaded by the first, and ld.so gives it to the second", got.printable()))
-            .help(format!(
-                "import {} first, or install releases of both that are built for the same cuDNN",
-                second.kind.id
-            )),
-    )
+    } else {
+        return None;
+    };
+    let rule = "ld.so gives it the libraries of the same names that the first has loaded";
+    Some(finding.notes(got).note(rule).help(format!(
+        "import {} first, or install releases of both that are built for the same cuDNN",
+        second.kind.id
+    )))
 }
 
 fn unreadable(survey: &Survey) -> Option<Finding> {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use cudnn_frameworks::{Environment, Framework, PinState};
+use cudnn_frameworks::{Comparison, Environment, Framework, PinState};
 use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::Finding;
-use crate::check::frameworks::{Judged, how, judge, release, source, version_of};
+use crate::check::frameworks::{Judged, how, judge, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
@@ -75,7 +75,7 @@ fn table(frameworks: &[Framework]) -> Table {
         let opens = &framework.opens;
         let is_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
         let gets = opens.cudnn.first();
-        let version = gets.and_then(version_of);
+        let version = opens.version();
         let codes: Vec<String> = built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect();
         table.add_row([
             format!("{} {}", framework.kind.name, framework.version).printable(),
@@ -86,7 +86,11 @@ fn table(frameworks: &[Framework]) -> Table {
             },
             match &built.cudnn {
                 _ if is_cpu || opens.needs_none => "none".into(),
-                Some(wanted) => format!(">= {}", wanted.value),
+                Some(wanted) => match framework.kind.comparison {
+                    Comparison::Major => format!("{}", wanted.value.major),
+                    Comparison::Minor => format!(">= {}.{}", wanted.value.major, wanted.value.minor),
+                    _ => format!(">= {}", wanted.value),
+                },
                 None => "?".into(),
             },
             match (gets, version) {
@@ -135,7 +139,7 @@ fn framework_value(framework: &Framework) -> Value {
         "needs_cudnn": !opens.needs_none,
         "loads": opens.cudnn.iter().map(|opened| json!({
             "file": opened.path.to_string_lossy(),
-            "version": version_of(opened).map(|version| version.to_string()),
+            "version": opened.version.map(|version| version.to_string()),
             "rule": how(opened),
         })).collect::<Vec<_>>(),
         "missing": opens.missing,
