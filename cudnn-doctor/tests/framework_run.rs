@@ -270,7 +270,7 @@ def conv2d(x, w):
     torch(
         "functional.conv2d = fault(RuntimeError('CUDA error: no kernel image is available for execution on the device'))",
         "C090",
-        &["no kernel image", "with code for this GPU"],
+        &["no kernel image is available", "with code for this GPU"],
     );
     torch(
         "functional.conv2d = fault(RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB'))",
@@ -309,7 +309,7 @@ fn the_cpu_in_place_of_the_gpu_is_a_warning() {
     has(
         finding(&without_cuda.check("torch")),
         "C091",
-        &["this build of PyTorch has no CUDA", "install --upgrade torch"],
+        &["this build of PyTorch has no CUDA", "install --force-reinstall torch"],
     );
     let onnxruntime = r#"
 import sys
@@ -362,7 +362,7 @@ fn an_older_cudnn_on_the_library_path_is_named_and_removed() {
     let environment = Environment::torch(&fault);
     let document =
         document(environment.doctor("torch").env("LD_LIBRARY_PATH", format!("{}:/opt", dir.path().display())));
-    let loaded = format!("loaded: {}", shim.display());
+    let loaded = format!("loaded from {}: libcudnn.so.9", dir.path().display());
     let texts = ["the check of cuDNN's version failed", &loaded, "export LD_LIBRARY_PATH=/opt", "(9, 1, 0)"];
     has(finding(&document), "C090", &texts);
     assert_eq!(document["runs"][0]["libraries"][0], shim.display().to_string());
@@ -414,4 +414,39 @@ fn a_framework_or_a_python_that_is_not_there_is_named() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["check", "--json", "--run", "jax", "--python", "/nowhere/python3"]).env_clear();
     has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere/python3: No such file"]);
+}
+
+#[test]
+fn a_library_that_another_directory_replaces_is_reinstalled_or_its_variable_mended() {
+    // PYTHONPATH leads to a link to another cuDNN.
+    let (other, links) = (TempDir::new(), TempDir::new());
+    let graph = other.path().join("libcudnn_graph.so.9.14.0");
+    FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&graph);
+    let lib = links.path().join("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&lib).unwrap();
+    std::os::unix::fs::symlink(&graph, lib.join("libcudnn_graph.so.9")).unwrap();
+    let fault = format!(
+        "ctypes.CDLL({:?})\nfunctional.conv2d = fault(RuntimeError('cuDNN error: \
+         CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH'))",
+        lib.join("libcudnn_graph.so.9").display().to_string()
+    );
+    let environment = Environment::torch(&fault);
+    let check = document(environment.doctor("torch").env("PYTHONPATH", links.path()));
+    let loaded = format!("loaded from {}: libcudnn_graph.so.9.14.0", other.path().display());
+    has(finding(&check), "C090", &["libraries of two releases are mixed", &loaded, "unset PYTHONPATH"]);
+    // Without the variable, the package of the environment is at fault.
+    let lib = environment.site_packages.join("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&lib).unwrap();
+    let record = environment.site_packages.join("nvidia_cudnn_cu12-9.19.0.56.dist-info");
+    std::fs::create_dir(&record).unwrap();
+    std::fs::write(record.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,,\n").unwrap();
+    let graph = lib.join("libcudnn_graph.so.9");
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&graph);
+    let fault = format!(
+        "ctypes.CDLL({:?})\nfunctional.conv2d = fault(RuntimeError('Could not load library libcudnn_ops.so.9'))",
+        graph.display().to_string()
+    );
+    std::fs::write(environment.site_packages.join("torch/__init__.py"), format!("{TORCH}\n{fault}\n")).unwrap();
+    let texts = ["(cuDNN 9.19.0): libcudnn_graph.so.9", "--force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"];
+    has(finding(&environment.check("torch")), "C090", &texts);
 }

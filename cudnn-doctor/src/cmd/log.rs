@@ -262,7 +262,7 @@ fn is_call(entry: &Entry) -> bool {
 }
 
 /// The meaning of a status, by its category.
-fn meaning(status: &str) -> Option<&'static str> {
+pub(crate) fn meaning(status: &str) -> Option<&'static str> {
     const MEANINGS: [(&str, &str); 7] = [
         (
             "CUDNN_STATUS_NOT_INITIALIZED",

@@ -91,6 +91,12 @@ fn without_colours(line: &str) -> String {
     plain + rest
 }
 
+/// The name of the first status of cuDNN in a text.
+pub(super) fn status_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_at_checked(text.find("CUDNN_STATUS_")?)?;
+    rest.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).next()
+}
+
 /// The beginning and the end of a long line.
 pub(super) fn shortened(line: &str) -> String {
     let count = line.chars().count();

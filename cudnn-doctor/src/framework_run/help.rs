@@ -14,8 +14,9 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, prepend_library_path};
 
-/// The variable of ld.so.
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// The variables that lead to another cuDNN than the one of the framework's environment, and where it is below their
+/// directories.
+const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
 pub(super) fn help(
     cause: &Cause,
@@ -24,17 +25,22 @@ pub(super) fn help(
     python: &Python,
     context: &Context,
 ) -> Help {
-    let (name, loaded) = (framework.name(), loaded_installation(libraries, context));
+    let (name, loaded) = (framework.name(), loaded_installation(libraries, python, context));
     match &cause.kind {
         Kind::MissingLibrary(library) => missing_library(library, framework, python, context),
         Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Help::new(
             "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
         )
         .command(install(python, &["--upgrade", "ctranslate2>=4.6.3"])),
+        Kind::MissingSymbol if !cause.text.contains("cudnn") => Help::new(format!(
+            "a library is not of the release that {name} was built for: reinstall {name} with all that it requires"
+        )),
         Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
-            on_library_path(libraries).or_else(|| Some(fix_commands::reinstall(&loaded?))).unwrap_or_else(other)
+            by_variable(libraries, python).or_else(|| Some(fix_commands::reinstall(&loaded?))).unwrap_or_else(other)
         }
-        Kind::OldCudnn(built_for) => old_cudnn(*built_for, libraries, loaded, context),
+        Kind::OldCudnn(built_for) => {
+            by_variable(libraries, python).unwrap_or_else(|| old_cudnn(*built_for, loaded, context))
+        }
         Kind::NoKernel => Help::new(format!(
             "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
         )),
@@ -54,8 +60,17 @@ pub(super) fn help(
         Kind::NoModule(module) => {
             Help::new(format!("install the package with the module {module}, or reinstall {name}"))
         }
+        Kind::NoCuda if framework == Framework::Onnxruntime => {
+            let both = ["--yes", "onnxruntime", "onnxruntime-gpu"];
+            Help::new(
+                "the packages onnxruntime and onnxruntime-gpu overwrite each other: install the one with CUDA alone:",
+            )
+            .command(pip(python, "uninstall", &both))
+            .command(install(python, &[package(framework)]))
+        }
+        // The same release may be installed without CUDA.
         Kind::NoCuda => Help::new(format!("install a build of {name} with CUDA:"))
-            .command(install(python, &["--upgrade", package(framework)])),
+            .command(install(python, &["--force-reinstall", package(framework)])),
         Kind::Other => other(),
     }
 }
@@ -86,46 +101,47 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
     }
 }
 
-fn old_cudnn(
-    built_for: Option<Version>,
-    libraries: &[String],
-    loaded: Option<InstallationReport>,
-    context: &Context,
-) -> Help {
-    if let Some(help) = on_library_path(libraries) {
-        return help;
-    }
+fn old_cudnn(built_for: Option<Version>, loaded: Option<InstallationReport>, context: &Context) -> Help {
     let Some(report) = loaded else { return fix_commands::install(context) };
     fix_commands::meet(&report, &Wanted { minimum: built_for, cuda_major: None, full: false }, context)
 }
 
-/// The help if LD_LIBRARY_PATH leads to the cuDNN that was loaded.
-fn on_library_path(libraries: &[String]) -> Option<Help> {
-    let path = std::env::var_os(LIBRARY_PATH)?;
-    let on_path: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
-    let loaded = libraries.iter().filter_map(|file| Path::new(file).parent());
-    let real = |dir: &Path| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let loaded: Vec<PathBuf> = loaded.map(real).collect();
-    let dir = on_path.iter().find(|dir| loaded.contains(&real(dir)))?;
-    let rest = std::env::join_paths(on_path.iter().filter(|other| real(other) != real(dir))).ok()?;
-    let help = Help::new(format!(
-        "{LIBRARY_PATH} leads to this cuDNN, before the one that was installed with the framework: remove {} from it:",
-        dir.printable()
-    ));
-    Some(if rest.is_empty() {
-        help.command(format!("unset {LIBRARY_PATH}"))
-    } else {
-        help.command(format!("export {LIBRARY_PATH}={}", packages::quoted(rest)))
+/// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
+fn by_variable(libraries: &[String], python: &Python) -> Option<Help> {
+    let real = |file: &Path| std::fs::canonicalize(file).ok();
+    let environment = python.root().and_then(real);
+    let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
+    let loaded: Vec<PathBuf> = libraries.iter().filter_map(|file| real(Path::new(file))).filter(is_outside).collect();
+    // The directory may contain links.
+    let has_loaded = |dir: &Path| {
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with("libcudnn"));
+        files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
+    };
+    VARIABLES.into_iter().find_map(|(variable, below)| {
+        let path = std::env::var_os(variable)?;
+        let leads = |dir: &PathBuf| dir.is_absolute() && has_loaded(&dir.join(below));
+        let dir = std::env::split_paths(&path).find(leads)?;
+        let rest = std::env::join_paths(std::env::split_paths(&path).filter(|other| !leads(other))).ok()?;
+        let dir = dir.printable();
+        let help = Help::new(format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:"));
+        Some(if rest.is_empty() {
+            help.command(format!("unset {variable}"))
+        } else {
+            help.command(format!("export {variable}={}", packages::quoted(rest)))
+        })
     })
 }
 
-/// The installation whose shim or graph library was loaded.
-fn loaded_installation(libraries: &[String], context: &Context) -> Option<InstallationReport> {
-    let file = libraries.iter().map(Path::new).find(|file| {
+/// The installation whose shim or graph library was loaded; the one of the framework's environment if there are several.
+fn loaded_installation(libraries: &[String], python: &Python, context: &Context) -> Option<InstallationReport> {
+    let is_main = |file: &&Path| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("libcudnn.so") || name.starts_with("libcudnn_graph.so")
-    })?;
-    InstallationReport::read(file.parent()?, &context.host)
+    };
+    let files: Vec<&Path> = libraries.iter().map(Path::new).filter(is_main).collect();
+    let in_environment = files.iter().find(|file| python.root().is_some_and(|root| file.starts_with(root)));
+    InstallationReport::read(in_environment.or(files.first())?.parent()?, &context.host)
 }
 
 /// The package with the framework and CUDA.
@@ -141,12 +157,17 @@ fn package(framework: Framework) -> &'static str {
 
 /// The command that installs something for this Python.
 fn install(python: &Python, arguments: &[&str]) -> String {
+    pip(python, "install", arguments)
+}
+
+fn pip(python: &Python, action: &str, arguments: &[&str]) -> String {
     let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
-    let command = packages::pip(python.root(), "install", arguments());
-    let command = command.unwrap_or_else(|| {
-        Command::new(&python.program, ["-m", "pip", "install"].map(str::to_owned).into_iter().chain(arguments()))
-    });
-    command.to_string()
+    let command = packages::pip(python.root(), action, arguments());
+    let by_module = || {
+        let module = ["-m", "pip", action].map(str::to_owned);
+        Command::new(&python.program, module.into_iter().chain(arguments()))
+    };
+    command.unwrap_or_else(by_module).to_string()
 }
 
 fn other() -> Help {

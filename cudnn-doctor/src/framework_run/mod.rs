@@ -6,11 +6,14 @@ mod explain;
 mod help;
 mod python;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::InstallationReport;
 use serde_json::{Value, json};
 
 use crate::check::finding::{FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, Finding, Help};
+use crate::cmd::log::meaning;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::subprocess::{Ended, Patience, run_command};
@@ -18,7 +21,8 @@ use evidence::{Evidence, shortened};
 use explain::Cause;
 use python::{Log, Python};
 
-/// The number of files that a finding lists.
+/// The number of directories whose files a finding lists, and of files of each.
+const MAX_LISTED_DIRS: usize = 4;
 const MAX_LISTED_FILES: usize = 12;
 
 /// The number of messages of the child that are read: a script sends about 20.
@@ -224,7 +228,8 @@ impl Run {
             finding = finding.note(format!("the process {end}{}", ended.during()));
         }
         let others = wrong.map(|other| format!("the {} failed, too: {}", other.noun(), first_line(&other.text)));
-        let finding = finding.notes(others).notes(self.files()).note(format!("run by {}", python.program.printable()));
+        let finding =
+            finding.notes(others).notes(self.files(context)).note(format!("run by {}", python.program.printable()));
         Some(finding.help(self.help(&cause, ended, python, context)))
     }
 
@@ -254,6 +259,11 @@ impl Run {
         if !cause.text.contains(&last) && !last.starts_with("the process ") {
             notes.push(format!("{}'s message: {last}", self.framework.name()));
         }
+        if let Some(status) = evidence::status_in(&cause.text)
+            && let Some(meaning) = meaning(status)
+        {
+            notes.push(format!("{status}: {meaning}"));
+        }
         if evidence.is_crash {
             let stderr = evidence.last_lines();
             notes.extend(stderr.iter().filter(|line| **line != cause.text).map(|line| format!("its stderr: {line}")));
@@ -261,14 +271,24 @@ impl Run {
         notes
     }
 
-    /// The files of cuDNN that the process had mapped, as notes.
-    fn files(&self) -> Vec<String> {
+    /// The files of cuDNN that the process had mapped, as a note for each directory.
+    fn files(&self, context: &Context) -> Vec<String> {
         if self.libraries.is_empty() {
             return vec!["no library of cuDNN was loaded".into()];
         }
-        let listed = self.libraries.iter().take(MAX_LISTED_FILES).map(|file| format!("loaded: {file}"));
-        let more = self.libraries.len().saturating_sub(MAX_LISTED_FILES);
-        listed.chain((more > 0).then(|| format!("loaded: {more} more files of cuDNN"))).collect()
+        let mut dirs: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
+        for file in self.libraries.iter().map(Path::new) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            dirs.entry(file.parent().unwrap_or(file)).or_default().push(name);
+        }
+        let note = |(dir, files): (&&Path, &Vec<String>)| {
+            let version = InstallationReport::read(dir, &context.host).and_then(|report| report.version);
+            let version = version.map_or(String::new(), |version| format!(" (cuDNN {version})"));
+            let listed: Vec<&str> = files.iter().take(MAX_LISTED_FILES).map(String::as_str).collect();
+            let more = if listed.len() < files.len() { ", ..." } else { "" };
+            format!("loaded from {}{version}: {}{more}", dir.printable(), listed.join(", "))
+        };
+        dirs.iter().take(MAX_LISTED_DIRS).map(note).collect()
     }
 
     fn help(&self, cause: &Cause, ended: &Ended, python: &Python, context: &Context) -> Help {
