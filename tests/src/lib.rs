@@ -12,6 +12,7 @@ pub mod matrix;
 mod python_environment;
 mod release;
 mod temp_dir;
+mod wheel;
 
 pub use binutils::{binutils, dynamic_entries, exported_symbols, is_load_and_jump};
 pub use child::{Child, ChildOutput, Subject};
@@ -25,3 +26,4 @@ pub use fake_library::FakeLibrary;
 pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};
 pub use temp_dir::TempDir;
+pub use wheel::Wheel;

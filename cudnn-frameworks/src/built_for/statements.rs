@@ -66,7 +66,7 @@ fn assigned<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 /// The text between the quotes.
 fn unquoted(value: &str) -> Option<&str> {
     let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"'))?;
-    value.get(1..)?.split(quote).next()
+    Some(value.get(1..)?.split_once(quote)?.0)
 }
 
 /// `('cuda_version', '12.5.1')`, `('is_cuda_build', True)`.

@@ -1,0 +1,223 @@
+//! The cuDNN that each framework would load in a fresh process, by the rules of its Python code and of ld.so.
+
+use cudnn_frameworks::By;
+use cudnn_probe::Version;
+use cudnn_probe::ld_so::Rule;
+use support::ExtensionLibrary;
+
+mod stand_ins;
+use stand_ins::{Machine, cudnn, file, framework, is_same};
+
+const OLD: Version = Version::new(9, 1, 0);
+const NEW: Version = Version::new(9, 10, 2);
+
+#[test]
+fn torch_takes_the_wheel_beside_it_by_its_rpath() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
+    let survey = machine.survey();
+    let torch = framework(&survey, "torch");
+    let shim = &torch.opens.cudnn[0];
+    assert!(is_same(&shim.path, &machine.site("nvidia/cudnn/lib/libcudnn.so.9")), "{shim:?}");
+    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert_eq!((torch.opens.name.as_deref(), torch.opens.version()), (Some("libcudnn.so.9"), Some(NEW)));
+    assert_eq!(torch.opens.missing, [""; 0]);
+    let users: Vec<_> = torch.opens.users.iter().filter_map(|user| user.file_name()?.to_str()).collect();
+    assert_eq!(users, ["libtorch_python.so", "libtorch_cuda.so"]);
+    assert!(!torch.opens.needs_none && !torch.opens.is_optional);
+}
+
+/// As in pytorch/pytorch reports of "found runtime version (9, 1, 0)": the shim is the wheel's, the rest is not.
+#[test]
+fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
+    let other = machine.path("older");
+    cudnn(&other, OLD);
+    let machine = machine.env("LD_LIBRARY_PATH", &other);
+    let survey = machine.survey();
+    let torch = framework(&survey, "torch");
+    let (shim, graph) = (file(torch, "libcudnn.so.9"), file(torch, "libcudnn_graph.so.9"));
+    assert!(is_same(&shim.path, &machine.site("nvidia/cudnn/lib/libcudnn.so.9")), "{shim:?}");
+    assert!(is_same(&graph.path, &other.join("libcudnn_graph.so.9")), "{graph:?}");
+    assert_eq!((shim.version, graph.version, torch.opens.version()), (Some(NEW), Some(OLD), Some(OLD)));
+    assert_eq!(graph.by, By::LdSo(Rule::LibraryPath));
+}
+
+/// From 2.11 on the order of the import directories decides.
+#[test]
+fn newer_releases_of_torch_open_the_first_cudnn_of_pythons_path() {
+    for (version, is_first) in [("2.9.1", false), ("2.11.0", true)] {
+        let machine = Machine::new().torch(version).cudart().cudnn(NEW);
+        let other = machine.path("pythonpath");
+        cudnn(&other.join("nvidia/cudnn/lib"), OLD);
+        let machine = machine.env("PYTHONPATH", &other);
+        let survey = machine.survey();
+        let shim = &framework(&survey, "torch").opens.cudnn[0];
+        assert_eq!(shim.path.starts_with(&other), is_first, "{version}: {shim:?}");
+        assert_eq!(shim.by == By::Python, is_first, "{version}: {shim:?}");
+    }
+}
+
+/// As in pytorch/pytorch#165812: the run path leads from lib64 to a directory that pip has not written to. Python's code
+/// opens the wheel after the failure of the library that states the dependencies.
+#[test]
+fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
+    let machine = Machine::new().cudnn(NEW).cudart();
+    let mut elsewhere = Machine::new();
+    elsewhere.environment = machine.environment.into_dir("lib64/python3.12/site-packages");
+    let elsewhere = elsewhere.torch("2.9.1");
+    let survey = elsewhere.survey();
+    let torch = framework(&survey, "torch");
+    assert_eq!(torch.opens.cudnn[0].by, By::Python, "{:?}", torch.opens);
+    // With a cuDNN missing, there is none.
+    std::fs::remove_dir_all(machine.site("nvidia/cudnn")).unwrap();
+    let survey = elsewhere.survey();
+    let opens = &framework(&survey, "torch").opens;
+    assert!(opens.cudnn.is_empty() && opens.missing.contains(&"libcudnn.so.9".to_owned()), "{opens:?}");
+}
+
+#[test]
+fn a_missing_library_of_cuda_is_named_and_the_drivers_is_not() {
+    let machine = Machine::new().onnxruntime("1.22.0", true);
+    let provider = machine.site("onnxruntime/capi/libonnxruntime_providers_cuda.so");
+    let needs = ["libcublasLt.so.12", "libcuda.so.1", "libcudnn.so.9", "libunrelated.so.1"];
+    needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name)).build(&provider);
+    let survey = machine.survey();
+    assert_eq!(framework(&survey, "onnxruntime").opens.missing, ["libcublasLt.so.12", "libcudnn.so.9"]);
+}
+
+/// As in microsoft/onnxruntime#25609: the wheel is installed, and nothing leads there.
+#[test]
+fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
+    let machine = Machine::new().onnxruntime("1.22.0", true).cudnn(NEW);
+    let survey = machine.survey();
+    let opens = &framework(&survey, "onnxruntime").opens;
+    assert!(opens.cudnn.is_empty() && !opens.is_optional, "{opens:?}");
+    assert_eq!((opens.users.len(), &opens.missing[..]), (1, &["libcudnn.so.9".to_owned()][..]));
+    let dir = machine.site("nvidia/cudnn/lib");
+    let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
+    let opens = &framework(&survey, "onnxruntime").opens;
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::LdSo(Rule::LibraryPath), Some(NEW)));
+}
+
+/// From 1.28 on it is not linked to cuDNN, opens it by name, and works without.
+#[test]
+fn a_library_that_opens_cudnn_by_name_is_known_by_its_bytes() {
+    let survey = Machine::new().onnxruntime("1.31.1", false).survey();
+    let opens = &framework(&survey, "onnxruntime").opens;
+    assert!(opens.is_optional && !opens.needs_none && opens.users.len() == 1, "{opens:?}");
+    assert_eq!(opens.missing, ["libcudnn.so.9"]);
+    // The same release without a trace of cuDNN, but in a run path.
+    let machine = Machine::new().onnxruntime("1.31.1", false);
+    let provider = machine.site("onnxruntime/capi/libonnxruntime_providers_cuda.so");
+    ExtensionLibrary::new().with_rpath("$ORIGIN/../../nvidia/cudnn/lib").build(&provider);
+    let survey = machine.survey();
+    let opens = &framework(&survey, "onnxruntime").opens;
+    assert!(opens.needs_none && opens.users.is_empty() && opens.missing.is_empty(), "{opens:?}");
+}
+
+/// As in SYSTRAN/faster-whisper#1182: a wheel has a shim under another name, and none of the libraries that it opens.
+#[test]
+fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
+    let survey = Machine::new().ctranslate2("4.5.0", true).cudnn(NEW).survey();
+    let opens = &framework(&survey, "ctranslate2").opens;
+    let shim = &opens.cudnn[0];
+    assert_eq!((shim.name.as_str(), shim.version), ("libcudnn-74a4c495.so.9.1.0", Some(OLD)));
+    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert_eq!(opens.cudnn.len(), 1);
+    assert_eq!(opens.missing, ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"]);
+    // Later releases use no cuDNN.
+    let survey = Machine::new().ctranslate2("4.5.0", false).survey();
+    let opens = &framework(&survey, "ctranslate2").opens;
+    assert!(opens.needs_none && opens.missing.is_empty(), "{opens:?}");
+}
+
+#[test]
+fn jaxs_python_code_opens_the_wheel_before_its_run_path_leads_there() {
+    let machine = Machine::new().jax().cudnn(NEW);
+    let other = machine.path("pythonpath");
+    cudnn(&other.join("nvidia/cudnn/lib"), OLD);
+    let survey = machine.survey();
+    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, By::Python);
+    let machine = machine.env("PYTHONPATH", &other);
+    let survey = machine.survey();
+    let shim = &framework(&survey, "jax").opens.cudnn[0];
+    assert!(shim.path.starts_with(&other), "{shim:?}");
+    // A module without the library: the run path.
+    std::fs::remove_file(other.join("nvidia/cudnn/lib/libcudnn.so.9")).unwrap();
+    let survey = machine.survey();
+    let shim = &framework(&survey, "jax").opens.cudnn[0];
+    assert!(!shim.path.starts_with(&other) && matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+}
+
+#[test]
+fn the_library_path_comes_before_tensorflows_run_path() {
+    let machine = Machine::new().tensorflow().cudnn(NEW);
+    let survey = machine.survey();
+    let opens = &framework(&survey, "tensorflow").opens;
+    assert!(matches!(&opens.cudnn[0].by, By::LdSo(Rule::Runpath(_))), "{opens:?}");
+    let other = machine.path("older");
+    cudnn(&other, OLD);
+    let survey = machine.env("LD_LIBRARY_PATH", &other).survey();
+    let opens = &framework(&survey, "tensorflow").opens;
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::LdSo(Rule::LibraryPath), Some(OLD)));
+}
+
+/// As in NVIDIA/TransformerEngine#2373.
+#[test]
+fn transformer_engine_searches_the_toolkits_before_the_wheel() {
+    let machine = Machine::new().cudnn(NEW);
+    let library = ExtensionLibrary::new().needing("libcudnn.so.9").needing("libcudnn_ops.so.9");
+    machine
+        .environment
+        .package("transformer-engine-cu12", "2.20.2")
+        .library("transformer_engine/wheel_lib/libtransformer_engine.so", &library);
+    let survey = machine.survey();
+    let opens = &framework(&survey, "transformer-engine").opens;
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::Python, Some(NEW)), "{opens:?}");
+    let other = machine.path("cuda");
+    cudnn(&other.join("targets/x86_64-linux/lib"), OLD);
+    ExtensionLibrary::new().with_soname("libcudnn.so.9").build(&other.join("lib64/stubs/libcudnn.so.99"));
+    let survey = machine.env("CUDA_HOME", &other).survey();
+    let opens = &framework(&survey, "transformer-engine").opens;
+    assert_eq!((&opens.cudnn[0].by, opens.cudnn[0].version), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
+}
+
+#[test]
+fn what_uses_no_cudnn_needs_none() {
+    let machine = Machine::new();
+    machine
+        .environment
+        .package("torch", "2.9.1+cpu")
+        .file("torch/version.py", "cuda: Optional[str] = None\n")
+        .library("torch/lib/libtorch_python.so", &ExtensionLibrary::new());
+    machine
+        .environment
+        .package("tensorrt-cu12-libs", "10.9.0.34")
+        .library("tensorrt_libs/libnvinfer.so.10", &ExtensionLibrary::new());
+    machine
+        .environment
+        .package("cupy-cuda12x", "14.2.0")
+        .file("cupy/.data/_wheel.json", r#"{"cuda": "12.x"}"#)
+        .library("cupy_backends/cuda/libs/cublas.cpython-312-x86_64-linux-gnu.so", &ExtensionLibrary::new());
+    for framework in &machine.survey().frameworks {
+        assert!(framework.opens.needs_none && framework.opens.users.is_empty(), "{framework:?}");
+    }
+    // Up to 13, one module of CuPy uses cuDNN 8.
+    machine.environment.package("cupy-cuda12x", "14.2.0").library(
+        "cupy_backends/cuda/libs/cudnn.cpython-312-x86_64-linux-gnu.so",
+        &ExtensionLibrary::new().needing("libcudnn.so.8"),
+    );
+    let survey = machine.survey();
+    let opens = &framework(&survey, "cupy").opens;
+    assert!(opens.is_optional && !opens.needs_none && opens.missing == ["libcudnn.so.8"], "{opens:?}");
+}
+
+/// Nothing can be said without a library.
+#[test]
+fn a_framework_without_libraries_is_not_said_to_need_none() {
+    let machine = Machine::new();
+    machine.environment.package("ctranslate2", "4.8.5").file("ctranslate2/version.py", "__version__ = \"4.8.5\"\n");
+    let survey = machine.survey();
+    let opens = &framework(&survey, "ctranslate2").opens;
+    assert!(!opens.needs_none && opens.users.is_empty(), "{opens:?}");
+}

@@ -1,0 +1,83 @@
+//! Two frameworks in one process: whose cuDNN the second gets.
+
+use cudnn_frameworks::{Pair, Survey, pairs};
+use cudnn_probe::{Host, Version};
+
+mod stand_ins;
+use stand_ins::{Machine, cudnn, is_same};
+
+const OLD: Version = Version::new(9, 1, 0);
+const NEW: Version = Version::new(9, 10, 2);
+
+fn pair<'a>(survey: &'a Survey, host: &Host, first: &str, second: &str) -> Pair<'a> {
+    let found = pairs(survey, host);
+    let names: Vec<_> = found.iter().map(|pair| (pair.first.kind.id, pair.second.kind.id)).collect();
+    let index = names.iter().position(|names| *names == (first, second));
+    found.into_iter().nth(index.unwrap_or_else(|| panic!("{names:?}"))).unwrap()
+}
+
+/// As in microsoft/onnxruntime#21684: import torch first.
+#[test]
+fn a_library_without_a_run_path_gets_what_is_loaded() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).onnxruntime("1.22.0", true);
+    let survey = machine.survey();
+    let after = pair(&survey, &machine.host, "torch", "onnxruntime");
+    let file = machine.site("nvidia/cudnn/lib/libcudnn.so.9");
+    assert!(is_same(after.second_gets.as_ref().unwrap(), &file) && !after.has_two_copies, "{after:?}");
+    let before = pair(&survey, &machine.host, "onnxruntime", "torch");
+    assert!(is_same(before.second_gets.as_ref().unwrap(), &file) && !before.has_two_copies, "{before:?}");
+    assert_eq!(pairs(&survey, &machine.host).len(), 2);
+}
+
+/// TensorFlow's RUNPATH is of no use after torch, and the reverse: one copy, that of the first.
+#[test]
+fn the_first_ones_copy_serves_both() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).tensorflow();
+    let other = machine.path("older");
+    cudnn(&other, OLD);
+    let machine = machine.env("LD_LIBRARY_PATH", &other);
+    let survey = machine.survey();
+    let wheel = machine.site("nvidia/cudnn/lib/libcudnn.so.9");
+    for (first, second, expected) in
+        [("torch", "tensorflow", wheel), ("tensorflow", "torch", other.join("libcudnn.so.9"))]
+    {
+        let pair = pair(&survey, &machine.host, first, second);
+        assert!(is_same(pair.second_gets.as_ref().unwrap(), &expected), "{pair:?}");
+        assert!(!pair.has_two_copies, "{pair:?}");
+    }
+}
+
+/// A path is not compared with SONAMEs: the file is loaded beside the first, and names get the first.
+#[test]
+fn a_file_that_is_opened_by_its_path_is_a_second_copy() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).jax();
+    let other = machine.path("pythonpath");
+    cudnn(&other.join("nvidia/cudnn/lib"), OLD);
+    let machine = machine.env("PYTHONPATH", &other);
+    let survey = machine.survey();
+    let after = pair(&survey, &machine.host, "torch", "jax");
+    let wheel = machine.site("nvidia/cudnn/lib/libcudnn.so.9");
+    assert!(is_same(after.second_gets.as_ref().unwrap(), &wheel) && after.has_two_copies, "{after:?}");
+    let before = pair(&survey, &machine.host, "jax", "torch");
+    assert!(before.second_gets.as_ref().unwrap().starts_with(&other) && !before.has_two_copies, "{before:?}");
+}
+
+/// As in SYSTRAN/faster-whisper#1182: after torch, the copy in CTranslate2 takes the libraries that torch has loaded, of
+/// another release, and finds no others.
+#[test]
+fn a_copy_under_another_name_is_separate_but_shares_what_it_opens() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).ctranslate2("4.5.0", true);
+    let survey = machine.survey();
+    let after = pair(&survey, &machine.host, "torch", "ctranslate2");
+    let opens = &after.second_opens;
+    assert!(after.has_two_copies, "{after:?}");
+    assert!(after.second_gets.as_ref().unwrap().ends_with("ctranslate2.libs/libcudnn-74a4c495.so.9.1.0"), "{after:?}");
+    assert_eq!((opens.cudnn[0].version, opens.version()), (Some(OLD), Some(NEW)), "{opens:?}");
+    assert_eq!(opens.missing, ["libcudnn_cnn.so.9", "libcudnn_adv.so.9"]);
+}
+
+#[test]
+fn what_needs_no_cudnn_is_in_no_pair() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).ctranslate2("4.8.5", false);
+    assert_eq!(pairs(&machine.survey(), &machine.host).len(), 0);
+}

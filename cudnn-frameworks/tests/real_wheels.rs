@@ -1,0 +1,168 @@
+//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 870 MB more with the
+//! feature `full-releases`.
+#![cfg(target_arch = "x86_64")]
+
+use std::path::Path;
+
+use cudnn_frameworks::{By, Framework, Opens, Source};
+use cudnn_probe::Version;
+use cudnn_probe::ld_so::Rule;
+use support::Wheel;
+
+mod stand_ins;
+use stand_ins::{Machine, framework};
+
+const CTRANSLATE2_4_4: Wheel = Wheel {
+    package: "ctranslate2",
+    version: "4.4.0",
+    sha256: "1656fca5ed866596aea49f045ad7aeb1438ba4d9a56477ae29844672692d5e78",
+};
+const CTRANSLATE2_4_8: Wheel = Wheel {
+    package: "ctranslate2",
+    version: "4.8.5",
+    sha256: "86876e8b579ef61e4d1402002f7728fca40967fe79ac2ef71a65d1b8dc5a18ee",
+};
+const JAX_PJRT: Wheel = Wheel {
+    package: "jax-cuda12-pjrt",
+    version: "0.12.0.1",
+    sha256: "5ec28e06198d094031c37590b4ea753ae8cde4879ab4b60baf40f0dffb673286",
+};
+const JAX_PLUGIN: Wheel = Wheel {
+    package: "jax-cuda12-plugin",
+    version: "0.12.0.1",
+    sha256: "61dc67a8341ad6a0bb59631307914581ad16055f6c5635a2b7e57dfffb77e466",
+};
+
+/// An environment with these wheels: their files are linked, because ld.so takes `$ORIGIN` from the path.
+fn install(machine: &Machine, wheels: &[Wheel]) -> Option<()> {
+    for wheel in wheels {
+        link(&wheel.unpacked()?, machine.environment.import_dir());
+    }
+    Some(())
+}
+
+fn link(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            link(&entry.path(), &target);
+        } else {
+            let _ = std::os::unix::fs::symlink(entry.path(), target);
+        }
+    }
+}
+
+fn built_for(framework: &Framework) -> (Option<(u32, Option<u32>)>, Option<Version>) {
+    let built_for = &framework.built_for;
+    (built_for.cuda.as_ref().map(|cuda| cuda.value), built_for.cudnn.as_ref().map(|cudnn| cudnn.value))
+}
+
+fn names(opens: &Opens) -> Vec<&str> {
+    opens.cudnn.iter().map(|opened| opened.name.as_str()).collect()
+}
+
+fn targets(framework: &Framework) -> Vec<String> {
+    let code = framework.built_for.gpu_code.iter().flat_map(|code| &code.value);
+    code.map(ToString::to_string).collect()
+}
+
+#[test]
+fn ctranslate2_contained_a_shim_and_needs_none_now() {
+    let machine = Machine::new();
+    let Some(()) = install(&machine, &[CTRANSLATE2_4_4]) else { return };
+    let survey = machine.survey();
+    let old = framework(&survey, "ctranslate2");
+    assert_eq!(built_for(old), (Some((12, None)), Some(Version::new(8, 9, 7))));
+    assert!(matches!(&old.built_for.cudnn.as_ref().unwrap().source, Source::File(_)), "{old:?}");
+    assert_eq!(names(&old.opens), ["libcudnn-463fd6d5.so.8.9.7"]);
+    assert!(matches!(&old.opens.cudnn[0].by, By::LdSo(Rule::Rpath(_))), "{old:?}");
+    assert_eq!(old.opens.missing, ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"]);
+
+    let machine = Machine::new();
+    let Some(()) = install(&machine, &[CTRANSLATE2_4_8]) else { return };
+    let survey = machine.survey();
+    let new = framework(&survey, "ctranslate2");
+    assert_eq!(built_for(new), (Some((12, None)), None));
+    assert!(new.opens.needs_none && new.opens.cudnn.is_empty() && new.opens.missing.is_empty(), "{new:?}");
+    assert_eq!(targets(new), ["5.3", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.6+PTX"]);
+}
+
+#[test]
+fn jaxs_plugin_gets_the_wheel_by_its_python_code_or_by_its_run_path() {
+    let machine = Machine::new();
+    let Some(()) = install(&machine, &[JAX_PLUGIN, JAX_PJRT]) else { return };
+    let survey = machine.survey();
+    let jax = framework(&survey, "jax");
+    assert_eq!(built_for(jax), (Some((12, None)), Some(Version::new(9, 10, 2))));
+    assert!(matches!(&jax.built_for.cudnn.as_ref().unwrap().source, Source::Requirement(_)), "{jax:?}");
+    assert!(jax.built_for.compiles_at_run_time && !jax.opens.needs_none && jax.opens.cudnn.is_empty(), "{jax:?}");
+    assert!(targets(jax).contains(&"12.0+PTX".to_owned()), "{:?}", targets(jax));
+    let machine = machine.cudnn(Version::new(9, 10, 2));
+    let survey = machine.survey();
+    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, By::Python);
+    // Another one is first for Python, and lacks the library: the run path leads to the one beside it.
+    let other = machine.path("pythonpath");
+    std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
+    let survey = machine.env("PYTHONPATH", &other).survey();
+    let shim = &framework(&survey, "jax").opens.cudnn[0];
+    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+}
+
+/// The rest takes long to download.
+#[cfg(feature = "full-releases")]
+mod full {
+    use super::*;
+
+    const ONNX_1_22: Wheel = Wheel {
+        package: "onnxruntime-gpu",
+        version: "1.22.0",
+        sha256: "86b064c8f6cbe6da03f51f46351237d985f8fd5eb907d3f9997ea91881131a13",
+    };
+    const ONNX_1_31: Wheel = Wheel {
+        package: "onnxruntime-gpu",
+        version: "1.31.1",
+        sha256: "05d548956197b9d01f59b625de740e0d6be3593f874e241a12dc0362650ecdf7",
+    };
+    const CUPY_13: Wheel = Wheel {
+        package: "cupy-cuda12x",
+        version: "13.6.0",
+        sha256: "79b0cacb5e8b190ef409f9e03f06ac8de1b021b0c0dda47674d446f5557e0eb1",
+    };
+    const CUPY_14: Wheel = Wheel {
+        package: "cupy-cuda12x",
+        version: "14.2.0",
+        sha256: "f82141761f2c81905d49387464ae29438887956d99063381c93a1d5d1b7d32e8",
+    };
+
+    #[test]
+    fn onnx_runtime_was_linked_to_cudnn_and_opens_it_by_name_now() {
+        for (wheel, cuda, is_linked) in [(ONNX_1_22, (12, Some(2)), true), (ONNX_1_31, (13, Some(0)), false)] {
+            let machine = Machine::new().cudnn(Version::new(9, 10, 2));
+            let Some(()) = install(&machine, &[wheel]) else { return };
+            let survey = machine.survey();
+            let onnx = framework(&survey, "onnxruntime");
+            assert_eq!(built_for(onnx), (Some(cuda), Some(Version::new(9, 0, 0))));
+            assert!(!onnx.opens.needs_none && onnx.opens.cudnn.is_empty(), "{onnx:?}");
+            assert_eq!(onnx.opens.is_optional, !is_linked);
+            assert!(onnx.opens.missing.contains(&"libcudnn.so.9".to_owned()), "{onnx:?}");
+            let dir = machine.site("nvidia/cudnn/lib");
+            let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
+            let shim = &framework(&survey, "onnxruntime").opens.cudnn[0];
+            assert_eq!(shim.by, By::LdSo(Rule::LibraryPath));
+        }
+    }
+
+    #[test]
+    fn one_module_of_cupy_used_cudnn_8() {
+        for (wheel, uses_cudnn) in [(CUPY_13, true), (CUPY_14, false)] {
+            let machine = Machine::new();
+            let Some(()) = install(&machine, &[wheel]) else { return };
+            let survey = machine.survey();
+            let cupy = framework(&survey, "cupy");
+            assert_eq!(built_for(cupy).1, uses_cudnn.then_some(Version::new(8, 8, 1)));
+            assert_eq!((cupy.opens.needs_none, cupy.opens.users.len()), (!uses_cudnn, usize::from(uses_cudnn)));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Real wheels of frameworks: downloaded through pip, checked by sha256, unpacked once into the cache directory. They are
+//! for reading: no Python imports them.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_fetch::{cache_dir, pip};
+
+use crate::release::{OFFLINE_VARIABLE, not_run};
+
+/// A pinned wheel for Python 3.12 on Linux, x86-64.
+#[derive(Clone, Copy, Debug)]
+pub struct Wheel {
+    /// The package.
+    pub package: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The sha256 of the wheel.
+    pub sha256: &'static str,
+}
+
+impl Wheel {
+    /// The directory with the unpacked wheel; `None` where it cannot be fetched and [`OFFLINE_VARIABLE`] is `skip`.
+    ///
+    /// # Panics
+    /// When it cannot be fetched and the variable is not `skip`.
+    #[must_use]
+    pub fn unpacked(&self) -> Option<PathBuf> {
+        let wheels = cache_dir().unwrap().join("wheels");
+        let dir = wheels.join(format!("{}-{}", self.package, self.version));
+        // It gets this name when it is complete.
+        if dir.is_dir() {
+            return Some(dir);
+        }
+        let Err(error) = self.install(&wheels, &dir) else { return Some(dir) };
+        let may_skip = std::env::var_os(OFFLINE_VARIABLE).is_some_and(|value| value == "skip");
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        assert!(
+            may_skip,
+            "{test} needs {} {}: {error}\nSet {OFFLINE_VARIABLE}=skip to skip it.",
+            self.package, self.version
+        );
+        not_run(test, &error);
+        None
+    }
+
+    fn install(&self, wheels: &Path, dir: &Path) -> Result<(), String> {
+        std::fs::create_dir_all(wheels).map_err(|error| error.to_string())?;
+        let staging =
+            tempfile::Builder::new().prefix(".staging-").tempdir_in(wheels).map_err(|error| error.to_string())?;
+        let requirement = staging.path().join("requirement.txt");
+        let line = format!("{}=={} --hash=sha256:{}\n", self.package, self.version, self.sha256);
+        std::fs::write(&requirement, line).map_err(|error| error.to_string())?;
+        let unpacked = staging.path().join("unpacked");
+        let mut command = pip(staging.path());
+        command
+            .args(["install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir", "--quiet"])
+            .args(["--disable-pip-version-check", "--no-input", "--require-hashes", "--python-version", "3.12"])
+            .args(
+                ["manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64"]
+                    .map(|tag| format!("--platform={tag}")),
+            )
+            .arg("--target")
+            .arg(&unpacked)
+            .arg("--requirement")
+            .arg(&requirement)
+            .stdout(std::io::stderr());
+        let status = command.status().map_err(|error| format!("cannot start pip: {error}"))?;
+        if !status.success() {
+            return Err(format!("pip ended with {status}"));
+        }
+        match std::fs::rename(&unpacked, dir) {
+            // Another test was faster.
+            Err(_) if dir.is_dir() => Ok(()),
+            renamed => renamed.map_err(|error| error.to_string()),
+        }
+    }
+}
