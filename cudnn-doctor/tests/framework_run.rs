@@ -249,7 +249,7 @@ def conv2d(x, w):
     torch(
         "raise ImportError('libcusparseLt.so.0: cannot open shared object file: No such file or directory')",
         "C090",
-        &["libcusparseLt.so.0"],
+        &["install the package with libcusparseLt.so.0", " check"],
     );
     // The innermost error is the cause of the others.
     torch(
@@ -449,4 +449,41 @@ fn a_library_that_another_directory_replaces_is_reinstalled_or_its_variable_mend
     std::fs::write(environment.site_packages.join("torch/__init__.py"), format!("{TORCH}\n{fault}\n")).unwrap();
     let texts = ["(cuDNN 9.19.0): libcudnn_graph.so.9", "--force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"];
     has(finding(&environment.check("torch")), "C090", &texts);
+}
+
+#[test]
+fn a_framework_without_the_libraries_of_cuda_gets_the_package_with_them() {
+    let tensorflow = r#"
+import sys, types
+__version__ = "2.21.0"
+sysconfig = types.SimpleNamespace(get_build_info=lambda: {"is_cuda_build": True, "cuda_version": "12.5.1"})
+
+
+def list_physical_devices(kind):
+    sys.stderr.write("W0000 gpu_device.cc:2342] Cannot dlopen some GPU libraries. Please make sure the missing libraries "
+                     "mentioned above are installed properly.\nSkipping registering GPU devices...\n")
+    return []
+
+
+config = types.SimpleNamespace(list_physical_devices=list_physical_devices)
+"#;
+    let environment = Environment::new().module("tensorflow", tensorflow);
+    let texts = ["TensorFlow 2.21.0 computes on the CPU: ", "Cannot dlopen some GPU", "install 'tensorflow[and-cuda]'"];
+    has(finding(&environment.check("tensorflow")), "C091", &texts);
+    // CTranslate2 4.5 has NVIDIA's shim without the libraries that it opens.
+    let ctranslate2 = r#"
+import ctypes, os
+__version__ = "4.5.0"
+ctypes.CDLL(os.path.join(os.path.dirname(__file__), "libcudnn-74a4c495.so.9.1.0"))
+"#;
+    let environment = Environment::new().module("ctranslate2", ctranslate2);
+    let code = "#include <stdio.h>\n#include <stdlib.h>\nint cudnnCreateTensorDescriptor(void **to) { return 0; }\n
+        int cudnnCreateConvolutionDescriptor(void **to) {
+            fprintf(stderr, \"Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9.1, libcudnn_cnn.so.9}\\n\");
+            abort();
+        }\n";
+    let shim = environment.site_packages.join("ctranslate2/libcudnn-74a4c495.so.9.1.0");
+    support::compile(code, &["-shared", "-fPIC", "-w"], &shim);
+    let texts = ["CTranslate2 4.5.0: the convolution failed: Unable to load any of", "'ctranslate2>=4.6.3'", "SIGABRT"];
+    has(finding(&environment.check("ctranslate2")), "C090", &texts);
 }

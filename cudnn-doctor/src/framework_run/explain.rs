@@ -7,7 +7,7 @@ use super::evidence::{Evidence, shortened};
 /// What a cause is about, as far as it decides the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// ld.so does not find this library.
+    /// ld.so does not find this library. Empty if the message names none.
     MissingLibrary(String),
     /// cuDNN's shim does not find a sub-library, or one has the wrong symbols.
     MissingSubLibrary,
@@ -79,6 +79,7 @@ const WEAK_SIGNS: &[(&[&str], Kind)] = &[
     (&["cuda_error_no_device"], Kind::NoGpu),
     (&["failed call to cuinit"], Kind::NoGpu),
     (&["no cuda gpus are available"], Kind::NoGpu),
+    (&["unable to load cudnn"], Kind::MissingLibrary(String::new())),
     (&["cannot dlopen some gpu libraries"], Kind::MissingLibrary(String::new())),
     (&["cudnn_status_sublibrary_loading_failed"], Kind::MissingSubLibrary),
     (&["failed to create cudaexecutionprovider"], Kind::Other),
@@ -126,7 +127,10 @@ fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
     Some(match kind {
-        Kind::MissingLibrary(_) => Kind::MissingLibrary(missing_library(line).unwrap_or_default().to_owned()),
+        Kind::MissingLibrary(_) => {
+            let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
+            Kind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
+        }
         Kind::NoModule(_) => Kind::NoModule(missing_module(line).to_owned()),
         Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
         kind => kind.clone(),

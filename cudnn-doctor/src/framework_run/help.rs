@@ -55,7 +55,7 @@ pub(super) fn help(
         ),
         Kind::NoModule(module) if module == framework.module() => {
             Help::new(format!("{name} is not installed for this Python: install it, or name another by --python:"))
-                .command(install(python, &[package(framework)]))
+                .command(install(python, &[package(framework, python)]))
         }
         Kind::NoModule(module) => {
             Help::new(format!("install the package with the module {module}, or reinstall {name}"))
@@ -66,11 +66,11 @@ pub(super) fn help(
                 "the packages onnxruntime and onnxruntime-gpu overwrite each other: install the one with CUDA alone:",
             )
             .command(pip(python, "uninstall", &both))
-            .command(install(python, &[package(framework)]))
+            .command(install(python, &[package(framework, python)]))
         }
         // The same release may be installed without CUDA.
         Kind::NoCuda => Help::new(format!("install a build of {name} with CUDA:"))
-            .command(install(python, &["--force-reinstall", package(framework)])),
+            .command(install(python, &["--force-reinstall", package(framework, python)])),
         Kind::Other => other(),
     }
 }
@@ -97,7 +97,12 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
     }
     match packages::wheel_for(library) {
         Some(wheel) => Help::new(format!("install the package with {library}:")).command(install(python, &[&wheel])),
-        None => other(),
+        None if library.is_empty() => Help::new(format!("install {} with the libraries of CUDA:", framework.name()))
+            .command(install(python, &[package(framework, python)])),
+        None => Help::new(format!(
+            "install the package with {library}; to see what the installed packages require and lack:"
+        ))
+        .command(pip(python, "check", &[])),
     }
 }
 
@@ -145,9 +150,14 @@ fn loaded_installation(libraries: &[String], python: &Python, context: &Context)
 }
 
 /// The package with the framework and CUDA.
-fn package(framework: Framework) -> &'static str {
+fn package(framework: Framework, python: &Python) -> &'static str {
+    let has_jax_13 = || {
+        let mut dirs = python.root().into_iter().flat_map(packages::site_packages);
+        dirs.any(|dir| dir.join("jax_plugins/xla_cuda13").is_dir())
+    };
     match framework {
         Framework::Torch => "torch",
+        Framework::Jax if has_jax_13() => "jax[cuda13]",
         Framework::Jax => "jax[cuda12]",
         Framework::Tensorflow => "tensorflow[and-cuda]",
         Framework::Onnxruntime => "onnxruntime-gpu",
