@@ -131,6 +131,12 @@ impl Kind {
         installed.iter().filter(move |distribution| is_in(names, distribution))
     }
 
+    /// Whether the package with this normalised name never uses a GPU.
+    #[must_use]
+    pub fn is_cpu_package(&self, name: &str) -> bool {
+        self.cpu_packages.contains(&name)
+    }
+
     /// The directory of its module. An editable package has it in another import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
         let module = match (self.module.contains("{}"), cuda_in_name(&distribution.name)) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Child, ChildOutput, FakeLibrary, TempDir, Version, check_document, lib_dir, not_run};
+use support::{Child, ChildOutput, FakeLibrary, FakeNvml, TempDir, Version, check_document, lib_dir, not_run};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const OLDER: Version = Version::new(9, 19, 0);
@@ -353,14 +353,7 @@ fn gpu_too_old() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let here = world.install("here", &older, None);
-    let code = "int nvmlInit_v2(void) { return 0; }\nint nvmlShutdown(void) { return 0; }\n\
-         static void put(char *to, const char *from) { while ((*to++ = *from++)); }\n\
-         int nvmlSystemGetDriverVersion(char *to, unsigned size) { put(to, \"580.65.06\"); return 0; }\n\
-         int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }\n\
-         int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = device; return 0; }\n\
-         int nvmlDeviceGetName(void *device, char *to, unsigned size) { put(to, \"NVIDIA GeForce GTX 1080 Ti\"); return 0; }\n\
-         int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) { *major = 6; *minor = 1; return 0; }\n";
-    support::compile(code, &["-shared", "-fPIC", "-w"], &here.join("libnvidia-ml.so.1"));
+    FakeNvml { driver: "580.65.06", gpu: "NVIDIA GeForce GTX 1080 Ti", compute_capability: (6, 1) }.build(&here);
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(
         &[],

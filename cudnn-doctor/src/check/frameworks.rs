@@ -1,6 +1,8 @@
 //! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
 //! `cudnn-frameworks`, judged.
 
+use std::path::{Path, PathBuf};
+
 use cudnn_frameworks::{By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
@@ -15,6 +17,9 @@ use super::fix_commands::{reinstall, with_commands};
 use super::machine::{Gpu, Machine, capability, is_older};
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
+
+/// The major of cuDNN that this project is about.
+const CUDNN_MAJOR: u32 = 9;
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {
@@ -36,8 +41,8 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
         return cpu_only(framework, survey, machine).into_iter().collect();
     }
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(cudnn(framework, survey));
-    findings.extend(sub_libraries(framework, survey));
+    // One cause at a time: another cuDNN may have the libraries that this one lacks.
+    findings.extend(cudnn(framework, survey).or_else(|| sub_libraries(framework, survey)));
     findings.extend(pins(framework, survey));
     findings.extend(cuda(framework, survey));
     findings.extend(driver(framework, machine));
@@ -57,6 +62,21 @@ pub(crate) fn how(opened: &Opened) -> String {
         By::Variable(name) => format!("opened by its Python code, from {name}"),
         By::LdSo(rule) => rule.to_string(),
         _ => String::new(),
+    }
+}
+
+/// The same in a word or two.
+pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
+    match &opened.by {
+        By::Python => "its Python code",
+        By::Variable(name) => name,
+        By::LdSo(Rule::Rpath(_)) => "RPATH",
+        By::LdSo(Rule::Runpath(_)) => "RUNPATH",
+        By::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
+        By::LdSo(Rule::Cache) => "ld.so.cache",
+        By::LdSo(Rule::Preload) => "LD_PRELOAD",
+        By::LdSo(Rule::Loaded) => "already loaded",
+        _ => "default directory",
     }
 }
 
@@ -89,7 +109,6 @@ fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
         let finding = Finding::new(kind, message).notes(user).notes(wants);
         return Some(finding.help(reach(framework, survey)));
     };
-    let found = |opened: &Opened| format!("{}: {}", opened.path.printable(), how(opened));
     let of_other_release = |opened: &&Opened| opened.version.is_some() && opened.version != first.version;
     if let (Some(version), Some(other)) = (first.version, opens.cudnn.iter().find(of_other_release)) {
         let other_version = other.version.map_or(String::new(), |version| version.to_string());
@@ -108,12 +127,29 @@ fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
     let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(wants);
-    let is_of_environment = first.path.starts_with(&survey.environment.root);
-    Some(finding.help(if is_of_environment { install(framework, survey) } else { make_last(first) }))
+    Some(if first.path.starts_with(&survey.environment.root) {
+        finding.notes(also_pinned(framework, survey)).help(install(framework, survey))
+    } else {
+        finding.help(make_last(first))
+    })
+}
+
+/// A file, and how it is found.
+fn found(opened: &Opened) -> String {
+    format!("{}: {}", real(&opened.path).printable(), how(opened))
+}
+
+/// The file, with `lib/../../nvidia` resolved in its directory.
+pub(crate) fn real(file: &Path) -> PathBuf {
+    let dir = file.parent().and_then(|dir| std::fs::canonicalize(dir).ok());
+    dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))
 }
 
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
 fn reach(framework: &Framework, survey: &Survey) -> Help {
+    if wanted_major(framework).is_some_and(|major| major != CUDNN_MAJOR) {
+        return install(framework, survey);
+    }
     let environment = Origin::Python(survey.environment.root.clone());
     let installed = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
     let usable = installed.into_iter().find(|dir| {
@@ -156,17 +192,46 @@ fn keep_apart(first: &Opened, other: &Opened) -> Help {
 
 /// Installs the cuDNN that a framework requires, in its environment, by the installer that owns the framework.
 fn install(framework: &Framework, survey: &Survey) -> Help {
+    let name = framework.kind.name;
+    if let Some(major) = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR) {
+        return Help::new(format!(
+            "install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, or give this one an environment of its \
+             own with cuDNN {major}: a process can use one major"
+        ));
+    }
     let pin = framework.pins.iter().find(|pin| pin.package.starts_with("nvidia-cudnn-cu"));
     let requirement = pin.map(requirement).or_else(|| {
         let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
         let minimum = framework.built_for.cudnn.as_ref().map(|wanted| format!(">={}", wanted.value));
-        Some(format!("nvidia-cudnn-cu{cuda}{}", minimum.unwrap_or_default()))
+        Some(format!("nvidia-cudnn-cu{cuda}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
     });
-    let text = format!("install the cuDNN that {} is built for:", framework.kind.name);
-    match requirement.and_then(|requirement| command(framework, survey, [requirement])) {
-        Some(command) => with_commands(text, &[command]),
-        None => Help::new(format!("install the cuDNN that {} is built for in its environment", framework.kind.name)),
+    // pip does nothing where it has a record of the package, whether the files are there or not.
+    let is_recorded = pin.is_some_and(|pin| matches!(pin.state, PinState::Met(_)));
+    let again = is_recorded.then(|| ["--force-reinstall".to_owned(), "--no-deps".to_owned()]);
+    let arguments = |requirement| again.into_iter().flatten().chain([requirement]);
+    match requirement.and_then(|requirement| command(framework, survey, arguments(requirement))) {
+        Some(command) => with_commands(format!("install the cuDNN that {name} is built for:"), &[command]),
+        None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
     }
+}
+
+/// The major of cuDNN that it was built for.
+fn wanted_major(framework: &Framework) -> Option<u32> {
+    framework.built_for.cudnn.as_ref().map(|wanted| wanted.value.major)
+}
+
+/// The other frameworks that require one release of cuDNN, which the help would replace.
+fn also_pinned<'a>(framework: &'a Framework, survey: &'a Survey) -> impl Iterator<Item = String> + 'a {
+    let others = survey.frameworks.iter().filter(move |other| !std::ptr::eq(other.kind, framework.kind));
+    let pins = others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin)));
+    let is_exact = |pin: &Pin| pin.package.starts_with("nvidia-cudnn-cu") && pin.requirement.contains("==");
+    pins.filter(move |(_, pin)| is_exact(pin) && pin.extra.is_none()).map(|(other, pin)| {
+        format!(
+            "{} requires {}: it accepts newer minor releases, too, and pip only warns",
+            title(other),
+            requirement(pin)
+        )
+    })
 }
 
 /// What pip takes: the requirement without its marker.
@@ -223,11 +288,12 @@ fn sub_libraries(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let others = missing.len() - 1;
     let message = match others {
         0 => format!("{} would not find {name}", title(framework)),
+        1 => format!("{} would not find {name}, and another library of cuDNN", title(framework)),
         _ => format!("{} would not find {name}, and {others} other libraries of cuDNN", title(framework)),
     };
-    let beside = format!("{}: {}", first.path.printable(), how(first));
+    let beside = found(first);
     let finding = Finding::new(FRAMEWORK_NO_CUDNN, message).note(format!("missing: {}", missing.join(", ")));
-    Some(finding.note(beside).help(if is_vendored(first) {
+    Some(finding.note(beside).help(if is_elsewhere(first, survey) {
         reach(framework, survey)
     } else {
         again(framework, survey)
@@ -238,9 +304,10 @@ fn is_cudnn(name: &&String) -> bool {
     name.starts_with("libcudnn")
 }
 
-/// A shim that the framework's own package contains, without the libraries that it opens.
-fn is_vendored(shim: &Opened) -> bool {
-    shim.name.starts_with("libcudnn-")
+/// A shim outside of the environment, or one that the framework's own package contains without the libraries that it
+/// opens.
+fn is_elsewhere(shim: &Opened, survey: &Survey) -> bool {
+    shim.name.starts_with("libcudnn-") || !shim.path.starts_with(&survey.environment.root)
 }
 
 /// Installs the files of the cuDNN in its environment again.
@@ -272,8 +339,10 @@ fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
     if unmet {
         return Some(finding.help("install what it requires: see the finding about that"));
     }
-    let wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
+    let mut wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
     let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
+    wheels.sort();
+    wheels.dedup();
     Some(match command(framework, survey, wheels).filter(|_| is_pip) {
         Some(command) => finding.help(with_commands("install the wheels that contain them:", &[command])),
         None => finding.help("install the CUDA libraries of this major in its environment"),
@@ -331,29 +400,33 @@ fn kernels(framework: &Framework, gpu: &Gpu) -> Option<Finding> {
 /// A build without CUDA, on a machine that has a GPU.
 fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let gpu = machine.gpus.first()?;
+    let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
+    let is_other = |other: &&Framework| {
+        std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
+    };
+    // Two packages with one directory are one finding.
+    let gpu_package = survey.frameworks.iter().find(is_other);
+    if gpu_package.is_some() && !is_cpu(framework) {
+        return None;
+    }
     let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
-    let other = survey
-        .frameworks
-        .iter()
-        .find(|other| std::ptr::eq(other.kind, framework.kind) && !std::ptr::eq(*other, framework));
-    let message =
-        format!("{} is built without GPU support, and does not use {}", title(framework), gpu.name.printable());
+    let gpu = gpu.name.printable();
+    let message = format!("{} is built without GPU support, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
-    Some(match other {
-        Some(other) => {
-            let (this, other) = (&framework.distribution.name, &other.distribution.name);
-            let remove = packages::pip(Some(&survey.environment.root), "uninstall", ["--yes".into(), this.clone()]);
-            let again = packages::pip(
-                Some(&survey.environment.root),
-                "install",
-                ["--force-reinstall".into(), "--no-deps".into(), other.clone()],
-            );
-            let commands: Vec<Command> = remove.into_iter().chain(again).collect();
-            let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again:");
-            finding.help(with_commands(text, &commands))
-        }
-        None => finding.help("install its build for CUDA, if the program shall use the GPU"),
-    })
+    let Some(gpu_package) = gpu_package else {
+        return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
+    };
+    let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
+    let pip = |action: &str, options: &[&str], name: &String| {
+        let arguments = options.iter().map(|option| (*option).to_owned()).chain([name.clone()]);
+        packages::pip(Some(&survey.environment.root), action, arguments)
+    };
+    let remove = pip("uninstall", &["--yes"], this);
+    let same = format!("{other}=={}", gpu_package.distribution.version);
+    let again = pip("install", &["--force-reinstall", "--no-deps"], &same);
+    let commands: Vec<Command> = remove.into_iter().chain(again).collect();
+    let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again:");
+    Some(finding.help(with_commands(text, &commands)))
 }
 
 /// Two frameworks in one process: what the second gets when the first has loaded its cuDNN. What is wrong with the

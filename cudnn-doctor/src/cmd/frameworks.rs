@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::Finding;
-use crate::check::frameworks::{Judged, how, judge, release, source};
+use crate::check::frameworks::{Judged, how, how_in_short, judge, real, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
@@ -69,7 +69,7 @@ fn text(judged: &[Judged]) {
 fn table(frameworks: &[Framework]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["framework", "CUDA", "accepts cuDNN", "gets", "from", "kernels for"]);
+    table.set_header(["framework", "CUDA", "accepts cuDNN", "gets", "kernels for", "from"]);
     for framework in frameworks {
         let built = &framework.built_for;
         let opens = &framework.opens;
@@ -99,8 +99,10 @@ fn table(frameworks: &[Framework]) -> Table {
                 (None, _) if is_cpu || opens.needs_none => "-".into(),
                 (None, _) => "not found".into(),
             },
-            gets.map_or(String::new(), |opened| format!("{}: {}", opened.path.printable(), how(opened).printable())),
             if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
+            gets.map_or(String::new(), |opened| {
+                format!("{} ({})", real(&opened.path).printable(), how_in_short(opened))
+            }),
         ]);
     }
     table

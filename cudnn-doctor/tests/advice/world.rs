@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
 use serde_json::Value;
-use support::{FakeLibrary, TempDir, Version};
+use support::{FakeLibrary, FakeNvml, TempDir, Version};
 
 use crate::{Shared, digest};
 
@@ -322,15 +322,7 @@ impl<'a> Case<'a> {
             let nvml = world.home().join("nvml");
             if !nvml.exists() {
                 std::fs::create_dir(&nvml).unwrap();
-                let code = "int nvmlInit_v2(void) { return 0; }\nint nvmlShutdown(void) { return 0; }\n\
-                    static void put(char *to, const char *from) { while ((*to++ = *from++)); }\n\
-                    int nvmlSystemGetDriverVersion(char *to, unsigned n) { put(to, \"580.65.06\"); return 0; }\n\
-                    int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }\n\
-                    int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) { *device = device; return 0; }\n\
-                    int nvmlDeviceGetName(void *device, char *to, unsigned n) { put(to, \"A GPU\"); return 0; }\n\
-                    int nvmlDeviceGetCudaComputeCapability(void *d, int *major, int *minor)\n\
-                    { *major = 6; *minor = 1; return 0; }\n";
-                support::compile(code, &["-shared", "-fPIC", "-w"], &nvml.join("libnvidia-ml.so.1"));
+                FakeNvml { driver: "580.65.06", gpu: "A GPU", compute_capability: (6, 1) }.build(&nvml);
             }
             lines += &format!("export LD_LIBRARY_PATH='{}'\n", nvml.display());
         }
