@@ -7,7 +7,7 @@ mod statements;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{GpuCode, Version, gpu_code, ld_so};
+use cudnn_probe::{GpuCode, Version, ld_so, main_gpu_code};
 
 use crate::cudnn_name::CudnnName;
 use crate::distribution::Distribution;
@@ -55,9 +55,9 @@ pub struct BuiltFor {
     pub cuda: Option<Stated<(u32, Option<u32>)>>,
     /// The oldest cuDNN that it accepts. Its major is the only major that it accepts.
     pub cudnn: Option<Stated<Version>>,
-    /// The compute capabilities of its own kernels, and the file that contains them.
+    /// The compute capabilities of most of its kernels, and the file that contains them.
     pub gpu_code: Option<Stated<BTreeSet<GpuCode>>>,
-    /// It compiles kernels for the GPU that it finds (XLA, Triton): no kernel of its own has to fit.
+    /// It compiles kernels for the GPU that it finds (XLA, Triton): no kernel that it contains has to fit.
     pub compiles_at_run_time: bool,
 }
 
@@ -210,6 +210,6 @@ fn document(fact: &facts::Fact, is_older_than_package: bool) -> Source {
 
 fn kernels(kind: &Kind, dir: &Path) -> Option<Stated<BTreeSet<GpuCode>>> {
     let file = first_matching(dir, kind.kernels?)?;
-    let value = gpu_code(&file).ok().filter(|targets| !targets.is_empty())?;
+    let value = main_gpu_code(&file).ok().filter(|targets| !targets.is_empty())?;
     Some(Stated { value, source: Source::File(file) })
 }

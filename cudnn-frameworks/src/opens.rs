@@ -23,7 +23,7 @@ pub(crate) use sub_libraries::Use;
 pub struct Opens {
     /// Its libraries that need cuDNN, whether they are linked to it or open it by name.
     pub users: Vec<PathBuf>,
-    /// The name by which they ask for it: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in its own package.
+    /// The name by which they ask for it: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in their package.
     pub name: Option<String>,
     /// The files of cuDNN that it would load: the shim `libcudnn.so.9` first, or the one that it contains under another
     /// name (`libcudnn-74a4c495.so.9.1.0`); then what that shim would open. Empty if it would find none.

@@ -24,7 +24,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`check_dir`] |
-//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`missing_symbols`], [`exports`] |
+//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
 //! | explain a file or directory that cannot be used | [`ProbeError`] and [`ProbeError::help`] |
@@ -61,8 +61,8 @@ pub use escape::one_line;
 pub use files::read_bounded;
 pub use host::Host;
 pub use image::{
-    GpuCode, Identity, damaged_symbol_table, exports, gpu_code, identify, identify_any, identify_for, missing_symbols,
-    parts_without_gpu_code,
+    GpuCode, Identity, damaged_symbol_table, exports, gpu_code, identify, identify_any, identify_for, main_gpu_code,
+    missing_symbols, parts_without_gpu_code,
 };
 pub use inventory::{Installed, inventory};
 pub use library::Library;

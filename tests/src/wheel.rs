@@ -56,6 +56,8 @@ impl Wheel {
         command
             .args(["install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir", "--quiet"])
             .args(["--disable-pip-version-check", "--no-input", "--require-hashes", "--python-version", "3.12"])
+            // pip compares that with the Python that runs it.
+            .arg("--ignore-requires-python")
             .args(
                 ["manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64"]
                     .map(|tag| format!("--platform={tag}")),

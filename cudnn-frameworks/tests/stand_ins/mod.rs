@@ -79,7 +79,8 @@ impl Machine {
                 "torch/lib/libtorch_cuda.so",
                 &library(&["libcudnn.so.9", "libcudart.so.12"])
                     .with_soname("libtorch_cuda.so")
-                    .with_gpu_code(2, &["8.0", "9.0"]),
+                    .with_gpu_code(8, &["8.0", "9.0"])
+                    .with_gpu_code(1, &["3.5"]),
             );
         self
     }

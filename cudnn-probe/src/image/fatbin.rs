@@ -6,7 +6,7 @@
 //! another from CUDA 13 on. (Checked in every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28,
 //! for CUDA 12 and CUDA 13.)
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -90,6 +90,17 @@ fn cuda_minor(major: u64, minor: u64) -> Option<u32> {
 pub(crate) fn targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
     let entries = Entries::new(range, data).take(MAX_ENTRIES);
     entries.map(|Entry { is_ptx, compute_capability, .. }| GpuCode { compute_capability, is_ptx }).collect()
+}
+
+/// The targets of most of the GPU code: those with at least a quarter of the entries of the most frequent one. A library
+/// that is linked statically adds a single entry for targets that nothing else was compiled for.
+pub(crate) fn main_targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
+    let mut counts: BTreeMap<GpuCode, usize> = BTreeMap::new();
+    for Entry { is_ptx, compute_capability, .. } in Entries::new(range, data).take(MAX_ENTRIES) {
+        *counts.entry(GpuCode { compute_capability, is_ptx }).or_default() += 1;
+    }
+    let most = counts.values().copied().max().unwrap_or(0);
+    counts.into_iter().filter(|(_, count)| count * 4 >= most).map(|(target, _)| target).collect()
 }
 
 /// The entries of all containers, one after the other, up to the end or to the first that is malformed.

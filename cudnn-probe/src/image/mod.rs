@@ -121,6 +121,17 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     Ok(format.gpu_code().map(|range| fatbin::targets(range, &data)).unwrap_or_default())
 }
 
+/// Like [`gpu_code`], but only what most of the library's kernels are compiled for: with at least a quarter of the entries
+/// of the most frequent compute capability. Libraries of frameworks have single kernels for others.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
+    let (data, length, os) = open(path)?;
+    let format = Format::read(&data, length, os, None)?;
+    Ok(format.gpu_code().map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
+}
+
 /// The byte ranges of a Linux library to read ahead: all but its GPU code, which is most of a large library.
 ///
 /// # Errors
