@@ -48,7 +48,9 @@ fn full_sandbox(root: &Path) -> Host {
 fn directories_are_searched_in_the_documented_order() {
     let world = TempDir::new();
     let root = world.path();
-    let search = Search::new(full_sandbox(root)).add_adjacent(root.join("shim"));
+    let search = Search::new(full_sandbox(root))
+        .add_adjacent(root.join("shim"))
+        .add_run_path(root.join("plugins"), root.join("app/bin/program"));
     let venv = || Origin::VirtualEnvironment(root.join("venv"));
     let conda = || Origin::Conda(root.join("conda"));
     let expected = [
@@ -56,6 +58,7 @@ fn directories_are_searched_in_the_documented_order() {
         ("app/bin", Origin::Adjacent),
         ("app/bin/lib", Origin::Adjacent),
         ("app/lib", Origin::Adjacent),
+        ("plugins", Origin::RunPath(root.join("app/bin/program"))),
         ("venv/lib/python3.12/site-packages/nvidia/cudnn/lib", venv()),
         ("venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib", venv()),
         ("venv/lib/python3.9/site-packages/nvidia/cudnn/lib", venv()),
@@ -271,4 +274,77 @@ fn each_directory_is_searched_once_under_its_first_name() {
     std::fs::remove_dir(root.join("lib64")).unwrap();
     std::os::unix::fs::symlink("usr/lib64", root.join("lib64")).unwrap();
     assert_eq!(system(), ["lib64"]);
+}
+
+#[test]
+fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
+    let world = TempDir::new();
+    let root = world.path();
+    let wheel = "venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
+    let deepest = "1/2/3/4/5/6/7/8";
+    for (dir, name) in [
+        ("lib", "libcudnn_graph.so.9"),
+        ("b", "libcudnn_ops.so.9.19.0"),
+        ("a/windows", "cudnn_graph64_9.dll"),
+        ("a", "libcudnn.so.8"),
+        (wheel, "libcudnn_graph.so.9"),
+        (deepest, "libcudnn_graph.so.9"),
+        // No libraries that are loaded, other products, and too deep.
+        ("static", "libcudnn_graph_static_v9.a"),
+        ("text", "notes-about-libcudnn_graph.so.9"),
+        ("link-time", "libcudnn_graph.so"),
+        ("other", "libcublas.so.12"),
+        ("other/windows", "cublas64_12.dll"),
+        ("1/2/3/4/5/6/7/8/9", "libcudnn_graph.so.9"),
+    ] {
+        std::fs::write(make_dir(root, dir).join(name), "").unwrap();
+        // A directory has other files, too.
+        std::fs::write(root.join(dir).join("zz"), "").unwrap();
+    }
+    std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+    let below = |root: &Path| -> Vec<(String, Origin)> {
+        let candidates = Search::new(Host::sandbox(root)).under_root(root);
+        let relative = |dir: &Path| dir.strip_prefix(root).unwrap().display().to_string();
+        candidates.iter().map(|candidate| (relative(&candidate.dir), candidate.origin.clone())).collect()
+    };
+    let found = below(root);
+    // Where a toolkit or an archive has its libraries, these are reported even if there are none.
+    let (usual, further): (Vec<_>, Vec<_>) = found.iter().map(|(dir, _)| dir.as_str()).partition(|dir| {
+        ["", "lib", "lib64", "bin", "Library/bin"].contains(dir)
+            || dir.starts_with("targets/")
+            || dir.starts_with("nvidia/")
+            || dir.starts_with("Lib/")
+    });
+    assert_eq!(further, ["a", "b", "a/windows", wheel, deepest], "{found:#?}");
+    assert_eq!(usual.iter().filter(|dir| **dir == "lib").count(), 1, "{found:#?}");
+    assert!(found.iter().all(|(_, origin)| *origin == Origin::UnderRoot(root.into())), "{found:#?}");
+    // The root of an environment: its wheels come first, in Python's order.
+    let venv = below(&root.join("venv"));
+    assert_eq!(venv.first().map(|(dir, _)| dir.as_str()), Some("lib/python3.12/site-packages/nvidia/cudnn/lib"));
+    assert_eq!(venv.iter().filter(|(dir, _)| dir.ends_with("cudnn/lib") && !dir.starts_with("nvidia")).count(), 1);
+}
+
+#[test]
+fn the_newest_python_comes_first_and_directories_keep_the_spelling_of_path() {
+    let world = TempDir::new();
+    let root = world.path();
+    let wheel = |python: &str| format!("usr/lib/{python}/site-packages/nvidia/cudnn/lib");
+    let newest_first = ["python3.14t", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9", "python3"];
+    for python in [3, 6, 0, 5, 1, 4, 2].map(|index: usize| newest_first[index]) {
+        make_dir(root, &wheel(python));
+    }
+    std::fs::write(make_dir(root, "usr/bin").join("python3.13"), "").unwrap();
+    std::os::unix::fs::symlink("python3.13", root.join("usr/bin/python3")).unwrap();
+    std::os::unix::fs::symlink("usr", root.join("same")).unwrap();
+    std::fs::create_dir_all(root.join("shims/bin")).unwrap();
+    std::os::unix::fs::symlink(root.join("usr/bin/python3"), root.join("shims/bin/python3")).unwrap();
+    // PATH has the environment itself, a link to it, and a directory with a link to its program.
+    for (path, environment) in [("usr", "usr"), ("same", "same"), ("shims", "usr")] {
+        let host = Host::sandbox(root).env("PATH", root.join(path).join("bin"));
+        let found = candidates(&Search::new(host), root);
+        let dirs: Vec<&str> =
+            found.iter().filter(|(dir, _)| dir.contains("nvidia")).map(|(dir, _)| dir.as_str()).collect();
+        let expected = newest_first.map(|python| wheel(python).replacen("usr", environment, 1));
+        assert_eq!(dirs, expected, "{path}: {found:#?}");
+    }
 }

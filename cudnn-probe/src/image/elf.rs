@@ -377,3 +377,53 @@ fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u6
     };
     range(sections.iter().find(is_match)?)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::super::file_data::FileData;
+    use super::*;
+
+    /// As ld.so does: an entry with the lowest bit ends a chain, and what follows belongs to another bucket.
+    #[test]
+    #[cfg_attr(miri, ignore = "the test needs a file")]
+    fn the_lowest_bit_of_a_hash_ends_its_chain() {
+        const STRINGS: &[u8] = b"\0first\0second\0";
+        let hash = |name: &[u8], is_last: bool| elf::gnu_hash(name) & !1 | u32::from(is_last);
+        let path = std::env::temp_dir().join(format!("cudnn-probe-hash-chain-{}", std::process::id()));
+        // Whether the first entry ends the chain; the second entry's name; are both found, and is the table sound?
+        for (ends, second, found, is_sound) in [
+            (false, &b"second"[..], [true, true], true),
+            (true, b"second", [true, false], true),
+            (false, b"other", [true, false], false),
+            (true, b"other", [true, false], true),
+        ] {
+            let mut bytes = STRINGS.to_vec();
+            bytes.resize(16, 0);
+            // The empty symbol, then two with addresses.
+            for (name, value) in [(0_u32, 0_u64), (1, 0x100), (7, 0x200)] {
+                bytes.extend(name.to_le_bytes().into_iter().chain([0; 4]));
+                bytes.extend(value.to_le_bytes().into_iter().chain([0; 8]));
+            }
+            let table = bytes.len() as u64;
+            // One bucket, the first symbol that is in the table, no bloom filter; the bucket; the hashes.
+            for word in [1, 1, 0, 0, 1, hash(b"first", ends), hash(second, true)] {
+                bytes.extend(word.to_le_bytes());
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            let data = FileData::new(std::fs::File::open(&path).unwrap(), bytes.len() as u64);
+            std::fs::remove_file(&path).unwrap();
+            let dynamic = Dynamic {
+                strings_length: STRINGS.len() as u64,
+                symbols: Some(16),
+                hash: Some(table),
+                ..Dynamic::default()
+            };
+            let case = format!("{ends} {}", String::from_utf8_lossy(second));
+            let is_found = [&b"first"[..], b"second"].map(|name| dynamic.address_of(&data, name).is_some());
+            assert_eq!(is_found, found, "{case}");
+            assert_eq!(dynamic.is_hash_table_sound(&data), Some(is_sound), "{case}");
+            assert_eq!(dynamic.address_of(&data, b"first"), Some(0x100), "{case}");
+        }
+    }
+}
