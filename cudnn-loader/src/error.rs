@@ -395,3 +395,208 @@ impl std::error::Error for LoadError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    fn error(kind: LoadErrorKind, origin: Option<Origin>, rejected: Vec<RejectedCandidate>) -> LoadError {
+        let release = Version::new(9, 19, 0);
+        let installed = |origin| Installation::from_loaded("/cudnn".into(), origin, release, Some(13));
+        let failure = Failure { kind, installation: origin.map(installed), rejected: Arc::new(rejected) };
+        LoadError::new(SubLibrary::Ops, Arc::new(failure))
+    }
+
+    fn rejected(error: ProbeError) -> LoadErrorKind {
+        LoadErrorKind::Rejected { path: "/cudnn/file".into(), error }
+    }
+
+    fn dlopen(cause: DlErrorKind) -> LoadErrorKind {
+        LoadErrorKind::Dlopen { path: "/cudnn/file".into(), cause, message: "of ld.so".into() }
+    }
+
+    #[test]
+    fn each_failure_has_its_status_its_reason_and_its_advice() {
+        let (old, new) = (Version::new(9, 10, 2), Version::new(9, 19, 0));
+        let mixed = || rejected(ProbeError::MixedVersions { found: old, graph: new });
+        let symbol = |library: Option<&str>| {
+            dlopen(DlErrorKind::UndefinedSymbol { name: "s".into(), library: library.map(str::to_owned) })
+        };
+        let one_release = "Remove this cuDNN and install one release";
+        let cases = [
+            (LoadErrorKind::LibraryMissing, 3009, "does not include libcudnn_ops.so.9", "the wheel nvidia-cudnn-cu13)"),
+            (mixed(), 1002, "\"/cudnn/file\" is cuDNN 9.10.2, but", one_release),
+            (rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), 1002, "is built for CUDA 12", one_release),
+            (rejected(ProbeError::OtherRelease { missing: Vec::new() }), 1002, "is of another release", one_release),
+            (
+                rejected(ProbeError::OtherInstallation { graph: "/other".into() }),
+                1002,
+                "does not belong to the libcudnn_graph.so.9 in \"/other\"",
+                "Remove its directory from LD_LIBRARY_PATH",
+            ),
+            (
+                rejected(ProbeError::WrongMajor { found: Version::new(8, 9, 7) }),
+                1002,
+                "is cuDNN 8.9.7",
+                "Install cuDNN 9",
+            ),
+            (rejected(ProbeError::NotElf { starts_with: Vec::new() }), 1008, "is empty", "Reinstall this cuDNN"),
+            (rejected(ProbeError::NotInRelease { version: new }), 1008, "is left over", "Delete this file"),
+            // Nothing to advise but the obvious.
+            (rejected(ProbeError::NotFound), 1008, "does not exist", "Reinstall this cuDNN."),
+            (
+                dlopen(DlErrorKind::MissingDependency { name: "libz.so.1".into() }),
+                1008,
+                "\"/cudnn/file\" needs libz.so.1, which ld.so did not find",
+                "Install zlib",
+            ),
+            (
+                symbol(Some("libcudnn_graph.so.9")),
+                1002,
+                "s, which libcudnn_graph.so.9 lacks",
+                "a library beside this one",
+            ),
+            (symbol(Some("libstdc++.so.6")), 1008, "s, which libstdc++.so.6 lacks", "lacks s."),
+            (symbol(None), 1008, "s, which no loaded library has", "lacks s."),
+            (
+                dlopen(DlErrorKind::MissingVersion { name: "V".into() }),
+                1008,
+                "needs V, which this system's",
+                "an older cuDNN",
+            ),
+            (dlopen(DlErrorKind::Other), 1008, "ld.so cannot load \"/cudnn/file\"", "See ld.so's message below."),
+            (
+                LoadErrorKind::VerificationFailed { path: "/cudnn/file".into(), mismatch: "is a second copy".into() },
+                1002,
+                "after loading, \"/cudnn/file\" is a second copy",
+                "Restart the program.",
+            ),
+            (
+                LoadErrorKind::FunctionTooNew { installed: new },
+                3000,
+                "cuDNN 9.19.0 in \"/cudnn\" is older than this function",
+                "Install a newer cuDNN.",
+            ),
+            (
+                LoadErrorKind::SymbolMissing { path: "/cudnn/file".into() },
+                3000,
+                "\"/cudnn/file\" does not export it, although its release should",
+                "Reinstall this cuDNN: its files are from different releases.",
+            ),
+            (
+                LoadErrorKind::AlreadySelected { error: ProbeError::TooOld { found: old, wanted: new } },
+                1008,
+                "this process already uses the cuDNN in \"/cudnn\", which is cuDNN 9.10.2, but 9.19.0 or newer is required",
+                "Install cuDNN 9.19.0 or newer.",
+            ),
+        ];
+        for (kind, status, reason, help) in cases {
+            let has_source = matches!(kind, LoadErrorKind::Rejected { .. } | LoadErrorKind::AlreadySelected { .. });
+            let message = matches!(kind, LoadErrorKind::Dlopen { .. });
+            let error = error(kind, Some(Origin::WellKnown), Vec::new());
+            let report = error.report();
+            assert_eq!(error.status().0, status, "{report}");
+            let line = error.to_string();
+            assert!(
+                line.starts_with("libcudnn_ops.so.9 cannot be loaded: ") && line.contains(reason),
+                "{reason}: {line}"
+            );
+            assert!(error.help().contains(help), "{help}: {report}");
+            assert!(report.contains(&format!("{line}\nhelp: {}", error.help())), "{report}");
+            assert_eq!(report.contains("\nnote: ld.so reports: of ld.so"), message, "{report}");
+            assert_eq!(error.source().is_some(), has_source, "{report}");
+        }
+        // What is only true of a part that the program had loaded before.
+        let replaced = error(mixed(), Some(Origin::Loaded), Vec::new());
+        assert!(replaced.help().starts_with("Restart the program: cuDNN was replaced on disk"), "{replaced:?}");
+        let installed =
+            error(rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), Some(Origin::Loaded), Vec::new());
+        assert!(installed.help().starts_with(one_release), "{installed:?}");
+    }
+
+    #[test]
+    fn a_function_that_fails_is_named_and_a_private_symbol_is_no_library() {
+        let too_new = || error(LoadErrorKind::FunctionTooNew { installed: Version::new(9, 0, 0) }, None, Vec::new());
+        let function = Function::CudnnGetCudartVersion;
+        let error_of_function = too_new().of_function(function);
+        assert_eq!((too_new().function(), error_of_function.function()), (None, Some(function)));
+        let since = function.since();
+        let line = format!("{function} cannot be called: cuDNN 9.0.0 is older than this function (it needs {since})");
+        assert_eq!(error_of_function.to_string(), line);
+        assert_eq!(error_of_function.help(), format!("Install cuDNN {since} or newer."));
+        let private = LoadErrorKind::PrivateSymbolMissing { name: "s".into(), path: "/cudnn/file".into() };
+        let private = error(private, None, Vec::new());
+        assert_eq!(private.to_string(), "\"/cudnn/file\" does not export \"s\"");
+        assert_eq!(private.status().0, 3000);
+    }
+
+    #[test]
+    fn the_advice_for_a_missing_dependency_names_its_package() {
+        for (name, help) in [
+            ("libcudnn_engines_precompiled.so.9", "Reinstall this cuDNN: one of its libraries is missing."),
+            ("libcublasLt.so.12", "Install cuBLAS (the wheel nvidia-cublas-cu12, if cuDNN is a wheel)"),
+            ("libcuda.so.1", "Install NVIDIA's driver"),
+            ("libz.so.1", "Install zlib"),
+            ("libother.so.2", "Install the package that contains libother.so.2"),
+        ] {
+            let missing = dlopen(DlErrorKind::MissingDependency { name: name.into() });
+            let error = error(missing, Some(Origin::WellKnown), Vec::new());
+            assert!(error.help().starts_with(help), "{name}: {}", error.help());
+        }
+    }
+
+    /// A directory that somebody named is blamed for anything; of the others, the first that has a part of cuDNN.
+    #[test]
+    fn without_a_cudnn_the_directory_that_explains_it_is_blamed() {
+        let variable = || Origin::Variable(DIR_VARIABLE);
+        let one = |origin, error| RejectedCandidate::new(Candidate::new("/a", origin), error);
+        let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
+        let empty = || ProbeError::NotElf { starts_with: Vec::new() };
+        let unreadable = || ProbeError::Unreadable { error: std::io::ErrorKind::PermissionDenied.into() };
+        for (rejected, blamed, help) in [
+            (Vec::new(), "", "Install cuDNN, for example with `pip install"),
+            (vec![one(Origin::WellKnown, ProbeError::NotFound)], "", "Install cuDNN, for example with `pip install"),
+            (
+                vec![one(Origin::Explicit, ProbeError::NotFound)],
+                ": \"/a\" (requested by the program) does not exist",
+                "Pass the absolute path",
+            ),
+            (
+                vec![one(variable(), ProbeError::NotFound)],
+                ": \"/a\" (set by CUDNN_LOADER_DIR) does not exist",
+                "Set CUDNN_LOADER_DIR to the absolute path",
+            ),
+            (
+                vec![one(variable(), empty())],
+                ": \"/a/libcudnn_graph.so.9\" (set by CUDNN_LOADER_DIR) is empty",
+                "Reinstall this cuDNN",
+            ),
+            (
+                vec![one(Origin::WellKnown, ProbeError::NotFound), other(empty())],
+                ": \"/b/libcudnn_graph.so.9\" is empty",
+                "Reinstall this cuDNN",
+            ),
+            // It may have nothing to do with cuDNN.
+            (
+                vec![one(Origin::WellKnown, unreadable()), other(empty())],
+                ": \"/b/libcudnn_graph.so.9\" is empty",
+                "Reinstall this cuDNN",
+            ),
+            (
+                vec![one(Origin::WellKnown, unreadable())],
+                ": \"/a/libcudnn_graph.so.9\" cannot be read: permission denied",
+                "Give the user",
+            ),
+        ] {
+            let count = rejected.len();
+            let error = error(LoadErrorKind::NoInstallation, None, rejected);
+            let line = format!("libcudnn_ops.so.9 cannot be loaded: no usable cuDNN 9 found{blamed}");
+            assert_eq!(error.to_string(), line);
+            assert!(error.help().starts_with(help), "{help}: {error:?}");
+            assert_eq!(error.source().is_some(), !blamed.is_empty(), "{error:?}");
+            assert_eq!(error.report().matches("\n  \"/").count(), count, "{error:?}");
+        }
+    }
+}
