@@ -136,12 +136,14 @@ fn records_in(dir: &Path, entries_left: &mut usize, found: &mut Found) -> BTreeM
         let name = name.to_string_lossy();
         let Some((kind, stem)) = names::kind(&name) else { continue };
         let info_dir = entry.path();
-        if kind == names::Kind::Egg && info_dir.is_file() {
+        // The entry states its type, but for a link: no further question to the system.
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.is_dir());
+        if kind == names::Kind::Egg && !is_dir {
             found.report(info_dir, "is a zipped egg, which is not examined");
             continue;
         }
         // Old installers of Debian write a file in place of an `.egg-info` directory: it has no more than a name.
-        if !info_dir.is_dir() && kind != names::Kind::EggInfo {
+        if !is_dir && kind != names::Kind::EggInfo {
             found.report(info_dir, "is not a directory");
             continue;
         }

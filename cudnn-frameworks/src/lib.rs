@@ -49,6 +49,7 @@ pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Opened, Opens};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState};
+pub use unlisted::Unlisted;
 pub use unreadable::Unreadable;
 
 /// What an environment has.
@@ -57,8 +58,10 @@ pub use unreadable::Unreadable;
 pub struct Survey {
     /// The environment.
     pub environment: Environment,
-    /// The frameworks, in the order of [`KINDS`]; then what nobody listed.
+    /// The frameworks, in the order of [`KINDS`].
     pub frameworks: Vec<Framework>,
+    /// Other packages with libraries that use cuDNN. Empty after [`survey_known`].
+    pub unlisted: Vec<Unlisted>,
     /// Packages whose files could not be read, or that are installed twice.
     pub unreadable: Vec<Unreadable>,
     /// The limits of the survey were reached: there is more than it reports.
@@ -85,9 +88,23 @@ pub struct Framework {
     pub opens: Opens,
 }
 
-/// Reads an environment.
+/// Reads an environment. The search for packages that nobody listed reads the headers of all extension libraries: some
+/// 40 microseconds for each that is in the page cache, and a second or more for thousands on a disk.
 #[must_use]
 pub fn survey(environment: &Environment, host: &Host) -> Survey {
+    let (mut survey, mut found) = known(environment, host);
+    survey.unlisted = unlisted::read(&mut found, &survey.frameworks, environment, host);
+    survey.is_truncated = found.is_truncated;
+    survey
+}
+
+/// Reads an environment, but looks for no other frameworks than [`KINDS`].
+#[must_use]
+pub fn survey_known(environment: &Environment, host: &Host) -> Survey {
+    known(environment, host).0
+}
+
+fn known(environment: &Environment, host: &Host) -> (Survey, distribution::Found) {
     let is_wanted = |name: &str| {
         requirement::is_cuda(name)
             || KINDS.iter().any(|kind| kind.packages.contains(&name) || kind.fallback_packages.contains(&name))
@@ -110,11 +127,12 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
             });
         }
     }
-    frameworks.extend(unlisted::read(&mut found, &frameworks, environment, host));
-    Survey {
+    let survey = Survey {
         environment: environment.clone(),
         frameworks,
-        unreadable: found.unreadable,
+        unlisted: Vec::new(),
+        unreadable: std::mem::take(&mut found.unreadable),
         is_truncated: found.is_truncated,
-    }
+    };
+    (survey, found)
 }

@@ -1,13 +1,95 @@
-//! Extension libraries that need cuDNN, of packages that [`KINDS`](crate::KINDS) does not list.
+//! Extension libraries that use cuDNN, of packages that [`KINDS`](crate::KINDS) does not list. Their packages' records
+//! (`RECORD`) name the files: that is faster than a walk through all directories, and states the owner.
+
+mod library;
+mod record;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudnn_probe::Host;
 
 use crate::Framework;
-use crate::distribution::Found;
+use crate::distribution::{Distribution, Found};
 use crate::environment::Environment;
+use crate::opens::{Opens, Process, Use};
+
+use library::Uses;
+
+/// The most libraries that are examined, bytes of them that are searched for a name, and packages that are reported.
+const MAX_LIBRARIES: usize = 20_000;
+const MAX_SEARCHED_LEN: u64 = 256 << 20;
+const MAX_REPORTED: usize = 32;
+/// Reading a library is mostly waiting for the system.
+const THREADS: usize = 4;
+
+/// A package with extension libraries that use cuDNN, which is no known framework.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unlisted {
+    /// The package.
+    pub distribution: Distribution,
+    /// What its libraries open. They may open cuDNN by a name that they put together: then `users` has them, and `cudnn`
+    /// has nothing.
+    pub opens: Opens,
+}
 
 /// Finds them, within limits.
-pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Vec<Framework> {
-    let _ = (found, listed, environment, host);
-    Vec::new()
+pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Vec<Unlisted> {
+    let is_listed = |package: &Distribution| {
+        package.name.starts_with("nvidia-")
+            || listed.iter().any(|framework| framework.distribution.name == package.name)
+    };
+    let packages: Vec<&Distribution> = found.distributions.iter().filter(|package| !is_listed(package)).collect();
+    let records = in_parallel(&packages, |package| record::libraries(package));
+    let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
+    for (index, files) in records {
+        libraries.extend(files.into_iter().map(|file| (index, file)));
+    }
+    let is_truncated = libraries.len() > MAX_LIBRARIES;
+    libraries.truncate(MAX_LIBRARIES);
+    let budget = library::Budget::new(MAX_SEARCHED_LEN);
+    let mut users: BTreeMap<usize, Vec<(PathBuf, Uses)>> = BTreeMap::new();
+    for (index, uses) in in_parallel(&libraries, |(_, file)| library::uses(file, &budget)) {
+        if let (Some(uses), Some((package, file))) = (uses, libraries.get(index)) {
+            users.entry(*package).or_default().push((file.clone(), uses));
+        }
+    }
+    let is_truncated = is_truncated || budget.is_spent() || users.len() > MAX_REPORTED;
+    let unlisted = users.into_iter().take(MAX_REPORTED).filter_map(|(package, files)| {
+        let linked: Vec<PathBuf> =
+            files.iter().filter(|(_, uses)| *uses == Uses::Linked).map(|(file, _)| file.clone()).collect();
+        let mut opens = Process::start(environment, host).open(&linked, Use::All);
+        let by_name = files.into_iter().filter(|(_, uses)| *uses == Uses::Named).map(|(file, _)| file);
+        opens.is_optional = linked.is_empty();
+        opens.users.extend(by_name);
+        Some(Unlisted { distribution: (*packages.get(package)?).clone(), opens })
+    });
+    let unlisted: Vec<Unlisted> = unlisted.collect();
+    found.is_truncated |= is_truncated;
+    unlisted
+}
+
+/// Does the work for each item in a few threads. The results have the items' indices, in order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<(usize, R)> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut results = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return results };
+            results.push((index, work(item)));
+        }
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        // A thread that cannot be started leaves its work to the others.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let threads: Vec<_> = (1..THREADS).filter_map(start).collect();
+        let mut results = run();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).for_each(|part| results.extend(part));
+        results
+    });
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey};
+use cudnn_frameworks::{By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_known};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Candidate, Host, InstallationReport, Origin, Requirements, check_dir, release_facts};
@@ -28,7 +28,7 @@ pub(crate) struct Judged {
 }
 
 pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host) -> Judged {
-    let survey = survey(environment, host);
+    let survey = survey_known(environment, host);
     let mut findings: Vec<Finding> =
         survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
     findings.extend(pairs(&survey, host).iter().filter_map(together));

@@ -46,10 +46,27 @@ impl Process {
 
     /// Imports a framework, whose module is in this directory.
     pub(crate) fn import(&mut self, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
-        let mut opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
+        let opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
         python_code::run(self, kind, version, dir, built_for);
+        let files: Vec<PathBuf> = kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)).collect();
+        self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens))
+    }
+
+    /// Opens these libraries of a package that is no known framework.
+    pub(crate) fn open(&mut self, files: &[PathBuf], uses: Use) -> Opens {
+        self.load(files, Opens::default(), uses, |_, _| {})
+    }
+
+    /// Opens libraries, then what an unlinked package opens by name, then what the shim of cuDNN opens.
+    fn load(
+        &mut self,
+        files: &[PathBuf],
+        mut opens: Opens,
+        uses: Use,
+        open_by_name: impl FnOnce(&mut Self, &mut Opens),
+    ) -> Opens {
         let (first_lookup, first_object) = (self.simulation.lookups().len(), self.simulation.objects().len());
-        for file in kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)) {
+        for file in files {
             self.simulation.dlopen_incomplete(&file.to_string_lossy(), 0);
         }
         self.note_lookups(None);
@@ -61,7 +78,7 @@ impl Process {
             .map(|object| object.path.clone())
             .collect();
         if opens.users.is_empty() {
-            self.open_by_name(kind, dir, built_for, &mut opens);
+            open_by_name(self, &mut opens);
         }
         let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
         // The shim before the libraries that it would open, whoever asks first.

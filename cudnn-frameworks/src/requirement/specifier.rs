@@ -22,6 +22,14 @@ pub(super) fn name(requirement: &str) -> &str {
     requirement.trim_start().split(is_end).next().unwrap_or_default()
 }
 
+/// Whether this can be the name of a package or of an extra.
+fn is_name(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    is_end(bytes.first()) && is_end(bytes.last()) && text.bytes().all(is_inner)
+}
+
 /// A requirement.
 pub(super) struct Parsed {
     requirement: Requirement<VerbatimUrl>,
@@ -40,9 +48,16 @@ impl Parsed {
         if text.len() > MAX_LEN || text.matches('(').count() > MAX_PARENTHESES || operators.count() > MAX_OPERATORS {
             return Err("the requirement is longer than any real one".into());
         }
+        // The library panics where its parser accepts a name that its type does not: `nvidia-`.
+        let extras = text.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(extras, _)| extras);
+        if !is_name(name(text)) || !extras.split(',').all(|extra| extra.trim().is_empty() || is_name(extra.trim())) {
+            return Err("the requirement names no package".into());
+        }
+        let parsed = std::panic::catch_unwind(|| Requirement::from_str(text));
+        let parsed = parsed.map_err(|_| "the requirement cannot be parsed".to_owned())?;
         // The first line states the mistake; the next ones show where it is.
         let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
-        let requirement = Requirement::from_str(text).map_err(|error| explain(error.to_string()))?;
+        let requirement = parsed.map_err(|error| explain(error.to_string()))?;
         Ok(Parsed { requirement, named_extras: named_extras(marker) })
     }
 

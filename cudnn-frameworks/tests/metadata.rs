@@ -1,0 +1,220 @@
+//! Which packages an environment has, in which version, and whether their pins hold.
+
+use std::path::Path;
+
+use cudnn_frameworks::{Environment, Framework, Pin, PinState, Survey, survey_known};
+use cudnn_probe::Host;
+use support::{PythonEnvironment, TempDir};
+
+fn read(environment: &PythonEnvironment) -> Survey {
+    let host = Host::sandbox(environment.root().join("none"));
+    survey_known(&Environment::at(environment.root(), &host), &host)
+}
+
+fn torch(survey: &Survey) -> &Framework {
+    survey.frameworks.iter().find(|framework| framework.kind.id == "torch").unwrap()
+}
+
+fn reasons(survey: &Survey) -> Vec<&str> {
+    survey.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect()
+}
+
+/// A pin as `name extra through: state`.
+fn shown(pin: &Pin) -> String {
+    let extra = pin.extra.as_ref().map(|extra| format!(" [{extra}]")).unwrap_or_default();
+    let through = pin.through.as_ref().map(|through| format!(" by {through}")).unwrap_or_default();
+    let state = match &pin.state {
+        PinState::Met(version) => format!("met by {version}"),
+        PinState::OtherVersion(version) => format!("not met by {version}"),
+        PinState::Missing => "missing".into(),
+        PinState::Unknown(_) => "unknown".into(),
+        other => format!("{other:?}"),
+    };
+    format!("{}{extra}{through}: {state}", pin.package)
+}
+
+/// The pins of real releases, in the syntax of each time.
+#[test]
+fn pins_are_compared_with_what_is_installed() {
+    let installed = [
+        ("nvidia-cudnn-cu12", "9.10.2.21"),
+        ("nvidia-cublas-cu12", "12.8.4.1"),
+        ("nvidia-cublas", "13.1.0.3"),
+        ("nvidia-cuda-runtime", "13.0.96"),
+        ("cuda-toolkit", "13.2.2"),
+        ("triton", "3.5.1+git.1"),
+    ];
+    let linux = "platform_system == \"Linux\"";
+    for (requirement, expected) in [
+        (format!("nvidia-cudnn-cu12==9.10.2.21; {linux}"), &["nvidia-cudnn-cu12: met by 9.10.2.21"][..]),
+        (format!("nvidia-cudnn-cu12 (==8.9.2.26) ; {linux}"), &["nvidia-cudnn-cu12: not met by 9.10.2.21"]),
+        ("NVIDIA_cudnn.cu12 <10.0,>=9.3".into(), &["nvidia-cudnn-cu12: met by 9.10.2.21"]),
+        ("nvidia-cudnn-cu12~=9.11".into(), &["nvidia-cudnn-cu12: not met by 9.10.2.21"]),
+        (
+            "nvidia-cudnn-cu12 ==9.3.0.75 ; extra == 'and-cuda'".into(),
+            &["nvidia-cudnn-cu12 [and-cuda]: not met by 9.10.2.21"],
+        ),
+        (
+            "nvidia-cublas-cu12>=12.1; sys_platform == \"linux\" and extra == 'with_cuda'".into(),
+            &["nvidia-cublas-cu12 [with-cuda]: met by 12.8.4.1"],
+        ),
+        ("triton==3.5.1; python_version < \"3.15\"".into(), &["triton: met by 3.5.1+git.1"]),
+        ("nvidia-nccl-cu12==2.27.5".into(), &["nvidia-nccl-cu12: missing"]),
+        ("nvidia-nccl-cu12==2.27.5; sys_platform == 'win32'".into(), &[]),
+        ("nvidia-nccl-cu12==2.27.5; python_version < '3.9'".into(), &[]),
+        ("nvidia-nccl-cu12==2.27.5; platform_machine == 's390x' or extra == 'x' and os_name == 'nt'".into(), &[]),
+        ("numpy==1.0".into(), &[]),
+        ("nvidia-cudnn-cu12 @ https://example.org/x.whl".into(), &["nvidia-cudnn-cu12: unknown"]),
+        ("nvidia-cudnn-cu12 ==".into(), &["nvidia-cudnn-cu12: unknown"]),
+        ("nvidia-cudnn-cu12==9; nonsense == 'x'".into(), &["nvidia-cudnn-cu12: unknown"]),
+        (format!("nvidia-cudnn-cu12==9; {}os_name == 'a'", "(".repeat(3000)), &["nvidia-cudnn-cu12: unknown"]),
+        (
+            format!(
+                "nvidia-cudnn-cu12==9; {}",
+                (0..200).map(|n| format!("extra == 'e{n}'")).collect::<Vec<_>>().join(" or ")
+            ),
+            &["nvidia-cudnn-cu12: unknown"],
+        ),
+        (
+            format!("cuda-toolkit[cublas,cudart]==13.2.2; {linux}"),
+            &[
+                "cuda-toolkit: met by 13.2.2",
+                "nvidia-cublas by cuda-toolkit: not met by 13.1.0.3",
+                "nvidia-cuda-runtime by cuda-toolkit: met by 13.0.96",
+            ],
+        ),
+    ] {
+        let world = TempDir::new();
+        let mut venv = PythonEnvironment::venv(&world.path().join("venv"));
+        for (name, version) in installed {
+            venv = venv.with_package(name, version);
+        }
+        venv.package("cuda-toolkit", "13.2.2")
+            .requires("nvidia-cublas==13.2.0.9; (platform_system == 'Linux') and extra == 'cublas'")
+            .requires("nvidia-cuda-runtime==13.0.*; extra == \"cudart\"")
+            .requires("nvidia-cufft==12.0.*; extra == 'cufft'");
+        venv.package("torch", "2.9.1").requires(&requirement);
+        let survey = read(&venv);
+        assert_eq!(torch(&survey).pins.iter().map(shown).collect::<Vec<_>>(), expected, "{requirement:.200}");
+        assert_eq!(reasons(&survey), [""; 0], "{requirement:.200}");
+    }
+}
+
+/// A package's version is that of its metadata, and only one of two installations counts.
+#[test]
+fn the_installed_version_is_known() {
+    let site = "lib/python3.12/site-packages";
+    type Make = fn(&PythonEnvironment);
+    let cases: [(&str, Make, &str, &[&str]); 7] = [
+        (
+            "the metadata wins",
+            |venv| {
+                venv.package("torch", "2.9.1").info("METADATA", "Name: torch\nVersion: 2.9.1+cu128\n\nbody\n");
+            },
+            "2.9.1+cu128",
+            &[],
+        ),
+        (
+            "a name that lies",
+            |venv| {
+                venv.package("torch", "2.9.1").info("METADATA", "Name: numpy\nVersion: 1.0\n");
+            },
+            "2.9.1",
+            &["has the metadata of a package with another name"],
+        ),
+        (
+            "a version that lies",
+            |venv| {
+                venv.package("torch", "2.9.1").info("METADATA", "Name: torch\nVersion: \u{1b}[31m2\n");
+            },
+            "2.9.1",
+            &["has metadata whose version is not one"],
+        ),
+        (
+            "two versions",
+            |venv| {
+                venv.package("torch", "2.10.0");
+                venv.package("torch", "2.9.1");
+            },
+            "2.10.0",
+            &["has 2 versions: "],
+        ),
+        (
+            "what an interrupted update leaves",
+            |venv| {
+                venv.package("torch", "2.9.1");
+                std::fs::create_dir(venv.import_dir().join("torch-2.10.0.dist-info")).unwrap();
+                std::fs::create_dir(venv.import_dir().join("~orch-2.10.0.dist-info")).unwrap();
+            },
+            "2.9.1",
+            &["is what pip leaves", "has 2 versions: "],
+        ),
+        (
+            "two directories",
+            |venv| {
+                venv.into_dir("lib64/python3.12/site-packages").package("torch", "2.8.0");
+                venv.package("torch", "2.9.1");
+            },
+            "2.8.0",
+            &["is not used"],
+        ),
+        (
+            "a file in place of a directory",
+            |venv| {
+                std::fs::write(venv.import_dir().join("torch-2.9.1-py3.12.egg-info"), "Name: torch\nVersion: 2.9.1\n")
+                    .unwrap();
+                std::fs::write(venv.import_dir().join("nvidia_x-1.0-py3.12.egg"), "PK").unwrap();
+            },
+            "2.9.1",
+            &["is a zipped egg"],
+        ),
+    ];
+    for (name, make, version, expected) in cases {
+        let world = TempDir::new();
+        let venv = PythonEnvironment::venv(&world.path().join("venv")).into_dir(site);
+        make(&venv);
+        let survey = read(&venv);
+        assert_eq!(torch(&survey).version, version, "{name}");
+        assert_eq!(survey.frameworks.len(), 1, "{name}");
+        let reasons = reasons(&survey);
+        let is_expected = reasons.len() == expected.len()
+            && expected.iter().all(|start| reasons.iter().any(|reason| reason.starts_with(start)));
+        assert!(is_expected, "{name}: {reasons:?}");
+    }
+}
+
+/// The module of an editable installation is in the source directory.
+#[test]
+fn editable_installations_lead_to_their_source() {
+    type Make = fn(&PythonEnvironment, &Path);
+    let cases: [(&str, Make); 3] = [
+        ("by a path file", |venv, source| {
+            venv.package("torch", "2.9.1").editable(source);
+        }),
+        ("by a finder", |venv, source| {
+            let package = venv.package("torch", "2.9.1+git1");
+            let package =
+                package.info("direct_url.json", r#"{"url": "file:///none", "dir_info": { "editable" : true }}"#);
+            let table = format!("MAPPING: dict[str, str] = {{'torch': '{}'}}\n", source.join("torch").display());
+            package.file("__editable___torch_2_9_1_git1_finder.py", &table);
+        }),
+        ("by setup.py develop", |venv, source| {
+            let info = source.join("torch.egg-info");
+            std::fs::create_dir(&info).unwrap();
+            std::fs::write(info.join("PKG-INFO"), "Name: torch\nVersion: 2.9.1a0\n").unwrap();
+            let pth = format!("{}\n", source.display());
+            std::fs::write(venv.import_dir().join("easy-install.pth"), pth).unwrap();
+        }),
+    ];
+    for (name, make) in cases {
+        let world = TempDir::new();
+        let source = world.path().join("source");
+        std::fs::create_dir_all(source.join("torch")).unwrap();
+        let venv = PythonEnvironment::venv(&world.path().join("venv"));
+        make(&venv, &source);
+        let survey = read(&venv);
+        assert!(torch(&survey).distribution.is_editable, "{name}");
+        assert_eq!(torch(&survey).dir.as_deref(), Some(source.join("torch").as_path()), "{name}");
+        assert_eq!(reasons(&survey), [""; 0], "{name}");
+    }
+}
