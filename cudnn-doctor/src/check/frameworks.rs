@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_known};
+use cudnn_frameworks::{
+    By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_known,
+};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Candidate, Host, InstallationReport, Origin, Requirements, check_dir, release_facts};
