@@ -15,7 +15,7 @@ use std::process::Command;
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{FakeLibrary, TempDir, Version};
+use support::{ExtensionLibrary, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
@@ -24,7 +24,7 @@ struct Scenario {
     used: TempDir,
     other: TempDir,
     variables: Vec<(&'static str, String)>,
-    options: &'static [&'static str],
+    options: Vec<String>,
     address_space: Option<u64>,
 }
 
@@ -32,9 +32,9 @@ impl Scenario {
     /// A complete installation, which CUDNN_LOADER_DIR names.
     fn complete() -> Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
-        complete_set(&used, VERSION);
+        copy_fake_set(VERSION, used.path());
         let variables = vec![("CUDNN_LOADER_DIR", used.path().display().to_string())];
-        Scenario { used, other, variables, options: &[], address_space: None }
+        Scenario { used, other, variables, options: Vec::new(), address_space: None }
     }
 
     fn variable(mut self, name: &'static str, dir: &Path) -> Scenario {
@@ -42,8 +42,8 @@ impl Scenario {
         self
     }
 
-    fn options(mut self, options: &'static [&'static str]) -> Scenario {
-        self.options = options;
+    fn options(mut self, options: &[&str]) -> Scenario {
+        self.options = options.iter().map(|option| (*option).to_owned()).collect();
         self
     }
 
@@ -64,7 +64,7 @@ impl Scenario {
         let output = Command::new("/bin/sh")
             .args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\"")])
             .args([env!("CARGO_BIN_EXE_cudnn-doctor"), "check", "--json"])
-            .args(self.options)
+            .args(&self.options)
             .env_clear()
             .envs(self.variables.iter().cloned())
             .output()
@@ -75,28 +75,9 @@ impl Scenario {
     }
 }
 
-/// Every library that the release has, for CUDA 12.
-fn complete_set(dir: &TempDir, version: Version) {
-    let later = [Library::Ext, Library::EnginesTensorIr];
-    for library in Library::ALL.iter().copied().filter(|library| !later.contains(library)) {
-        FakeLibrary::new(library, version).with_ptx(8).build(&dir.file(library));
-    }
-}
-
 /// A fake NVML that reports one GPU.
-fn nvml(dir: &TempDir, driver: &str, capability: (u32, u32)) {
-    let (major, minor) = capability;
-    let code = format!(
-        "int nvmlInit_v2(void) {{ return 0; }}\nint nvmlShutdown(void) {{ return 0; }}\n\
-         static void put(char *to, const char *from) {{ while ((*to++ = *from++)); }}\n\
-         int nvmlSystemGetDriverVersion(char *to, unsigned size) {{ put(to, \"{driver}\"); return 0; }}\n\
-         int nvmlDeviceGetCount_v2(unsigned *count) {{ *count = 1; return 0; }}\n\
-         int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {{ *device = device; return 0; }}\n\
-         int nvmlDeviceGetName(void *device, char *to, unsigned size) {{ put(to, \"A GPU\"); return 0; }}\n\
-         int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor)\n\
-         {{ *major = {major}; *minor = {minor}; return 0; }}\n"
-    );
-    support::compile(&code, &["-shared", "-fPIC", "-w"], &dir.path().join("libnvidia-ml.so.1"));
+fn nvml(dir: &TempDir, driver: &'static str, compute_capability: (u32, u32)) {
+    FakeNvml { driver, gpu: "A GPU", compute_capability }.build(dir.path());
 }
 
 /// A directory into which these wheels have installed graph, by their records.
@@ -161,14 +142,14 @@ fn provoke(code: &str) -> Option<Scenario> {
             Scenario { variables: vec![("LD_LIBRARY_PATH", both)], ..scenario }
         }
         "C017" => {
-            complete_set(&scenario.used, Version::new(9, 10, 2));
+            copy_fake_set(Version::new(9, 10, 2), scenario.used.path());
             scenario
         }
         "C018" => scenario.options(&["--minimum", "9.20"]),
         "C019" => scenario.options(&["--function", "cudnnCausalConv1dForward"]),
         "C020" => scenario,
         "C021" => {
-            complete_set(&scenario.other, VERSION);
+            copy_fake_set(VERSION, scenario.other.path());
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other)
         }
@@ -241,8 +222,108 @@ fn provoke(code: &str) -> Option<Scenario> {
             let root = scenario.other.path().to_owned();
             scenario.variable("VIRTUAL_ENV", &root).options(&["--run", "torch"])
         }
-        _ => return None,
+        _ => return provoke_framework(code, scenario).or_else(|| provoke_program(code, Scenario::complete())),
     })
+}
+
+/// One case for each code about frameworks: an environment with a stand-in for PyTorch, and what is wrong with it.
+fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
+    let venv = PythonEnvironment::venv(&scenario.other.path().join("venv"));
+    let torch = |cuda: &str, library: &ExtensionLibrary| {
+        venv.package("torch", "2.8.0")
+            .file("torch/version.py", &format!("cuda: Optional[str] = {cuda}\n"))
+            .library("torch/lib/libtorch_cuda.so", library)
+    };
+    let wheel = |version: Version| {
+        let dir = venv.import_dir().join("nvidia/cudnn/lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        for library in [Library::Shim, Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
+            FakeLibrary::new(library, version).with_ptx(8).build(&dir.join(library.file_name()));
+        }
+    };
+    let linked = || ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+    let with_kernels = |targets: &[&str]| ExtensionLibrary::new().with_gpu_code(2, targets);
+    let cuda_12 = "'12.8'";
+    let mut gpu = None;
+    match code {
+        "C070" => drop(torch(cuda_12, &linked())),
+        "C071" => {
+            torch(cuda_12, &linked()).requires("nvidia-cudnn-cu12==9.10.2.21");
+            wheel(Version::new(9, 1, 0));
+        }
+        "C072" => {
+            torch(cuda_12, &linked());
+            wheel(Version::new(9, 10, 2));
+            gpu = Some(scenario.used.path().to_owned());
+        }
+        "C073" => drop(torch(cuda_12, &ExtensionLibrary::new()).requires("nvidia-cudnn-cu12==9.10.2.21")),
+        "C074" => drop(torch(cuda_12, &ExtensionLibrary::new().needing("libcublasLt.so.12"))),
+        "C075" => drop(torch(cuda_12, &ExtensionLibrary::new())),
+        "C076" => drop(torch(cuda_12, &with_kernels(&["10.0"]))),
+        "C077" => drop(torch(cuda_12, &with_kernels(&["8.0+PTX"]))),
+        "C078" => {
+            torch(cuda_12, &linked());
+            wheel(Version::new(9, 1, 0));
+            let newer = venv.import_dir().join("newer");
+            std::fs::create_dir(&newer).unwrap();
+            for library in [Library::Shim, Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
+                FakeLibrary::new(library, VERSION).build(&newer.join(library.file_name()));
+            }
+            let library = ExtensionLibrary::new().with_runpath("$ORIGIN/../newer");
+            venv.package("tensorflow", "2.18.1")
+                .requires("nvidia-cudnn-cu12==9.3.0.75; extra == 'and-cuda'")
+                .file(
+                    "tensorflow/python/platform/build_info.py",
+                    "[('cuda_version', '12.5'), ('cudnn_version', '9'), ('is_cuda_build', True)]",
+                )
+                .library("tensorflow/libtensorflow_framework.so.2", &library);
+        }
+        "C079" => drop(torch("None", &ExtensionLibrary::new())),
+        "C080" => {
+            torch(cuda_12, &ExtensionLibrary::new());
+            venv.package("torch", "2.7.1");
+        }
+        "C085" => {
+            venv.package("cupy-cuda12x", "13.6.0")
+                .file("cupy/.data/_wheel.json", r#"{"cuda": "12.x", "cudnn": {"version": "8.8.1"}}"#)
+                .library(
+                    "cupy_backends/cuda/libs/cudnn.cpython-312-x86_64-linux-gnu.so",
+                    &ExtensionLibrary::new().needing("libcudnn.so.8"),
+                );
+        }
+        _ => return None,
+    }
+    if ["C075", "C076", "C077", "C079"].contains(&code) {
+        let driver = if code == "C075" { "470.57.02" } else { "580.65.06" };
+        nvml(&scenario.other, driver, (9, 0));
+        gpu = Some(scenario.other.path().to_owned());
+    }
+    let scenario = scenario.variable("VIRTUAL_ENV", venv.root());
+    Some(match gpu {
+        Some(library_path) => scenario.variable("LD_LIBRARY_PATH", &library_path),
+        None => scenario,
+    })
+}
+
+/// One case for each code about a program that `--for` names.
+fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
+    let program = scenario.other.path().join("program");
+    let shim = scenario.used.file(Library::Shim);
+    let run_path = format!("-Wl,-rpath,{}", scenario.used.path().display());
+    let undefined = "-Wl,--unresolved-symbols=ignore-all";
+    let linked = ["-w", "-Wl,--no-as-needed", undefined, &run_path, shim.to_str().unwrap()];
+    match code {
+        "C081" => std::fs::write(&program, "#!/bin/sh\n").unwrap(),
+        // Without its run path.
+        "C082" => support::compile("int main(void) { return 0; }", &[&linked[..3], &linked[4..]].concat(), &program),
+        "C083" => {
+            let code = "int cudnnCausalConv1dForward(void); int call(void) { return cudnnCausalConv1dForward(); }";
+            support::compile(code, &[&["-shared", "-fPIC"], &linked[..]].concat(), &program);
+        }
+        "C084" => support::compile("int main(void) { return 0; }", &["-w"], &program),
+        _ => return None,
+    }
+    Some(scenario.options(&["--for", program.to_str().unwrap()]))
 }
 
 #[test]

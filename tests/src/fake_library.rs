@@ -3,11 +3,14 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use cudnn_loader::{Function, Version};
 use cudnn_probe::Library;
+use cudnn_probe::release_facts::has_library;
 
 use crate::compiler::{c_compiler, compile, run_compiler};
+use crate::temp_dir::TempDir;
 
 /// A description of a fake library.
 #[derive(Clone, Debug)]
@@ -164,5 +167,28 @@ impl FakeLibrary {
             }
         }
         text
+    }
+}
+
+/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory. It is compiled once in a test program.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn copy_fake_set(version: Version, to: &Path) {
+    static COMPILED: Mutex<Vec<(Version, TempDir)>> = Mutex::new(Vec::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !compiled.iter().any(|(known, _)| *known == version) {
+        let dir = TempDir::new();
+        for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+            FakeLibrary::new(*library, version).with_ptx(8).build(&dir.path().join(library.file_name()));
+        }
+        compiled.push((version, dir));
+    }
+    let (_, from) = compiled.iter().find(|(known, _)| *known == version).unwrap();
+    for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
+        let file = to.join(entry.file_name());
+        // A copy into an open file would change the library of a running process.
+        let _ = std::fs::remove_file(&file);
+        std::fs::copy(entry.path(), file).unwrap();
     }
 }

@@ -8,8 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use support::{
-    ExtensionLibrary, FakeLibrary, FakeNvml, Library, PythonEnvironment, PythonPackage, TempDir, Version,
-    check_document,
+    ExtensionLibrary, FakeNvml, PythonEnvironment, PythonPackage, TempDir, Version, check_document, copy_fake_set,
 };
 
 /// A situation: what people saw and where, the environment, and what the doctor must say.
@@ -43,7 +42,7 @@ impl World {
     fn cudnn(&self, below: &str, version: Version) -> PathBuf {
         let dir = self.root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
-        copy_cudnn(version, &dir);
+        copy_fake_set(version, &dir);
         dir
     }
 
@@ -73,24 +72,6 @@ impl World {
     }
 }
 
-/// Copies a fake cuDNN of this version, which is compiled once.
-fn copy_cudnn(version: Version, to: &Path) {
-    static COMPILED: Mutex<Vec<(Version, TempDir)>> = Mutex::new(Vec::new());
-    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !compiled.iter().any(|(known, _)| *known == version) {
-        let dir = TempDir::new();
-        let libraries = Library::ALL.iter();
-        for library in libraries.filter(|library| cudnn_probe::release_facts::has_library(version, **library)) {
-            FakeLibrary::new(*library, version).with_ptx(8).build(&dir.path().join(library.file_name()));
-        }
-        compiled.push((version, dir));
-    }
-    let (_, from) = compiled.iter().find(|(known, _)| *known == version).unwrap();
-    for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-}
-
 const V9_1_0: Version = Version::new(9, 1, 0);
 const V9_10_2: Version = Version::new(9, 10, 2);
 
@@ -100,7 +81,7 @@ fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
     let numbers: Vec<u32> = version.split('.').take(3).map(|number| number.parse().unwrap()).collect();
-    copy_cudnn(Version::new(numbers[0], numbers[1], numbers[2]), &dir);
+    copy_fake_set(Version::new(numbers[0], numbers[1], numbers[2]), &dir);
 }
 
 /// The wheel of cuBLAS for CUDA 12.

@@ -477,5 +477,6 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     };
     let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
     let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
-    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest))
+    let help = "install such a package again, if a framework belongs to it; the findings leave it out";
+    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest).help(help))
 }
