@@ -77,10 +77,8 @@ fn toolkit_or_wheel(process: &mut Process, dir: &Path, variables: &[&'static str
     let roots: Vec<(PathBuf, By)> = roots.chain([(toolkit, By::Python)]).collect();
     for (root, by) in roots {
         let found = shims_below(&root);
-        if let Some(file) = found.last() {
-            if open(process, file, by) {
-                return;
-            }
+        if found.last().is_some_and(|file| open(process, file, by)) {
+            return;
         }
     }
     let is_found = process.simulation.dlopen("libcudnn.so", 0);
