@@ -4,7 +4,7 @@ use cudnn_loader::{DIR_VARIABLE, Function};
 use cudnn_probe::Library;
 use support::{Child, lib_dir};
 
-use super::{DRIVER, JIT, child, complete_jit, mapped, run};
+use super::{DRIVER, JIT, child, complete_jit, graph_with, mapped, run};
 
 #[test]
 fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
@@ -88,6 +88,19 @@ fn a_function_newer_than_the_installation_names_the_release_that_added_it() {
             assert!(message.contains(fragment), "{fragment}: {message}");
         }
     }
+}
+
+#[test]
+fn a_symbol_of_any_name_loads_its_library_and_one_that_is_missing_is_named() {
+    let dir = graph_with("");
+    let output = run(child(dir.path()), &["graph:cudnn_graph_version", "graph:cudnnOfNoRelease"]);
+    let file = dir.file(Library::Graph);
+    let loaded = format!("loaded = Some(({file:?}, Some({JIT:?}))) of Some({:?})", dir.path());
+    assert!(output.stdout.starts_with("loaded = None of None\ncudnn_graph_version = [0, 19, 9, 0]\n"), "{output:#?}");
+    assert_eq!(output.stdout.lines().filter(|line| *line == loaded).count(), 3, "{loaded}: {output:#?}");
+    assert_eq!(output.returned("cudnnOfNoRelease"), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
+    let error = output.last_error("cudnnOfNoRelease");
+    assert!(error.starts_with(&format!("{file:?} does not export \"cudnnOfNoRelease\"\nhelp: ")), "{output:#?}");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! last            prints the last error
 //! last-of-other-thread
 //! load:OPTIONS    Options::load; OPTIONS, separated by commas: path=P min=V cuda=N strict
+//! graph:NAME      prints the four bytes of this symbol of the graph library, and what is loaded before and after
 //! open:FILE       opens a library by its path, as a framework may
 //! maps            prints each file of cuDNN that the process has mapped
 //! plan:FILE       plans a convolution for the device described in the file: see `plan`
@@ -174,6 +175,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             drop(Preload::new().engines(true).devices(Devices::List(Vec::new())).start());
         }
         ("load", options) => load(options),
+        ("graph", name) => print_symbol(name),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => print_maps(),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
@@ -280,6 +282,27 @@ fn load(list: &str) {
             print_last_error(&error.report());
         }
     }
+}
+
+/// Prints a symbol of the graph library that these bindings need not know.
+fn print_symbol(name: &str) {
+    let library = cudnn_loader::SubLibrary::Graph;
+    let print_loaded = || {
+        let dir = cudnn_loader::installation().map(|installation| &installation.dir);
+        println!("loaded = {:?} of {dir:?}", library.loaded().map(|loaded| (&loaded.path, loaded.version)));
+    };
+    print_loaded();
+    let symbol = CString::new(name).expect("a name without NUL");
+    // SAFETY: the tests name only constants of four bytes, and names that no library has.
+    match unsafe { library.get::<*const [u8; 4]>(&symbol) } {
+        // SAFETY: as above.
+        Ok(bytes) => println!("{name} = {:?}", unsafe { *bytes }),
+        Err(error) => {
+            println!("{name} = {:?}", error.status());
+            print_last_error(&error.report());
+        }
+    }
+    print_loaded();
 }
 
 fn receive_log(option: &str) {
