@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::logging::{Entry, Severity, parse};
-use cudnn_probe::Library;
+use cudnn_probe::{Library, Version};
 use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
@@ -48,7 +48,7 @@ fn read(dir: &Path) -> Vec<Entry> {
 
 #[test]
 fn the_loader_writes_a_file_beside_cudnns() {
-    for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
+    for (id, version) in [("jit-cu12-9.19.0", Version::new(9, 19, 0)), ("jit-cu13-9.27.0", Version::new(9, 27, 0))] {
         let Some(real) = lib_dir(id) else { return };
         let logs = TempDir::new();
         let child = Child::new(DRIVER, Subject::Loader, &real).env(LEVEL, "3");
@@ -68,6 +68,7 @@ fn the_loader_writes_a_file_beside_cudnns() {
         let failed = entries.iter().find(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor"));
         let failed = failed.unwrap();
         assert_eq!((failed.severity, failed.traceback.len()), (Severity::Error, 1), "{failed:#?}");
+        assert_eq!((failed.version, failed.gpu), (Some(version), None), "{failed:#?}");
         let reason = failed.traceback.first().unwrap();
         assert_eq!(reason.status, "CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE");
         assert!(reason.reason.starts_with("cudnnCreateTensorDescriptor cannot be called: "), "{reason:?}");
@@ -259,6 +260,8 @@ fn a_hook_that_is_set_before_the_first_use_loads_nothing_and_gets_everything() {
     for reported in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
         assert!(after.contains(reported), "{reported}: {output:#?}");
     }
+    // None of these is about a device.
+    assert!(output.stdout.lines().filter(|line| line.starts_with("event")).all(|line| line.ends_with("None")));
     let nothing = TempDir::new();
     let output = run(Child::new(DRIVER, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
     assert!(output.stdout.contains("event error: cudnn_loader::search: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));

@@ -356,11 +356,36 @@ mod tests {
     }
 
     #[test]
+    fn each_severity_has_its_number_its_bit_and_its_letters() {
+        for (severity, number, bit, letter) in [
+            (Severity::Fatal, 0, 0, b'F'),
+            (Severity::Error, 1, 2, b'E'),
+            (Severity::Warning, 2, 4, b'W'),
+            (Severity::Info, 3, 8, b'I'),
+        ] {
+            assert_eq!(Severity::from_number(cudnnSeverity_t(number)), severity);
+            assert_eq!((severity.number().0, severity.bit()), (number, bit), "{severity}");
+            for letter in [letter, letter.to_ascii_lowercase()] {
+                assert_eq!(Severity::from_letter(letter), Some(severity));
+            }
+            let text =
+                format(severity, ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=1;"].into_iter());
+            let parsed: Vec<_> =
+                parse(&text).into_iter().map(|entry| (entry.severity, entry.arguments.len())).collect();
+            assert_eq!(parsed, [(severity, 1)], "{text}");
+        }
+        assert_eq!(Severity::from_letter(b'X'), None);
+    }
+
+    #[test]
     fn other_text_is_skipped_and_truncated_entries_do_not_panic() {
         for length in 0..LOG.len().min(2000) {
             let _ = parse(LOG.get(..length).unwrap_or_default());
         }
         assert_eq!(parse("I am a line\nE\n!\n\nW!\ni! this line belongs to no entry\n").len(), 1);
+        // A line of an entry that another thread writes.
+        let entries = parse("E! CuDNN (v90000) function cudnnX() called:\nw!     n: type=int; val=1;\n");
+        assert!(matches!(&entries[..], [one] if one.arguments.is_empty()), "{entries:#?}");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use cudnn_loader::DIR_VARIABLE;
 use cudnn_probe::Library;
-use support::{Child, ChildOutput, lib_dir, not_run};
+use support::{Child, ChildOutput, FakeLibrary, TempDir, compile, lib_dir, not_run};
 
-use super::{DRIVER, child, complete_jit, mapped, run};
+use super::{DRIVER, JIT, child, complete_jit, graph_with, mapped, run};
 
 #[test]
 fn a_preload_loads_what_is_installed_and_registers_the_engines_without_a_device() {
@@ -67,6 +67,90 @@ fn engines_are_skipped_where_registering_them_is_impossible_or_unsafe() {
         let engines = steps(&output).into_iter().find(|(step, _)| step == "register engines").unwrap();
         assert!(engines.1.starts_with(outcome), "{id}: {output:#?}");
         assert_eq!(output.returned("preload"), Some("done"), "{id}: {output:#?}");
+    }
+}
+
+/// A driver with three devices. The words in `FAKE_DRIVER` are its faults, and whether threads have a context.
+const FAKE_DRIVER: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    static int is(const char *word) { return strstr(getenv("FAKE_DRIVER"), word) != 0; }
+    int cuInit(unsigned flags) { return is("no-gpu") ? 100 : 0; }
+    int cuDeviceGetCount(int *count) { *count = 3; return is("uncounted") ? 3 : 0; }
+    int cuCtxGetCurrent(void **context) { *context = is("current") ? context : 0; return is("unasked") ? 3 : 0; }
+    int cuCtxGetDevice(int *device) { *device = 2; return is("nameless") ? 201 : 0; }
+    int cuDevicePrimaryCtxRetain(void **context, int device) {
+        *context = (void *)(device + 40L);
+        return device == 1 && is("lost") ? 46 : 0;
+    }
+    #ifndef TOO_OLD
+    int cuCtxSetCurrent(void *context) { dprintf(2, "set %ld\n", (long)context - 40); return 0; }
+    #endif
+"#;
+
+#[test]
+fn contexts_are_created_for_the_devices_that_are_asked_for() {
+    let dir = graph_with("");
+    FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
+    let (driver, too_old) = (TempDir::new(), TempDir::new());
+    for (dir, flag) in [(&driver, "-w"), (&too_old, "-DTOO_OLD")] {
+        let file = dir.path().join("libcuda.so.1");
+        compile(FAKE_DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", flag], &file);
+    }
+    let open = format!("open:{}", driver.path().join("libcuda.so.1").display());
+    // Whether the program has loaded the driver, what the driver does, the devices; those with a context, the outcome.
+    let cases: [(bool, &str, &str, &[&str], &str); 12] = [
+        (false, "", "context", &["0"], "done"),
+        // Nothing asks a driver that the program has not loaded.
+        (false, "current", "context", &["0"], "done"),
+        (true, "", "context", &["0"], "done"),
+        (true, "current", "context", &["2"], "done"),
+        (true, "current unasked", "context", &["0"], "done"),
+        (true, "current nameless", "context", &["0"], "done"),
+        (false, "", "all-devices", &["0", "1", "2"], "done"),
+        (false, "", "device=2,device=1", &["1", "2"], "done"),
+        (
+            false,
+            "lost",
+            "all-devices",
+            &["0", "2"],
+            "failed at create the context of device 1: failed: cuDevicePrimaryCtxRetain: CUresult 46",
+        ),
+        (false, "no-gpu", "context", &[], "failed at start the driver: failed: cuInit: CUresult 100"),
+        (false, "uncounted", "all-devices", &[], "failed at start the driver: failed: cuDeviceGetCount: CUresult 3"),
+        (
+            false,
+            "too-old",
+            "context",
+            &[],
+            "failed at start the driver: failed: libcuda.so.1: does not export cuCtxSetCurrent",
+        ),
+    ];
+    for (is_loaded, fake, devices, contexts, outcome) in cases {
+        let path = if fake == "too-old" { too_old.path() } else { driver.path() };
+        let child = child(dir.path()).env("LD_LIBRARY_PATH", path).env("FAKE_DRIVER", fake);
+        let preload = format!("preload:{devices}");
+        let args: Vec<&str> = is_loaded.then_some(open.as_str()).into_iter().chain([preload.as_str()]).collect();
+        let output = run(child, &args);
+        let case = format!("{is_loaded} {fake} {devices}: {output:#?}");
+        assert_eq!(output.returned("preload"), Some(outcome), "{case}");
+        let steps = steps(&output);
+        let done: Vec<&str> = steps.iter().filter(|(_, outcome)| outcome == "done").map(|(step, _)| &**step).collect();
+        let mut created: Vec<&str> =
+            done.iter().filter_map(|step| step.strip_prefix("create the context of device ")).collect();
+        created.sort_unstable();
+        assert_eq!(created, contexts, "{case}");
+        // In the thread of each context, and then in the thread of the checks, which need one.
+        for device in contexts {
+            assert!(output.stderr.contains(&format!("set {device}\n")), "{case}");
+        }
+        assert_eq!(output.stderr.lines().count(), contexts.len() + usize::from(!contexts.is_empty()), "{case}");
+        for library in [Library::Graph, Library::Ops] {
+            let check = format!("check {library}");
+            let is_expected = library == Library::Ops && !contexts.is_empty();
+            assert_eq!(done.contains(&check.as_str()), is_expected, "{check}: {case}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! ~NAME           calls the function with zeros; does not fetch the last error
 //! @NAME           resolves the function
 //! create          calls cudnnCreate with a valid pointer
-//! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context device=N background twice
+//! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context all-devices device=N background twice
 //! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does,
 //!                 too; log:quiet, one that does nothing
 //! background      starts a preload and does not wait for it
@@ -388,7 +388,11 @@ fn preload(options: &str) {
         .filter_map(|option| option.strip_prefix("device="))
         .map(|number| number.parse().unwrap())
         .collect();
-    let devices = if has("context") { Devices::Current } else { Devices::List(devices) };
+    let devices = match (has("context"), has("all-devices")) {
+        (true, _) => Devices::Current,
+        (_, true) => Devices::All,
+        _ => Devices::List(devices),
+    };
     let what = Preload::new().engines(has("engines")).devices(devices);
     let once = || if has("background") { what.clone().start().join() } else { what.run() };
     let outcomes = match has("twice") {
