@@ -49,6 +49,20 @@ fn a_crash_in_a_thread_of_a_preload_reaches_the_programs_handler() {
 }
 
 #[test]
+fn a_verbose_error_string_is_only_for_the_status_of_the_last_error() {
+    for (variable, status, expected) in [
+        ("1", "1008", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED: cudnnCreate cannot be called: no usable cuDNN 9 found"),
+        ("1", "3000", "CUDNN_STATUS_NOT_SUPPORTED"),
+        ("0", "1008", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"),
+    ] {
+        let nowhere = Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere").env(VERBOSE_VARIABLE, variable);
+        let output = run(nowhere, &["~cudnnCreate", &format!("error-string:{status}")]);
+        let text = output.returned("error-string").unwrap();
+        assert_eq!(text.split(": \"").next(), Some(expected), "{variable} {status}: {output:#?}");
+    }
+}
+
+#[test]
 fn a_setuid_program_has_no_verbose_error_strings() {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {

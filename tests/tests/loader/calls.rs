@@ -66,6 +66,10 @@ fn each_last_error_is_reported_once_and_the_newest_first() {
         assert!(message.contains(wanted) && !message.contains(unwanted), "{args:?}: {message}");
         let twice: Vec<&str> = args.iter().copied().chain(["last"]).collect();
         assert_eq!(message_after(&twice), message, "the first call clears it: {args:?}");
+        let load_error: Vec<&str> = args.iter().copied().chain(["load-error"]).collect();
+        let both = message_after(&load_error);
+        let expected = usize::from(args.contains(&"~cudnnDestroyTensorDescriptor"));
+        assert_eq!(both.strip_prefix(&*message).unwrap().matches(loaders).count(), expected, "{args:?}: {both}");
     }
     // Each thread has its own.
     assert_eq!(message_after(&["~cudnnDestroyTensorDescriptor", "last-of-other-thread"]), "");

@@ -19,6 +19,7 @@
 //! check           makes a call that fails, and prints the error
 //! last            prints the last error
 //! last-of-other-thread
+//! load-error      prints the last load error, which no call clears
 //! load:OPTIONS    Options::load; OPTIONS, separated by commas: path=P min=V cuda=N strict
 //! graph:NAME      prints the four bytes of this symbol of the graph library, and what is loaded before and after
 //! open:FILE       opens a library by its path, as a framework may
@@ -158,6 +159,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("last-of-other-thread", _) => {
             std::thread::scope(|scope| scope.spawn(|| print_last_error(&last_error(shim))).join()).expect("no panic");
         }
+        ("load-error", _) => print_last_error(&cudnn_loader::last_load_error().unwrap_or_default()),
         ("create", _) => create(shim),
         ("log", option) => receive_log(option),
         ("write", option) => write_log(option),
