@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use cudnn_probe::Library;
+use cudnn_probe::{Dependents, Library, mapped_libraries};
 use serde_json::Value;
-use support::{FakeLibrary, TempDir, Version, lib_dir};
+use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, lib_dir};
 
 /// Runs the doctor with only these variables in its environment; returns its exit status and its stdout.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
@@ -227,6 +227,48 @@ fn pid_reads_the_mapped_files_and_not_their_replacements() {
     let (code, stdout) = doctor(&["pid", &mixed.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("2 releases of cuDNN in one process"), "{stdout}");
+}
+
+/// `pid` shows the libraries in this order, and these as what caused one to be loaded.
+#[test]
+fn the_libraries_of_a_process_are_known_in_the_order_of_loading_with_those_that_need_them() {
+    let (dir, apart) = (TempDir::new(), TempDir::new());
+    // ld.so names the file by the link, the kernel by the directory.
+    std::os::unix::fs::symlink(apart.path(), dir.path().join("link")).unwrap();
+    let run_path = dir.path().join("link");
+    let library = |soname: &str, needed: &str| {
+        let library = ExtensionLibrary::new().with_soname(soname).needing(needed);
+        library.with_runpath(run_path.to_str().unwrap())
+    };
+    let [first, last] = ["libfirst.so", "liblast.so"].map(|name| dir.path().join(name));
+    let [needed, deeper] = ["libneeded.so", "libdeeper.so"].map(|name| apart.path().join(name));
+    library("libfirst.so", "libneeded.so").build(&first);
+    library("liblast.so", "libneeded.so").needing("liblast.so").build(&last);
+    library("libneeded.so", "libdeeper.so").build(&needed);
+    // It is loaded after the library that it needs.
+    library("libdeeper.so", "libneeded.so").build(&deeper);
+    let running = Sleeper::new(&[&first, &last]);
+    // It has started, and all that is needed is loaded.
+    let started = std::time::Instant::now();
+    let mapped = loop {
+        let mapped = mapped_libraries(running.0.id()).unwrap();
+        let is_complete = mapped.iter().any(|one| one.path == deeper && one.load_index.is_some());
+        if is_complete || started.elapsed() > std::time::Duration::from_secs(5) {
+            break mapped;
+        }
+    };
+    let index = |wanted: &Path| mapped.iter().find(|one| one.path == wanted).and_then(|one| one.load_index);
+    let libc = mapped.iter().find(|one| one.path.ends_with("libc.so.6")).and_then(|one| one.load_index);
+    let order = [index(&first), index(&last), libc, index(&needed), index(&deeper)];
+    assert!(order.iter().all(Option::is_some) && order.is_sorted_by(|one, other| one < other), "{mapped:#?}");
+    assert!(mapped.iter().all(|one| !one.deleted && one.file.is_some()), "{mapped:#?}");
+    let dependents = Dependents::new(&mapped);
+    for (library, expected) in [(&first, &[][..]), (&last, &[]), (&needed, &[&first, &last]), (&deeper, &[&needed])] {
+        let this = mapped.iter().find(|one| one.path == *library).unwrap();
+        let mut found = dependents.of(this);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{library:?}: {mapped:#?}");
+    }
 }
 
 #[test]
