@@ -46,6 +46,13 @@ impl Context {
         self.select(&Requirements::default()).installation
     }
 
+    /// The installation that the drop-in in this file would use: it searches its own directory first. A run path in the
+    /// program may lead it to another one.
+    pub(crate) fn selected_by_drop_in(&self, drop_in: &Path) -> Option<Installation> {
+        let search = self.search.clone().add_adjacent(drop_in.parent()?);
+        select(&search, &Requirements::default()).installation
+    }
+
     /// Every installation that the search finds, and those under these roots.
     pub(crate) fn inventory(&self, roots: &[PathBuf]) -> Vec<Installed> {
         inventory(&self.search, &self.host, roots)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Library, Version, damaged_symbol_table, identify_any, missing_symbols};
+use cudnn_probe::{Library, Version, damaged_symbol_table, identify, missing_symbols};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
@@ -139,7 +139,7 @@ fn is_missing(tried: &[&Lookup]) -> bool {
 /// The reason why a file cannot be used. ld.so silently skips unreadable files and broken links.
 fn passed_over(file: &Path, library: Library) -> Option<String> {
     file.symlink_metadata().ok()?;
-    let error = identify_any(file, library).err()?;
+    let error = identify(file, library).err()?;
     Some(format!("was passed over: {} {}", file.printable(), error.to_string().printable()))
 }
 

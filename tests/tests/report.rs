@@ -265,8 +265,18 @@ fn each_package_managers_record_is_read() {
     fake_libraries(&bundle, &libraries);
     assert_eq!(package(&bundle), None);
     write(&root.join("opt/application/README"), "");
-    support::compile("int main(void) { return 0; }", &[], &root.join("opt/application/koharu"));
-    assert_eq!(package(&bundle).as_deref(), Some("application koharu"));
+    let program = root.join("opt/application/koharu");
+    let absolute = format!("-Wl,-rpath,{}", bundle.display());
+    // A program that somebody builds above the libraries does not ship them.
+    for (flags, expected) in [
+        (&[][..], None),
+        (&[absolute.as_str()], None),
+        (&["-Wl,-rpath,$ORIGIN/other"], None),
+        (&["-Wl,-rpath,/opt/other:$ORIGIN/lib"], Some("application koharu")),
+    ] {
+        support::compile("int main(void) { return 0; }", flags, &program);
+        assert_eq!(package(&bundle).as_deref(), expected, "{flags:?}");
+    }
 
     let framework = root.join("venv/lib/python3.12/site-packages/torch/lib");
     fake_libraries(&framework, &libraries);

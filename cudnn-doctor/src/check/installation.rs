@@ -5,7 +5,7 @@ use cudnn_probe::{
 };
 
 use super::finding::{
-    Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER,
+    Effect, Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER,
     OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
@@ -43,23 +43,62 @@ pub(super) fn findings(
     findings
 }
 
+/// What is wrong with the files of an installation that the loader does not use, and that other programs load.
+pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
+    let mut findings = unusable(report);
+    findings.extend(conflicts(report));
+    findings.extend(shim_of_another_release(report));
+    // A shim alone is no installation.
+    findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
+    let note = |finding: Finding| finding.note("programs that load libcudnn.so.9 by its name get this cuDNN");
+    findings.into_iter().map(note).collect()
+}
+
 fn unusable(report: &InstallationReport) -> Vec<Finding> {
-    let finding = |(path, error): (&std::path::PathBuf, &ProbeError)| {
-        let help = fix_commands::repair(error, Some(report)).unwrap_or_else(|| fix_commands::reinstall(report));
-        Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", path.printable())).help(help)
+    let finding = |(part, error): (&LibraryReport, &ProbeError)| {
+        let help = repair(part, error, report).unwrap_or_else(|| fix_commands::reinstall(report));
+        Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable())).notes(opened_first(part)).help(help)
     };
-    let unusable = report.libraries.iter().filter_map(|part| Some((&part.path, part.identity.as_ref().err()?)));
-    unusable.map(finding).collect()
+    unusable_parts(report).map(finding).collect()
+}
+
+/// The files that cannot be used, and why.
+pub(crate) fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item = (&LibraryReport, &ProbeError)> {
+    let files = report.libraries.iter().chain(&report.versioned);
+    files.filter_map(|part| Some((part, part.identity.as_ref().err()?)))
+}
+
+/// The help for one file of an installation. No package has installed one whose name contains the version, if there is
+/// another file under the name without it.
+pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Help> {
+    if !is_versioned(part) {
+        return fix_commands::repair(error, Some(report));
+    }
+    let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
+    Some(Help::new(text).command(format!("rm {}", quoted_path(&part.path))).effect(Effect::SameDir))
+}
+
+fn is_versioned(part: &LibraryReport) -> bool {
+    part.path.file_name().is_none_or(|name| name != part.library.file_name() && name != part.library.windows_name())
+}
+
+/// Why a file whose name contains the version matters.
+fn opened_first(part: &LibraryReport) -> Option<String> {
+    is_versioned(part).then(|| format!("cuDNN itself opens it instead of {}: it tries this name first", part.library))
 }
 
 fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     let evidence = || report.evidence.iter().map(|evidence| format!("{}: {}", evidence.value, evidence.source));
-    let finding = |error: &ProbeError, message: String| {
+    let finding = |(part, error): (&LibraryReport, ProbeError)| {
         let kind = if matches!(error, ProbeError::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
-        Finding::new(kind, message).notes(symbols(error)).notes(evidence()).help(fix_commands::reinstall(report))
+        let help = repair(part, &error, report).filter(|_| is_versioned(part));
+        Finding::new(kind, format!("{} {error}", part.path.printable()))
+            .notes(opened_first(part))
+            .notes(symbols(&error))
+            .notes(evidence())
+            .help(help.unwrap_or_else(|| fix_commands::reinstall(report)))
     };
-    let conflicts = report.conflicts();
-    conflicts.iter().map(|(part, error)| finding(error, format!("{} {error}", part.path.printable()))).collect()
+    report.conflicts().into_iter().map(finding).collect()
 }
 
 /// The shim states no version, but its functions are those of some releases.
@@ -104,7 +143,7 @@ fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding
 
 /// The libraries whose sha256 a record states, and those whose sha256 no record states.
 pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
-    let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
+    let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
@@ -118,7 +157,8 @@ fn not_verified(report: &InstallationReport) -> Option<Finding> {
         (0, _) => format!("no library in {dir} was verified: no record of a wheel states their sha256"),
         _ => format!("{count} of {total} libraries in {dir} were not verified: no record states their sha256"),
     };
-    let names: Vec<&str> = without.iter().map(|part| part.library.name_on(report.os)).collect();
+    let name = |part: &&LibraryReport| part.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let names: Vec<String> = without.iter().map(name).collect();
     let help = match &report.package {
         Some(package @ Package { installer: Installer::Dpkg, .. }) => verify_help("dpkg --verify", package),
         Some(package @ Package { installer: Installer::Rpm, .. }) => verify_help("rpm --verify", package),

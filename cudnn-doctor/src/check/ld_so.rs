@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Simulation};
-use cudnn_probe::{Host, InstallationReport, Library};
+use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library};
 
 use super::finding::{
     Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
 };
 use super::fix_commands::{self, Companion};
+use super::installation;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, mixes};
@@ -43,9 +44,11 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = Library::Shim.file_name();
     let found = resolve(&mut plain_program(&context.host)?, shim);
     let dir = report.dir.printable();
+    // ld.so skips one that is for another processor, or cannot be read: a search path does not help.
+    let own = report.library(Library::Shim).filter(|part| part.identity.is_ok());
     match found {
         None => {
-            report.library(Library::Shim)?;
+            own?;
             Some(
                 Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is on no search path"))
                     .note("programs that load cuDNN by its name, without a run path, fail")
@@ -56,28 +59,69 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     .help(search_first(&report.dir)),
             )
         }
-        // The drop-in loads this very installation.
-        Some((path, _)) if cudnn_file::is_drop_in(&path) => None,
-        Some((path, rule)) if report.library(Library::Shim).is_none() => {
+        Some((path, rule)) if cudnn_file::is_drop_in(&path) => {
+            let loaded = context.selected_by_drop_in(&path).filter(|loaded| !is_same(&loaded.dir, &report.dir))?;
+            let (drop_in, other) = (path.printable(), loaded.dir.printable());
+            let message = format!("the drop-in {drop_in} loads another cuDNN: {} in {other}", loaded.version);
+            Some(
+                Finding::new(OTHER_ON_PATH, message)
+                    .note(format!("ld.so finds the drop-in by: {rule}"))
+                    .note(format!("the drop-in takes {other}: {}", loaded.origin))
+                    .note(format!("this project's loader uses the cuDNN in {dir} in other programs"))
+                    .help(
+                        Help::new("to choose one for all of them, set this variable to its directory:")
+                            .command(format!("export {DIR_VARIABLE}={}", quoted_path(&report.dir))),
+                    ),
+            )
+        }
+        Some((path, rule)) if own.is_none() && !is_same(path.parent().unwrap_or(&path), &report.dir) => {
             let mix = Simulation::new(&path, &context.host).ok().map(dependencies);
             let mix = mix.and_then(|dependencies| mix_of_dirs(&dependencies)).unwrap_or_else(|| {
-                format!("ld.so finds {} for the libraries in {dir}, which lack it", path.printable())
+                format!("ld.so finds {} for the libraries in {dir}, which lack a usable one", path.printable())
             });
             Some(
                 Finding::new(LD_SO_MIX, mix)
-                    .note(format!("{shim} is missing in {dir}"))
+                    .note(match report.library(Library::Shim) {
+                        None => format!("{shim} is missing in {dir}"),
+                        Some(_) => format!("{shim} in {dir} is unusable"),
+                    })
                     .note(format!("programs that load it by its name get {} ({rule})", path.printable()))
                     .help(fix_commands::with_shim(report)),
             )
         }
         Some((path, rule)) if path.parent().is_some_and(|found| !is_same(found, &report.dir)) => Some(
-            Finding::new(OTHER_ON_PATH, format!("ld.so finds another {shim}: {}", path.printable()))
+            other_on_path(&path, context)
                 .note(format!("found by: {rule}"))
                 .note(format!("this project's loader uses the cuDNN in {dir}"))
                 .help(search_first(&report.dir)),
         ),
         Some(_) => None,
     }
+}
+
+/// Another shim than that of the installation. It may even open libraries of the installation: those of two releases.
+fn other_on_path(shim: &Path, context: &Context) -> Finding {
+    let dependencies = Simulation::new(shim, &context.host).ok().map(dependencies);
+    let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
+    match dependencies.and_then(|dependencies| mix_of_dirs(&dependencies)) {
+        Some(mix) => Finding::new(LD_SO_MIX, mix).note(message),
+        None => Finding::new(OTHER_ON_PATH, message),
+    }
+}
+
+/// What is wrong with the cuDNN that programs get which load the shim by its name, if it is not this installation.
+pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let found = plain_program(&context.host);
+    let found = found.and_then(|mut program| resolve(&mut program, Library::Shim.file_name()));
+    let Some((shim, _)) = found else { return Vec::new() };
+    let dir = if cudnn_file::is_drop_in(&shim) {
+        context.selected_by_drop_in(&shim).map(|loaded| loaded.dir)
+    } else {
+        shim.parent().map(Path::to_owned)
+    };
+    let other = dir.filter(|dir| !is_same(dir, &report.dir));
+    let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
+    other.filter(|other| other.major == 9).map(|other| installation::of_other_programs(&other)).unwrap_or_default()
 }
 
 /// Makes ld.so search a directory first.

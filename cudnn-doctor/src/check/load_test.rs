@@ -2,24 +2,26 @@
 //! a crash of the driver is not blamed on cuDNN. It reports each step and each failure to its parent; its output belongs
 //! to the convolution, and to libraries that print.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_loader::preload::VERSION_CHECKS;
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
-use cudnn_probe::{InstallationReport, Library};
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{InstallationReport, Library, identify};
 use serde_json::{Value, json};
 
 use super::finding::{
     CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED,
 };
-use super::fix_commands;
+use super::{culprit, fix_commands};
 use crate::child_report::{Step, Work, begin, end_with_parent, send};
 use crate::escape::Printable;
 use crate::subprocess::{self, Ended, Patience};
-use crate::{demo, driver, memory};
+use crate::{cudnn_file, demo, driver, memory};
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-load";
@@ -156,6 +158,7 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
     }
     Some(match text("help").filter(|help| !help.is_empty()) {
         Some(help) => finding.help(Help::new(help)),
+        None if kind.code == NOT_LOADED.code => finding.help(fix_commands::reinstall(installation)),
         None => finding,
     })
 }
@@ -207,9 +210,64 @@ fn load_and_check(dir: &Path, convolution: bool) {
             Err(error) => report_load_error(&error),
         }
     }
+    open_others(dir);
     if convolution {
         run_convolution();
     }
+}
+
+/// Opens the libraries that have no version check, as cuDNN does, and looks for a function of NVIDIA's shim.
+fn open_others(dir: &Path) {
+    let path = |library: Library| dir.join(library.file_name());
+    let version = identify(&path(Library::Graph), Library::Graph).ok().and_then(|graph| graph.version);
+    // cuDNN does not open a library that is left over from a newer release. Unusable files are reported without this.
+    let is_opened = |library: &Library| {
+        let is_checked = VERSION_CHECKS.iter().any(|(checked, _)| checked.library() == *library);
+        let is_in_release = version.is_some_and(|version| has_library(version, *library));
+        !is_checked && is_in_release && identify(&path(*library), *library).is_ok()
+    };
+    for library in Library::ALL.iter().copied().filter(is_opened) {
+        let file = path(library);
+        // The drop-in is a loader of its own.
+        if cudnn_file::is_drop_in(&file) {
+            continue;
+        }
+        begin(Work::Load, format!("loaded {library}"));
+        let handle = match dlopen(&file) {
+            Ok(handle) => handle,
+            // Some engines are linked to the driver's library. Without a driver they cannot be opened, and C001 says so.
+            Err(message) if message.starts_with("libcuda.so.1: cannot open shared object file") => continue,
+            Err(message) => {
+                report_dlopen_error(&file, &format!("ld.so cannot load {}", file.printable()), &message, "");
+                continue;
+            }
+        };
+        if library == Library::Shim {
+            begin(Work::Load, format!("looked for cudnnGetVersion in {library}"));
+            // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
+            if unsafe { libc::dlsym(handle, c"cudnnGetVersion".as_ptr()) }.is_null() {
+                let message = format!("{} does not export cudnnGetVersion", file.printable());
+                report_failure(LOAD, &message, Vec::new(), "");
+            }
+        }
+    }
+}
+
+/// Opens a library as cuDNN does; else ld.so's message.
+fn dlopen(file: &Path) -> Result<*mut c_void, String> {
+    let name = CString::new(file.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+    // SAFETY: the name ends with a zero byte. This child process exists to run the code of cuDNN's libraries.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+    if !handle.is_null() {
+        return Ok(handle);
+    }
+    // SAFETY: no other thread of this process opens libraries.
+    let message = unsafe { libc::dlerror() };
+    if message.is_null() {
+        return Err("unknown error".to_owned());
+    }
+    // SAFETY: ld.so's message ends with a zero byte, and lives until the next call.
+    Err(unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned())
 }
 
 fn run_convolution() {
@@ -244,11 +302,23 @@ fn driver_help(error: &NoGpu) -> &'static str {
 
 fn report_load_error(error: &LoadError) {
     let text = error.to_string();
-    let mut notes = Vec::new();
-    if let LoadErrorKind::Dlopen { message, .. } = error.kind() {
-        notes.push(format!("ld.so's message: {message}"));
+    let line = text.lines().next().unwrap_or_default();
+    match error.kind() {
+        LoadErrorKind::Dlopen { path, message, .. } => report_dlopen_error(path, line, message, &error.help()),
+        _ => report_failure(LOAD, line, Vec::new(), &error.help()),
     }
-    report_failure(LOAD, text.lines().next().unwrap_or_default(), notes, &error.help());
+}
+
+/// Reports that ld.so cannot open a library of cuDNN, and what it blames.
+fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
+    let notes = vec![format!("ld.so's message: {message}")];
+    let culprits = culprit::find(message, library);
+    if culprits.is_empty() {
+        report_failure(LOAD, text, notes, help);
+    } else {
+        let (text, help) = culprit::explain(library, &culprits);
+        report_failure(LOAD, &text, notes, &help);
+    }
 }
 
 fn report_failure(kind: &str, message: &str, notes: Vec<String>, help: &str) {

@@ -1,11 +1,12 @@
 //! The diagnosis of a machine: can it run programs that use cuDNN, and if not, why? Files are read first; cuDNN is
 //! loaded last, in a child process. Nothing is printed here.
 
+mod culprit;
 mod environment;
 pub(crate) mod finding;
 pub(crate) mod fix_commands;
 pub(crate) mod frameworks;
-mod installation;
+pub(crate) mod installation;
 mod ld_so;
 pub(crate) mod load_test;
 pub(crate) mod machine;
@@ -94,6 +95,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         }
         agree(&mut of_used);
         findings.extend(of_used);
+        findings.extend(ld_so::of_linked_programs(report, context));
         if let Some(verified) = &mut verified {
             let (compared, _) = installation::verifiable(report);
             verified.extend(compared.iter().map(|part| part.library.name_on(report.os)));

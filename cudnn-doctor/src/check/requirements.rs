@@ -16,8 +16,10 @@ pub(super) fn findings(
     used: &Installation,
     report: &InstallationReport,
 ) -> Vec<Finding> {
-    let requirements = requirements(requested.minimum, requested.cuda_major);
-    let unmet = requirements.check(used).err().map(|error| unmet(&error, report));
+    // Each alone, so that the first that is not met does not hide the other one.
+    let each = [requirements(requested.minimum, None), requirements(None, requested.cuda_major)];
+    let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
+    let unmet = (!errors.is_empty()).then(|| unmet(&errors, report));
     let lacking: Vec<Finding> = requested.functions.iter().filter_map(|function| lacks(*function, report)).collect();
     if unmet.is_none() && lacking.is_empty() {
         return Vec::new();
@@ -54,12 +56,13 @@ fn fix(requested: &Requested, context: &Context, report: &InstallationReport) ->
     (None, fix_commands::meet(report, &Wanted { minimum, cuda_major: requested.cuda_major, full }, context))
 }
 
-fn unmet(error: &ProbeError, report: &InstallationReport) -> Finding {
-    let finding = Finding::new(REQUIREMENT, format!("the installation in {} {error}", report.dir.printable()));
-    match &report.package {
-        Some(package) => finding.note(format!("installed as {package}, in {}", package.root.printable())),
-        None => finding,
-    }
+fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Finding {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
+    // The last of several packages has overwritten the files of the others, and nothing states which one that was.
+    let packages = report.package.iter().chain(&report.other_packages);
+    let note = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
+    Finding::new(REQUIREMENT, message).notes(note)
 }
 
 fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {

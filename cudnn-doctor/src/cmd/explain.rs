@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::{Library, ProbeError};
+use cudnn_probe::{Installation, Library, ProbeError};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             "names": dependencies.iter().map(value).collect::<Vec<Value>>(),
             "problems": problems,
         })),
-        Format::Text => text(&file, &dependencies, &problems),
+        Format::Text => text(&file, &dependencies, &problems, context),
     }
     if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
 }
@@ -100,7 +100,18 @@ fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String>
     ))
 }
 
-fn text(file: &Path, dependencies: &[Dependency], problems: &[String]) {
+/// What the drop-in would load.
+fn of_drop_in(file: &Path, context: &Context) -> String {
+    match context.selected_by_drop_in(file) {
+        Some(Installation { version, dir, .. }) => format!(
+            "the drop-in, which loads cuDNN {version} in {}, unless a run path of the program leads to another one",
+            dir.printable()
+        ),
+        None => "the drop-in, which finds no usable cuDNN, unless a run path of the program leads to one".to_owned(),
+    }
+}
+
+fn text(file: &Path, dependencies: &[Dependency], problems: &[String], context: &Context) {
     outln!("{}", file.printable());
     if dependencies.is_empty() {
         outln!("  is not linked to any library of cuDNN or CUDA; it may still open some with dlopen");
@@ -113,9 +124,8 @@ fn text(file: &Path, dependencies: &[Dependency], problems: &[String]) {
         }
         let version = dependency.version.map_or(String::new(), |version| format!(" ({version})"));
         let (name, rule) = (dependency.name.printable(), &dependency.rule);
-        let drop_in = dependency.file.as_deref().is_some_and(cudnn_file::is_drop_in);
-        let rule =
-            if drop_in { &format!("{rule}; the drop-in, which loads what `cudnn-doctor list` marks") } else { rule };
+        let drop_in = dependency.file.as_deref().filter(|file| cudnn_file::is_drop_in(file));
+        let rule = &drop_in.map_or(rule.clone(), |file| format!("{rule}; {}", of_drop_in(file, context)));
         match &dependency.file {
             Some(file) => outln!("  {name:<40} {}{version}: {rule}", file.printable()),
             None => outln!("  {name:<40} {rule}"),

@@ -1,6 +1,6 @@
 //! `list`: every installation that the search finds, with the selected one marked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -11,7 +11,8 @@ use cudnn_probe::{
 use serde_json::{Value, json};
 
 use crate::check::Help;
-use crate::check::fix_commands::{reinstall, repair};
+use crate::check::fix_commands::reinstall;
+use crate::check::installation::{repair, unusable_parts};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
@@ -167,7 +168,8 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
 
 /// A problem with one library of an installation.
 struct Problem {
-    library: &'static str,
+    /// The name of the file.
+    library: String,
     message: String,
     help: Option<Help>,
 }
@@ -175,17 +177,17 @@ struct Problem {
 fn problems(installed: &Installed) -> Vec<Problem> {
     let report = &installed.report;
     let problem = |part: &LibraryReport, error: &ProbeError| Problem {
-        library: part.library.name_on(report.os),
+        library: Path::new(part.path.file_name().unwrap_or_default()).printable(),
         message: error.to_string(),
-        help: repair(error, Some(report)),
+        help: repair(part, error, report),
     };
-    let unusable = report.libraries.iter().filter_map(|part| Some(problem(part, part.identity.as_ref().err()?)));
+    let unusable = unusable_parts(report).map(|(part, error)| problem(part, error));
     let conflicts = report.conflicts();
     let shim = report.library(Library::Shim).filter(|part| part.identity.is_ok());
     let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
     let shim = shim.zip(graph).and_then(|(shim, graph)| {
         let message = format!("{}, but the {} beside it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
-        Some(Problem { library: shim.library.name_on(report.os), message, help: Some(reinstall(report)) })
+        Some(Problem { library: shim.library.name_on(report.os).to_owned(), message, help: Some(reinstall(report)) })
     });
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
 }

@@ -19,6 +19,9 @@ const MAX_LINE_LEN: u64 = 64 << 10;
 /// The part of an entry that is read, in bytes.
 const MAX_ENTRY_LEN: usize = 1 << 20;
 
+/// The part of the file, in bytes, that shows whether it is text.
+const MAX_HEAD_LEN: usize = 4 << 20;
+
 /// The number of errors that are kept in full.
 const MAX_ERRORS: usize = 1000;
 
@@ -232,10 +235,18 @@ impl Summary {
 fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()> {
     let mut reader = BufReader::new(file);
     let (mut entry, mut line) = (Vec::new(), Vec::new());
+    let (mut len, mut zeros) = (0, 0);
     loop {
         line.clear();
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
         let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
+        if len < MAX_HEAD_LEN {
+            len += line.len();
+            zeros += line.iter().filter(|byte| **byte == 0).count();
+            if len >= MAX_HEAD_LEN && zeros > len / 2 {
+                return Err(std::io::Error::other("its first megabytes are zeros, so it is no log of cuDNN"));
+            }
+        }
         if line.is_empty() || is_start {
             parse(&String::from_utf8_lossy(&entry)).into_iter().filter(is_written_by_cudnn).for_each(&mut add);
             entry.clear();

@@ -18,10 +18,14 @@ use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
 /// The number of files of cuDNN and CUDA that are read. A process has some dozens.
 const MAX_ROWS: usize = 256;
 
+/// The largest id that Linux gives to a process.
+const MAX_PID: i64 = 1 << 22;
+
 /// The options of `pid`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The id of the process.
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
     pid: u32,
 }
 

@@ -17,6 +17,6 @@ mod tokens;
 pub(crate) use cache::Cache;
 pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
-pub(crate) use paths::library_path;
+pub(crate) use paths::{is_candidate, library_path};
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed};
 pub use tokens::{expand_tokens, run_path_dirs};

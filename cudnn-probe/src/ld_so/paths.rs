@@ -144,7 +144,7 @@ fn in_dirs(dirs: &[PathBuf], name: &str) -> Option<PathBuf> {
 }
 
 /// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.
-fn is_candidate(file: &Path) -> bool {
+pub(crate) fn is_candidate(file: &Path) -> bool {
     // Most names that ld.so tries do not exist: one look at the directory must do for them.
     if !file.exists() {
         return false;

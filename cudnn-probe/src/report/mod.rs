@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Identity, damaged_symbol_table, identify_any, missing_symbols};
+use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
 use crate::platform::{Architecture, Os};
@@ -107,6 +108,9 @@ pub struct InstallationReport {
     pub variant: Variant,
     /// The libraries that exist, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
+    /// The files that cuDNN opens instead of some of [`InstallationReport::libraries`], because their names contain the
+    /// version: see [`Library::dlopen_names`]. Only those that are other files. Known only for Linux.
+    pub versioned: Vec<LibraryReport>,
     /// The libraries that its release, or the JIT-only set of it, has and the directory lacks.
     pub missing: Vec<Library>,
     /// The package that it belongs to.
@@ -134,6 +138,7 @@ impl InstallationReport {
         for report in &mut libraries {
             report.recorded = package::recorded(&wheels, &report.path);
         }
+        reject_other_architectures(&mut libraries);
         add_missing_symbols(&mut libraries);
         let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
         let graph = identities().find(|identity| identity.library == Library::Graph);
@@ -148,6 +153,8 @@ impl InstallationReport {
         let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
         let is_jit = is_jit_package || is_jit_set(&libraries);
         let missing = missing(&libraries, version, is_jit);
+        let versioned = version.filter(|_| os == Os::Linux);
+        let versioned = versioned.map(|version| read_versioned(&dir, version, &libraries)).unwrap_or_default();
         let variant = match (missing.is_empty(), is_jit) {
             (true, true) => Variant::JitOnly,
             (true, false) => Variant::Full,
@@ -166,6 +173,7 @@ impl InstallationReport {
             package,
             other_packages: packages.collect(),
             libraries,
+            versioned,
             dir,
         })
     }
@@ -180,7 +188,7 @@ impl InstallationReport {
     #[must_use]
     pub fn conflicts(&self) -> Vec<(&LibraryReport, ProbeError)> {
         let conflict = |report| Some((report, self.conflict(report)?));
-        self.libraries.iter().filter_map(conflict).collect()
+        self.libraries.iter().chain(&self.versioned).filter_map(conflict).collect()
     }
 
     fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
@@ -215,35 +223,59 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
 fn read_libraries(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
     let files = files.filter(|(_, path)| path.symlink_metadata().is_ok());
-    files
-        .map(|(library, path)| LibraryReport {
-            library,
-            identity: identify_any(&path, library),
-            path,
-            missing_symbols: Vec::new(),
-            recorded: Vec::new(),
-        })
-        .collect()
+    files.map(|(library, path)| read_library(library, path)).collect()
+}
+
+fn read_library(library: Library, path: PathBuf) -> LibraryReport {
+    let identity = identify_any(&path, library);
+    LibraryReport { library, path, identity, missing_symbols: Vec::new(), recorded: Vec::new() }
+}
+
+/// The files that cuDNN opens under names with the version, if they are not those under the names without it. ld.so
+/// takes the first name under which it finds a file for this processor.
+fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryReport]) -> Vec<LibraryReport> {
+    let is_opened = |library: &Library| *library != Library::Shim && has_library(version, *library);
+    let read = |library: Library| {
+        let [with_patch, with_minor, ..] = library.dlopen_names(version);
+        let path = [with_patch, with_minor].map(|name| dir.join(name)).into_iter().find(|path| is_candidate(path))?;
+        let file = |path: &Path| std::fs::canonicalize(path).ok();
+        if file(&path) == file(&dir.join(library.file_name())) {
+            return None;
+        }
+        let mut report = read_library(library, path);
+        report.missing_symbols = missing_of(&report, libraries);
+        if !report.missing_symbols.is_empty()
+            && let Some(error) = damaged_symbol_table(&report.path)
+        {
+            report.identity = Err(error);
+        }
+        Some(report)
+    };
+    Library::ALL.iter().copied().filter(is_opened).filter_map(read).collect()
+}
+
+/// ld.so skips a library that is for another processor than the rest: to it, the library is missing.
+fn reject_other_architectures(libraries: &mut [LibraryReport]) {
+    let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
+    let count = |wanted: Architecture| identities().filter(|identity| identity.architecture == wanted).count();
+    let of_graph = identities().find(|identity| identity.library == Library::Graph);
+    let of_graph = of_graph.map(|graph| graph.architecture).filter(|found| *found == Architecture::HOST);
+    let all = identities().map(|identity| identity.architecture);
+    let most = || all.max_by_key(|found| (count(*found), *found == Architecture::HOST));
+    let Some(wanted) = of_graph.or_else(most) else { return };
+    for report in libraries {
+        if let Some(found) = report.identity.as_ref().ok().map(|identity| identity.architecture)
+            && found != wanted
+        {
+            report.identity = Err(ProbeError::WrongArchitecture { found, wanted });
+        }
+    }
 }
 
 /// Compares the symbols of each library with those of the libraries that it depends on, if these can be read and are of
 /// one release. Otherwise the symbols show only what the versions show already.
 fn add_missing_symbols(libraries: &mut [LibraryReport]) {
-    let version_of = |library: Library| {
-        let report = libraries.iter().find(|report| report.library == library)?;
-        Some((report.path.clone(), report.identity.as_ref().ok()?.version?))
-    };
-    let Some((_, graph)) = version_of(Library::Graph) else { return };
-    let missing: Vec<Vec<String>> = libraries
-        .iter()
-        .map(|report| {
-            let dependencies = report.library.dependencies().iter().map(|other| version_of(*other));
-            let of_release = dependencies.map(|found| found.filter(|(_, version)| *version == graph));
-            let files: Option<Vec<PathBuf>> = of_release.map(|found| found.map(|(path, _)| path)).collect();
-            let is_linux = report.identity.as_ref().is_ok_and(|identity| identity.os == Os::Linux);
-            files.filter(|_| is_linux).and_then(|files| missing_symbols(&report.path, &files).ok()).unwrap_or_default()
-        })
-        .collect();
+    let missing: Vec<Vec<String>> = libraries.iter().map(|report| missing_of(report, libraries)).collect();
     let is_suspect = missing.iter().any(|missing| !missing.is_empty());
     let damage: Vec<Option<ProbeError>> =
         libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
@@ -255,6 +287,20 @@ fn add_missing_symbols(libraries: &mut [LibraryReport]) {
             report.identity = Err(error);
         }
     }
+}
+
+/// The symbols that a library needs, and that those of these libraries which it depends on lack.
+fn missing_of(report: &LibraryReport, libraries: &[LibraryReport]) -> Vec<String> {
+    let version_of = |library: Library| {
+        let report = libraries.iter().find(|report| report.library == library)?;
+        Some((report.path.clone(), report.identity.as_ref().ok()?.version?))
+    };
+    let Some((_, graph)) = version_of(Library::Graph) else { return Vec::new() };
+    let dependencies = report.library.dependencies().iter().map(|other| version_of(*other));
+    let of_release = dependencies.map(|found| found.filter(|(_, version)| *version == graph));
+    let files: Option<Vec<PathBuf>> = of_release.map(|found| found.map(|(path, _)| path)).collect();
+    let is_linux = report.identity.as_ref().is_ok_and(|identity| identity.os == Os::Linux);
+    files.filter(|_| is_linux).and_then(|files| missing_symbols(&report.path, &files).ok()).unwrap_or_default()
 }
 
 /// The libraries that the release has and the directory lacks.
@@ -341,6 +387,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
         cuda_minor: None,
         variant: Variant::Partial,
         libraries: Vec::new(),
+        versioned: Vec::new(),
         missing: Vec::new(),
         package: packages.next(),
         other_packages: packages.collect(),

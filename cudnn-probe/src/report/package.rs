@@ -4,6 +4,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::host::Host;
+use crate::image::links;
+use crate::ld_so::run_path_dirs;
 use crate::library::Library;
 use crate::packages::{Installer, Package, site_packages};
 use crate::platform::{Opened, Os, is_executable, open_regular};
@@ -223,15 +225,16 @@ fn toolkit(dir: &Path) -> Option<Package> {
     is_toolkit.then(|| Package::new(Installer::Toolkit, name, None, root))
 }
 
-/// A directory outside of the system's, with a program in it, above it or in `bin` next to it: an application that
-/// ships a cuDNN.
+/// A directory outside of the system's, with a program in it, above it or in `bin` next to it whose run path leads to the
+/// directory: an application that ships a cuDNN. Its run path is relative to the program, as the application can be
+/// installed anywhere; that of a program which somebody has built for this machine is not.
 fn application(dir: &Path, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     let above = dir.parent()?;
     if ["/usr", "/lib", "/lib64"].iter().any(|system| below.starts_with(system)) || above.parent().is_none() {
         return None;
     }
-    let is_program = |path: &PathBuf| is_executable(path);
+    let is_program = |path: &PathBuf| is_executable(path) && searches(path, dir, host);
     let program = |dir: &Path| entries(dir, |name| !name.contains(".so")).take(MAX_PROGRAMS).find(is_program);
     let program = program(dir).or_else(|| program(above)).or_else(|| program(&above.join("bin")))?;
     let name = program.file_name()?.to_string_lossy();
@@ -245,6 +248,18 @@ fn entries<W: Fn(&str) -> bool>(dir: &Path, wanted: W) -> impl Iterator<Item = P
     let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
     paths.sort();
     paths.into_iter()
+}
+
+/// Does the run path of this program lead to this directory, whatever directory the program is in?
+fn searches(program: &Path, dir: &Path, host: &Host) -> bool {
+    let Ok(links) = links(program) else { return false };
+    let Some(run_path) = links.runpath.or(links.rpath) else { return false };
+    let text = run_path.to_string_lossy();
+    let is_relative = text.contains("$ORIGIN") || text.contains("${ORIGIN}");
+    let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    let origin = program.parent().unwrap_or(Path::new("/"));
+    let leads_there = |found: &PathBuf| std::fs::canonicalize(found).is_ok_and(|found| found == dir);
+    is_relative && run_path_dirs(host, &run_path, origin).iter().any(leads_there)
 }
 
 /// The text of a record. `None` if it is too large to be one.
