@@ -609,3 +609,72 @@ fn leftovers_are_no_problem_and_the_foreign_library_is_the_one_that_is_blamed() 
         }
     }
 }
+
+#[test]
+fn every_library_of_the_release_is_opened_in_the_child_process() {
+    let with_codes = |scenario: &Scenario, codes: &[&str]| -> Vec<String> {
+        let (findings, _) = scenario.check();
+        let of_codes = findings.iter().filter(|finding| codes.iter().any(|code| finding["code"] == *code));
+        of_codes.map(Value::to_string).collect()
+    };
+    let crash = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
+    let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
+    for library in [
+        Library::Shim,
+        Library::Heuristic,
+        Library::EnginesPrecompiled,
+        Library::EnginesRuntimeCompiled,
+    ] {
+        let found = with_codes(&Scenario::complete().replace(fake(library).with_code(crash), library), &["C050"]);
+        assert!(found.len() == 1 && found[0].contains(&format!("while it loaded {library}")), "{found:#?}");
+    }
+    let scenario = Scenario::complete().replace(fake(Library::Heuristic).needing("libnowhere.so.1"), Library::Heuristic);
+    let found = with_codes(&scenario, &["C050", "C051"]);
+    assert!(found.len() == 1 && found[0].contains("libnowhere.so.1: cannot open"), "{found:#?}");
+    // Engines of some releases are linked to the driver, which this machine may lack.
+    let engines = fake(Library::EnginesRuntimeCompiled).needing("libcuda.so.1");
+    let found = with_codes(&Scenario::complete().replace(engines, Library::EnginesRuntimeCompiled), &["C050", "C051"]);
+    assert!(found.is_empty(), "{found:#?}");
+    // A shim whose table of symbols is lost.
+    let scenario = Scenario::complete();
+    let shim = scenario.used.cleared(Library::Shim);
+    support::compile("", &["-shared", "-nostdlib", "-w", "-Wl,-soname,libcudnn.so.9"], &shim);
+    let found = with_codes(&scenario, &["C050", "C051"]);
+    assert!(found.len() == 1 && found[0].contains("does not export cudnnGetVersion"), "{found:#?}");
+}
+
+#[test]
+fn a_foreign_library_on_the_search_path_is_blamed_and_not_cudnn() {
+    let ops = FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).needing("libforeign.so.1");
+    let used = "extern int foreign(void); int (*use_foreign)(void) = foreign;\n";
+    for (code, contents) in [("", None), (used, Some("int other;"))] {
+        let scenario = Scenario::complete().replace(ops.clone().with_code(code), Library::Ops);
+        let file = scenario.other.path().join("libforeign.so.1");
+        match contents {
+            None => std::fs::write(&file, "no library").unwrap(),
+            Some(code) => support::compile(code, &["-shared", "-fPIC", "-Wl,-soname,libforeign.so.1"], &file),
+        }
+        let other = scenario.other.path().to_owned();
+        let (findings, _) = scenario.variable("LD_LIBRARY_PATH", &other).check();
+        let found: Vec<&Value> = findings.iter().filter(|finding| finding["code"] == "C051").collect();
+        assert!(!found.is_empty(), "{findings:#?}");
+        for finding in found {
+            let help = finding["help"].as_str().unwrap();
+            assert!(help.starts_with(&format!("Remove {} from LD_LIBRARY_PATH", other.display())), "{findings:#?}");
+            assert!(finding["message"].as_str().unwrap().contains("libforeign.so.1"), "{findings:#?}");
+        }
+    }
+}
+
+#[test]
+fn every_requirement_that_is_not_met_is_named_and_every_package() {
+    let root = TempDir::new();
+    let dir = wheels(&root, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
+    FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).build(&dir.join("libcudnn_ops.so.9"));
+    let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..Scenario::complete() };
+    let (findings, _) = scenario.options(&["--minimum", "9.28", "--cuda", "13"]).check();
+    let text = findings.iter().find(|finding| finding["code"] == "C018").map(Value::to_string).unwrap();
+    for part in ["9.28.0 or newer is required, and is built for CUDA 12", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

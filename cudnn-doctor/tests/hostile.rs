@@ -79,17 +79,20 @@ fn pid_reads_each_file_of_a_process_with_thousands_once() {
 }
 
 #[test]
-fn log_reads_more_than_a_gibibyte_in_little_memory() {
+fn log_reads_a_long_file_with_a_hole_in_little_memory() {
     let dir = TempDir::new();
     let file = dir.path().join("cudnn.log");
     let error = "\nE! CuDNN (v91900 56) function cudnnCreate() called:\n\
                  e!     Info: Traceback contains 1 message(s)\n\
                  e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: at the end\n\
                  e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
-    // A hole, which reads as zeros, before the only error.
+    // A hole, which reads as zeros, and a line that is longer than the memory, before the only error.
     let mut log = std::fs::File::create(&file).unwrap();
     log.set_len((1 << 30) + (1 << 20)).unwrap();
     std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
+    for _ in 0..160 {
+        log.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    }
     log.write_all(error.as_bytes()).unwrap();
     // The address space of the doctor, in KiB.
     let script = format!("ulimit -v 131072; exec {DOCTOR} log {}", file.display());
@@ -531,4 +534,32 @@ fn pid_shows_no_hostile_name_raw() {
         assert!(text.contains("libcudnn_graph.so.9") && text.contains("FORGED"), "{text}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("error: FORGED")), "{text}");
     }
+}
+
+#[test]
+fn a_log_that_is_no_text_is_given_up_soon() {
+    let dir = TempDir::new();
+    let log = dir.path().join("cudnn.log");
+    // Nothing but a hole, then zeros before one.
+    for (written, expected) in [(0, "it is one hole"), (5 << 20, "it is no log of cuDNN")] {
+        let mut file = std::fs::File::create(&log).unwrap();
+        file.write_all(&vec![0; written]).unwrap();
+        file.set_len(20 << 30).unwrap();
+        let (status, text) = errors(5, &mut doctor(&["log", log.to_str().unwrap()]));
+        assert!(status == Some(3) && text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn an_nvml_that_ends_the_process_is_reported() {
+    let code = "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { exit(0); }\n";
+    let machine = Machine::new("libnvidia-ml.so.1", code);
+    let (_, text) = within(20, &mut machine.doctor(&["check", "--no-load"]));
+    assert!(text.contains("C001") && text.contains("the library ended the child process, with status 0"), "{text}");
+}
+
+#[test]
+fn an_impossible_process_id_is_refused_with_the_possible_ones() {
+    let (status, text) = errors(5, &mut doctor(&["pid", "4294967296"]));
+    assert!(status == Some(3) && text.contains("4194304"), "{text}");
 }

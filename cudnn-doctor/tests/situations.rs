@@ -298,3 +298,140 @@ fn check_finds_what_ld_so_would_find_in_a_root_without_proc() {
     assert_eq!(value["version"], "9.19.0", "{value:#}");
     assert!(with_code(value["findings"].as_array().unwrap(), "C020").is_empty(), "{value:#}");
 }
+
+#[test]
+fn a_file_that_cudnn_opens_by_a_name_with_the_version_is_judged() {
+    let old = Version::new(9, 10, 2);
+    let ops = |version: Version, ptx: u16| Some(FakeLibrary::new(Library::Ops, version).with_ptx(ptx));
+    let engines = FakeLibrary::new(Library::EnginesPrecompiled, VERSION).with_ptx(8).with_undefined("cudnn_removed");
+    // The file's name, its contents, and the finding.
+    for (name, contents, code) in [
+        ("libcudnn_ops.so.9.19.0", ops(old, 8), Some("C014")),
+        ("libcudnn_ops.so.9.19", ops(VERSION, 9), Some("C015")),
+        ("libcudnn_ops.so.9.19.0", None, Some("C013")),
+        ("libcudnn_engines_precompiled.so.9.19.0", Some(engines), Some("C014")),
+        ("libcudnn_ops.so.9.19.0", ops(VERSION, 8), None),
+        // No library of this release opens it.
+        ("libcudnn_ops.so.9.10.2", ops(old, 8), None),
+    ] {
+        let dir = TempDir::new();
+        support::copy_fake_set(VERSION, dir.path());
+        let file = dir.path().join(name);
+        match &contents {
+            Some(library) => library.build(&file),
+            None => std::fs::write(&file, "no library").unwrap(),
+        }
+        let variables = [("LD_LIBRARY_PATH", dir.path())];
+        let errors = || -> Vec<Value> {
+            check(&[], &variables).into_iter().filter(|finding| finding["severity"] == "error").collect()
+        };
+        let found = errors();
+        assert_eq!(found.len(), usize::from(code.is_some()), "{name}: {found:#?}");
+        assert_eq!(doctor(&["list"], &variables).code, Some(if code.is_some() { 2 } else { 0 }), "{name}");
+        let Some(code) = code else { continue };
+        assert_eq!(found[0]["code"], code, "{found:#?}");
+        assert!(found[0]["message"].as_str().unwrap().contains(name), "{found:#?}");
+        assert!(found[0].to_string().contains("it tries this name first"), "{found:#?}");
+        // The command removes this file, and no other.
+        let line = found[0]["commands"][0].as_str().unwrap();
+        assert!(Command::new("sh").args(["-c", line]).status().unwrap().success(), "{line}");
+        assert!(!file.exists() && errors().is_empty(), "{line}");
+    }
+}
+
+/// Makes a library one for the other processor architecture.
+fn change_architecture(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
+    bytes[18..20].copy_from_slice(&other.to_le_bytes());
+    std::fs::remove_file(file).unwrap();
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn every_library_for_another_architecture_is_unusable() {
+    for library in all().into_iter().filter(|library| *library != Library::Graph) {
+        let dir = TempDir::new();
+        support::copy_fake_set(VERSION, dir.path());
+        change_architecture(&dir.file(library));
+        let variables = [("LD_LIBRARY_PATH", dir.path())];
+        let findings = check(&[], &variables);
+        let found = with_code(&findings, "C013");
+        assert!(found.len() == 1 && found[0].to_string().contains("is built for"), "{library}: {findings:#?}");
+        assert!(found[0].to_string().contains(library.file_name()), "{library}: {findings:#?}");
+        assert_eq!(doctor(&["list"], &variables).code, Some(2), "{library}");
+        let explained = doctor(&["explain"], &variables);
+        assert_ne!(explained.code, Some(0), "{library}: {}", explained.stdout);
+    }
+}
+
+#[test]
+fn a_shim_that_ld_so_skips_is_blamed_and_no_search_path_is_advised() {
+    let link = |target: &'static str| {
+        move |file: &Path| {
+            std::fs::remove_file(file).unwrap();
+            std::os::unix::fs::symlink(target, file).unwrap();
+        }
+    };
+    let damages: [(&str, Box<dyn Fn(&Path)>); 3] = [
+        ("another architecture", Box::new(change_architecture)),
+        ("dangling", Box::new(link("/nowhere/libcudnn.so.9"))),
+        ("a loop", Box::new(link("libcudnn.so.9"))),
+    ];
+    for (name, damage) in damages {
+        let dir = TempDir::new();
+        support::copy_fake_set(VERSION, dir.path());
+        damage(&dir.file(Library::Shim));
+        let findings = check(&[], &[("LD_LIBRARY_PATH", dir.path())]);
+        assert_eq!(with_code(&findings, "C013").len(), 1, "{name}: {findings:#?}");
+        assert!(with_code(&findings, "C020").is_empty(), "{name}: {findings:#?}");
+        let lines = doctor(&["env", dir.path().to_str().unwrap()], &[]);
+        assert_eq!((lines.code, lines.stdout.lines().count()), (Some(2), 1), "{name}: {}", lines.stdout);
+    }
+}
+
+#[test]
+fn what_the_drop_in_loads_from_its_own_directory_is_judged() {
+    let (root, beside) = (TempDir::new(), TempDir::new());
+    let used = wheel(&root, &[]);
+    let drop_in = FakeLibrary::new(Library::Shim, VERSION).with_code("int cudnnShimVersion(void) { return 0; }\n");
+    drop_in.build(&beside.file(Library::Shim));
+    let variables = [("VIRTUAL_ENV", root.path()), ("LD_LIBRARY_PATH", beside.path())];
+    let program = root.path().join("program");
+    let shim = beside.file(Library::Shim);
+    support::compile("int main(void) { return 0; }", &["-Wl,--no-as-needed", shim.to_str().unwrap()], &program);
+    let explain = || doctor(&["explain", program.to_str().unwrap()], &variables).stdout;
+    // It has no cuDNN of its own, and loads that of the loader.
+    let findings = check(&[], &variables);
+    assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
+    assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
+    // Beside it is a part of another release.
+    FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&beside.file(Library::Graph));
+    let findings = check(&[], &variables);
+    let other = with_code(&findings, "C021");
+    assert!(other.len() == 1 && other[0].to_string().contains("loads another cuDNN: 9.10.2 in"), "{findings:#?}");
+    let missing = with_code(&findings, "C012");
+    let dir = beside.path().to_str().unwrap();
+    assert!(missing.len() == 1 && missing[0]["message"].as_str().unwrap().contains(dir), "{findings:#?}");
+    assert!(explain().contains(&format!("which loads cuDNN 9.10.2 in {dir}")), "{}", explain());
+}
+
+#[test]
+fn the_cudnn_that_linked_programs_get_is_judged_too() {
+    let (used, other) = (TempDir::new(), TempDir::new());
+    support::copy_fake_set(VERSION, used.path());
+    // A shim of another release opens the libraries of the installation.
+    FakeLibrary::new(Library::Shim, Version::new(9, 4, 0)).build(&other.file(Library::Shim));
+    let path = std::env::join_paths([other.path(), used.path()]).unwrap();
+    let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
+    let mixed = with_code(&findings, "C022");
+    assert!(mixed.len() == 1 && mixed[0].to_string().contains("is of a cuDNN before 9.5.0"), "{findings:#?}");
+    assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
+    // A complete other installation with a damaged library.
+    support::copy_fake_set(VERSION, other.path());
+    std::fs::write(other.cleared(Library::Cnn), "no library").unwrap();
+    let findings = check(&[], &[("CUDNN_LOADER_DIR", used.path()), ("LD_LIBRARY_PATH", other.path())]);
+    assert_eq!(with_code(&findings, "C021").len(), 1, "{findings:#?}");
+    let damaged = with_code(&findings, "C013");
+    assert!(damaged.len() == 1 && damaged[0].to_string().contains("get this cuDNN"), "{findings:#?}");
+}

@@ -31,8 +31,8 @@ pub(super) fn explain(library: &Path, culprits: &[PathBuf]) -> (String, String) 
     (
         format!("{name} cannot be loaded with {}, found by LD_LIBRARY_PATH", files.join(" and ")),
         format!(
-            "Remove {} from LD_LIBRARY_PATH, or make it the last directory there: ld.so takes a library from it that is \
-             older than the system's, or damaged.",
+            "Remove {} from LD_LIBRARY_PATH: a library in it is older than the system's, or damaged, and ld.so takes it \
+             before the system's.",
             dirs.join(" and ")
         ),
     )

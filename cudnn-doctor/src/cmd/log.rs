@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,7 @@ impl Summary {
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("not a regular file"));
         }
+        skip_hole(&file)?;
         let mut summary = Summary::default();
         for_each_entry(file, |entry| summary.add(entry))?;
         Ok(summary)
@@ -229,6 +231,19 @@ impl Summary {
             })).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Skips the hole at the beginning of a file, which would be read as zeros: whoever rotates logs has cut this one while
+/// cuDNN went on writing at its end.
+fn skip_hole(file: &File) -> std::io::Result<()> {
+    // SAFETY: the descriptor is open.
+    let start = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_DATA) };
+    let has_no_data = start < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO);
+    if has_no_data && file.metadata()?.len() > 0 {
+        return Err(std::io::Error::other("it is one hole, without any data"));
+    }
+    // Without support by the file system, the position is still the beginning.
+    Ok(())
 }
 
 /// Reads a log entry by entry. An entry begins with a capital letter and an exclamation mark: `E! CuDNN ..`.
