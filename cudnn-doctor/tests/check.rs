@@ -619,16 +619,12 @@ fn every_library_of_the_release_is_opened_in_the_child_process() {
     };
     let crash = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
     let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
-    for library in [
-        Library::Shim,
-        Library::Heuristic,
-        Library::EnginesPrecompiled,
-        Library::EnginesRuntimeCompiled,
-    ] {
+    for library in [Library::Shim, Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled] {
         let found = with_codes(&Scenario::complete().replace(fake(library).with_code(crash), library), &["C050"]);
         assert!(found.len() == 1 && found[0].contains(&format!("while it loaded {library}")), "{found:#?}");
     }
-    let scenario = Scenario::complete().replace(fake(Library::Heuristic).needing("libnowhere.so.1"), Library::Heuristic);
+    let scenario =
+        Scenario::complete().replace(fake(Library::Heuristic).needing("libnowhere.so.1"), Library::Heuristic);
     let found = with_codes(&scenario, &["C050", "C051"]);
     assert!(found.len() == 1 && found[0].contains("libnowhere.so.1: cannot open"), "{found:#?}");
     // Engines of some releases are linked to the driver, which this machine may lack.
@@ -671,7 +667,8 @@ fn every_requirement_that_is_not_met_is_named_and_every_package() {
     let root = TempDir::new();
     let dir = wheels(&root, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
     FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).build(&dir.join("libcudnn_ops.so.9"));
-    let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..Scenario::complete() };
+    let scenario =
+        Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..Scenario::complete() };
     let (findings, _) = scenario.options(&["--minimum", "9.28", "--cuda", "13"]).check();
     let text = findings.iter().find(|finding| finding["code"] == "C018").map(Value::to_string).unwrap();
     for part in ["9.28.0 or newer is required, and is built for CUDA 12", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"] {

@@ -5,8 +5,8 @@ use cudnn_probe::{
 };
 
 use super::finding::{
-    Effect, Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER,
-    OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
+    Effect, Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
+    OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
 use super::machine::{Gpu, Machine, capability, is_older};
@@ -57,7 +57,9 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
 fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(part, error): (&LibraryReport, &ProbeError)| {
         let help = repair(part, error, report).unwrap_or_else(|| fix_commands::reinstall(report));
-        Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable())).notes(opened_first(part)).help(help)
+        Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable()))
+            .notes(opened_first(part))
+            .help(help)
     };
     unusable_parts(report).map(finding).collect()
 }

@@ -178,11 +178,11 @@ fn query_nvml(patience: &Patience) -> Result<Value, String> {
         .map_err(|error| format!("the doctor cannot start a child process: {error}"))?;
     match ended.end.failure() {
         // The child always sends an answer.
-        None => ended
-            .messages
-            .iter()
-            .find_map(|message| message.get(ANSWER).cloned())
-            .ok_or_else(|| "the query of NVML failed: the library ended the child process, with status 0".to_owned()),
+        None => {
+            ended.messages.iter().find_map(|message| message.get(ANSWER).cloned()).ok_or_else(|| {
+                "the query of NVML failed: the library ended the child process, with status 0".to_owned()
+            })
+        }
         Some(failure) => Err(format!("the query of NVML failed: the child process {failure}{}", ended.during())),
     }
 }
