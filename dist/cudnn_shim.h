@@ -24,6 +24,9 @@ extern "C" {
 /* Register cuDNN's engines, which takes most of the time of the first plan or workspace query. */
 #define CUDNN_SHIM_ENGINES 64u
 #define CUDNN_SHIM_ALL 127u
+/* Make the kernel read the files ahead. Without sub-libraries and engines, alone or with CUDNN_SHIM_CONTEXTS, nothing of
+ * cuDNN is loaded. */
+#define CUDNN_SHIM_FILES 128u
 
 /* Returns the drop-in's version, "0.1.0": a static string. */
 const char *cudnnShimGetVersion(void);

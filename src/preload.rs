@@ -11,14 +11,16 @@ use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Repor
 use crate::c_abi::catch_panic;
 use crate::symbol_version::versioned;
 
-/// Starts a preload in a background thread when the drop-in is loaded: `libraries`, `contexts` (of the first device),
-/// `engines`, separated by commas; `all` means the first two. Has no effect in a program that does not link to cuDNN and
-/// has the drop-in from LD_PRELOAD only.
+/// Starts a preload in a background thread when the drop-in is loaded: `files`, `libraries`, `contexts` (of the first
+/// device), `engines`, separated by commas; `all` means `files,contexts`. Has no effect in a program that does not link
+/// to cuDNN and has the drop-in from LD_PRELOAD only.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
 const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
+/// Read the files ahead. If no library and no engines are asked for, nothing is loaded.
+const FILES: c_uint = 128;
 /// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
@@ -99,14 +101,17 @@ unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> 
     } else {
         Devices::List(Vec::new())
     };
+    let loads_nothing = flags & (LIBRARIES | ENGINES) == 0 && flags & (FILES | CONTEXTS) != 0;
+    let libraries = if loads_nothing && flags & FILES != 0 { LIBRARIES } else { flags };
     let libraries: Vec<SubLibrary> = SubLibrary::ALL
         .iter()
         .copied()
         .enumerate()
-        .filter(|(bit, _)| flags >> bit & 1 == 1)
+        .filter(|(bit, _)| libraries >> bit & 1 == 1)
         .map(|(_, library)| library)
         .collect();
-    Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0)
+    let preload = Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0);
+    if loads_nothing { preload.loading_nothing() } else { preload }
 }
 
 /// Stores the report, and returns the status.
@@ -147,9 +152,10 @@ extern "C" fn preload_from_env() {
         let flags = value.split(',').fold(0, |flags, word| {
             flags
                 | match word.trim() {
-                    // Not the engines: an exit by any thread of a program that knows nothing of the preload must be
-                    // safe, and is not while they are registered.
-                    "all" => LIBRARIES | CONTEXTS,
+                    // Nothing that loads cuDNN: an exit by any thread of a program that knows nothing of the preload
+                    // must be safe.
+                    "all" => FILES | CONTEXTS,
+                    "files" => FILES,
                     "libraries" => LIBRARIES,
                     "contexts" => CONTEXTS,
                     "engines" => ENGINES | 1,

@@ -11,10 +11,11 @@ import subprocess
 import sys
 
 program, drop_in, *libraries = sys.argv[1:]
-print("| end | `libraries` | `contexts` | `engines` | `all` |\n| --- | --- | --- | --- | --- |")
+VALUES = ["all", "libraries", "contexts", "engines"]
+print("| end |" + "".join(f" `{value}` |" for value in VALUES) + "\n|" + " --- |" * (len(VALUES) + 1))
 for how in ["main", "fork", "thread"]:
     cells = []
-    for value in ["libraries", "contexts", "engines", "all"]:
+    for value in VALUES:
         crashed = 0
         for delay in range(0, 410, 10):
             environment = dict(os.environ, CUDNN_LOADER_PRELOAD=value, CUDNN_LOADER_DIR=libraries[0])

@@ -1,5 +1,7 @@
 /* Programs that end, fork or wait while the drop-in preloads. The first argument says what the program does:
  *   exit US          returns from main after so many microseconds
+ *   fork-list US     forks after that time; the child reads ld.so's list
+ *   failing-calls    makes failing calls in threads and in children that are forked meanwhile
  *   fork US          forks after that time; the child ends by exit()
  *   start-fork US    starts preloads in one thread and forks in another; the child ends by exit()
  *   start-in-thread  starts a preload in a thread that ends at once; then closes the drop-in
@@ -17,6 +19,7 @@
 #include <cudnn.h>
 #include <cudnn_shim.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +40,11 @@ static void fork_and_wait(void) {
     int status = -1;
     waitpid(child, &status, 0);
     printf("child = %d\n", status);
+}
+
+static int ignore(struct dl_phdr_info *info, size_t size, void *data) {
+    (void)info, (void)size, (void)data;
+    return 0;
 }
 
 static void act(const char *how) {
@@ -105,6 +113,30 @@ static void *start(void *unused) {
     return unused;
 }
 
+static void *fail_often(void *unused) {
+    for (int i = 0; i < 20; i++) {
+        cudnnTensorDescriptor_t descriptor;
+        cudnnCreateTensorDescriptor(&descriptor);
+    }
+    return unused;
+}
+
+static void fail_in_threads_and_children(void) {
+    pthread_t threads[16];
+    int children = 0, status;
+    for (int i = 0; i < 16; i++) pthread_create(&threads[i], NULL, fail_often, NULL);
+    for (int i = 0; i < 5; i++) {
+        if (fork() == 0) {
+            alarm(10);
+            fail_often(NULL);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < 16; i++) pthread_join(threads[i], NULL);
+    while (wait(&status) > 0) children |= status;
+    printf("children = %d\n", children);
+}
+
 static void *start_often(void *unused) {
     for (int i = 0; i < 50; i++) start(NULL);
     return unused;
@@ -121,6 +153,19 @@ int main(int count, char **args) {
         usleep((useconds_t)atoi(value));
         fork_and_wait();
     }
+    if (!strcmp(mode, "fork-list")) {
+        usleep((useconds_t)atoi(value));
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            dl_iterate_phdr(ignore, NULL);
+            _exit(0);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        printf("child = %d\n", status);
+    }
+    if (!strcmp(mode, "failing-calls")) fail_in_threads_and_children();
     if (!strcmp(mode, "start-fork")) {
         pthread_t thread;
         pthread_create(&thread, NULL, start_often, NULL);

@@ -8,7 +8,7 @@ use crate::escape::Printable;
 use crate::shell::quoted_path;
 
 /// The words of [`PRELOAD`].
-const PRELOAD_WORDS: [&str; 4] = ["all", "libraries", "contexts", "engines"];
+const PRELOAD_WORDS: [&str; 5] = ["all", "files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";

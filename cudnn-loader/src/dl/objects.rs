@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::{Handle, leak};
+use crate::thread::fork::NotBesideFork;
 
 /// A library that the process has loaded, no matter who loaded it.
 #[derive(Debug)]
@@ -142,6 +143,7 @@ fn read_list() -> Vec<Entry> {
         0
     }
     let mut list = Vec::new();
+    let _guard = NotBesideFork::new();
     // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
     unsafe { libc::dl_iterate_phdr(Some(push), (&raw mut list).cast()) };
     list

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
 use once_cell::race::OnceBox;
@@ -19,6 +19,7 @@ use once_cell::race::OnceBox;
 use super::entry::{ERROR_BIT, INFO_BIT, WARNING_BIT};
 use crate::dl::is_secure_execution;
 use crate::sync::primitives::lock;
+use crate::thread::fork::NotBesideFork;
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(super) fn env_config() -> &'static EnvConfig {
         // In secure-execution mode, the environment must not decide where this process writes.
         let is_trusted = !is_secure_execution();
         let variable = |name: &str| std::env::var_os(name).filter(|_| is_trusted);
-        let sink = Sink::new(beside_cudnns(destination(variable("CUDNN_LOGDEST_DBG"))));
+        let sink = Sink::since(loaded_at(), beside_cudnns(destination(variable("CUDNN_LOGDEST_DBG"))));
         Box::new(EnvConfig { mask: mask(&variable), sink, start: Instant::now(), process: std::process::id() })
     })
 }
@@ -115,6 +116,9 @@ fn destination(value: Option<OsString>) -> Destination {
 /// A destination with its open file.
 pub(super) struct Sink {
     destination: Destination,
+    /// Only what was written to the file before this time is emptied, so that no process of several that were forked
+    /// empties what another has written. In nanoseconds.
+    since: i64,
     file: Mutex<LogFile>,
     /// The process that gave up waiting for the lock: a child, forked while another thread of its parent had it.
     locked_out: AtomicU32,
@@ -132,7 +136,11 @@ enum LogFile {
 
 impl Sink {
     pub(super) fn new(destination: Destination) -> Self {
-        Sink { destination, file: Mutex::default(), locked_out: AtomicU32::new(0) }
+        Sink::since(now(), destination)
+    }
+
+    fn since(since: i64, destination: Destination) -> Self {
+        Sink { destination, since, file: Mutex::default(), locked_out: AtomicU32::new(0) }
     }
 
     /// Writes an entry. If writing fails, the entry is lost, as with cuDNN.
@@ -146,8 +154,9 @@ impl Sink {
                 if self.locked_out.load(Ordering::Relaxed) == process {
                     return;
                 }
+                let _guard = NotBesideFork::new();
                 match lock(&self.file) {
-                    Some(mut file) => file.write(name, text),
+                    Some(mut file) => file.write(name, self.since, text),
                     // A child waits once. In the parent, the other thread is only slow.
                     None if process != env_config().process => self.locked_out.store(process, Ordering::Relaxed),
                     None => {}
@@ -158,9 +167,9 @@ impl Sink {
 }
 
 impl LogFile {
-    fn write(&mut self, name: &Path, text: &[u8]) {
+    fn write(&mut self, name: &Path, since: i64, text: &[u8]) {
         if let LogFile::Unopened = self {
-            *self = open(name).unwrap_or(LogFile::Closed);
+            *self = open(name, since).unwrap_or(LogFile::Closed);
         }
         self.check();
         if let LogFile::Open(file, _) = self {
@@ -211,18 +220,46 @@ fn write_without_sigpipe(file: &mut File, text: &[u8]) {
 }
 
 /// Opens the file and empties it. A pipe without a reader fails, because the sink does not wait.
-fn open(name: &Path) -> Option<LogFile> {
+fn open(name: &Path, since: i64) -> Option<LogFile> {
     let name = expand(name)?;
     let file = File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
     let metadata = file.metadata().ok()?;
     // None of the first three numbers: they belong to others even if they are free now.
     let file = duplicate(file.as_raw_fd())?;
     if metadata.is_file() {
-        file.set_len(0).ok()?;
+        if metadata.mtime().saturating_mul(SECOND).saturating_add(metadata.mtime_nsec()) < since {
+            file.set_len(0).ok()?;
+        }
         // Blocking and appending, so that processes that share the file write complete entries.
         fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND)?;
     }
     Some(LogFile::Open(file, file_id(&metadata)))
+}
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The time of the clock that the kernel takes for the times of files, in nanoseconds.
+fn now() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the answer has room.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
+    time.tv_sec * SECOND + time.tv_nsec
+}
+
+/// When this code was loaded, before any fork that its processes have in common.
+fn loaded_at() -> i64 {
+    LOADED_AT.load(Ordering::Relaxed)
+}
+
+static LOADED_AT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// ld.so calls this when it loads the program or library that contains this code.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_LOADED_AT: extern "C" fn() = note_loaded_at;
+
+extern "C" fn note_loaded_at() {
+    LOADED_AT.store(now(), Ordering::Relaxed);
 }
 
 /// The file name with the process id and the local time.

@@ -13,6 +13,7 @@ use crate::dl;
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
 use crate::thread::cancel::CancelDisabled;
+use crate::thread::fork::handle_forks;
 use crate::thread::spawn::DOES_INTERNAL_WORK;
 
 /// The time for which an exit, a fork, or a step waits. Longer than any step takes on a working system.
@@ -54,6 +55,8 @@ pub(super) fn protect() {
         // The handlers live as long as the process.
         dl::pin_this_library();
         register_exit_handler();
+        // A fork waits for these sections before it waits for the short work in them.
+        handle_forks();
         // SAFETY: the functions are of the right type, and stay.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     }

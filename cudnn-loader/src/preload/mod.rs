@@ -59,6 +59,7 @@ pub struct Preload {
     devices: Devices,
     engines: bool,
     device_description: Option<String>,
+    loads_nothing: bool,
 }
 
 /// The devices whose contexts to create.
@@ -81,6 +82,7 @@ impl Default for Preload {
             devices: Devices::Current,
             engines: false,
             device_description: None,
+            loads_nothing: false,
         }
     }
 }
@@ -114,6 +116,13 @@ impl Preload {
     /// missing, because cuDNN would abort.
     pub fn engines(mut self, engines: bool) -> Self {
         self.engines = engines;
+        self
+    }
+
+    /// Loads nothing of cuDNN: only makes the kernel read the files ahead, and creates the contexts through the driver.
+    /// Safe beside an exit by any thread, since no library registers destructors meanwhile but the driver's.
+    pub fn loading_nothing(mut self) -> Self {
+        self.loads_nothing = true;
         self
     }
 

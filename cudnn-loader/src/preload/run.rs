@@ -129,7 +129,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
     std::thread::scope(|scope| {
         let contexts = wants_context.then(|| {
             let create = || {
-                let created = create_contexts(recorder, &preload.devices, current);
+                let created = create_contexts(recorder, preload, current);
                 if let Some(mut with_context) = lock(&with_context) {
                     *with_context = created;
                 }
@@ -147,10 +147,12 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
         // it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
-        let has_graph =
-            recorder.step(Step::Load(SubLibrary::Graph), || match with_critical_openings(|| preload.options.load()) {
-                Ok(_) => StepOutcome::Done,
-                Err(error) => StepOutcome::LoadFailed(error),
+        let has_graph = !preload.loads_nothing
+            && recorder.step(Step::Load(SubLibrary::Graph), || {
+                match with_critical_openings(|| preload.options.load()) {
+                    Ok(_) => StepOutcome::Done,
+                    Err(error) => StepOutcome::LoadFailed(error),
+                }
             });
         recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
         if has_graph && preload.engines {
@@ -178,7 +180,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
 
 /// Reads all files but graph's; first those that the engines need, which are the largest and are waited for longest.
 fn read_ahead_others(preload: &Preload, recorder: &Recorder<'_>, installation: &Installation) {
-    if preload.engines {
+    if preload.engines || preload.loads_nothing {
         if let Some(cublas) = find_cublas(installation) {
             read_ahead(recorder, Step::ReadAheadCublas, &cublas);
         }
@@ -202,7 +204,7 @@ fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
 }
 
 /// Creates the contexts in parallel. Returns the driver, and a device that has a context.
-fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> Option<(Driver, i32)> {
+fn create_contexts(recorder: &Recorder<'_>, preload: &Preload, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
     recorder.step(Step::Driver, || match Driver::new() {
         Ok(found) => {
@@ -212,7 +214,7 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
         Err(error) => StepOutcome::Driver(error),
     });
     let driver = driver?;
-    let devices = match devices {
+    let devices = match &preload.devices {
         Devices::Current => vec![current],
         Devices::List(devices) => devices.clone(),
         Devices::All => match driver.count() {
@@ -225,7 +227,7 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
     };
     let created = Mutex::new(None);
     let create = |device: i32| {
-        if recorder.critical_step(Step::Context(device), || create_context(&driver, device))
+        if recorder.critical_step(Step::Context(device), || create_context(&driver, device, preload.loads_nothing))
             && let Some(mut created) = lock(&created)
         {
             *created = Some(device);
@@ -244,8 +246,9 @@ fn create_contexts(recorder: &Recorder<'_>, devices: &Devices, current: i32) -> 
     created.map(|device| (driver, device))
 }
 
-fn create_context(driver: &Driver, device: i32) -> StepOutcome {
+fn create_context(driver: &Driver, device: i32, loads_nothing: bool) -> StepOutcome {
     match driver.make_context(device) {
+        Ok(()) if loads_nothing => StepOutcome::Done,
         Ok(()) => call_check(Function::CudnnGraphVersionCheck),
         Err(error) => StepOutcome::Driver(error),
     }

@@ -180,12 +180,15 @@ impl Search {
         if self.host.is_secure_execution() {
             return Vec::new();
         }
-        let program = self.host.program_dir().map(|dir| {
+        let mut found: Vec<Candidate> =
+            self.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
+        if let Some(dir) = self.host.program_dir() {
             let above = dir.parent().unwrap_or(dir);
-            [dir.to_owned(), dir.join("lib"), above.join("lib")]
-        });
-        let library = self.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary));
-        library.chain(program.into_iter().flatten().map(|dir| Candidate::new(dir, Origin::Adjacent))).collect()
+            for dir in [dir.to_owned(), dir.join("lib"), above.join("lib")] {
+                found.push(Candidate::new(dir, Origin::Adjacent));
+            }
+        }
+        found
     }
 
     fn in_run_paths(&self) -> Vec<Candidate> {
@@ -279,12 +282,14 @@ impl Search {
     }
 
     fn cuda_variables(&self) -> Vec<Candidate> {
-        let roots = CUDA_VARIABLES.into_iter().filter_map(|name| Some((name, self.absolute(name)?)));
-        roots
-            .flat_map(|(name, root)| {
-                ["lib64", "lib", CUDA_TARGET_DIR].map(|dir| Candidate::new(root.join(dir), Origin::CudaVariable(name)))
-            })
-            .collect()
+        let mut found = Vec::new();
+        for name in CUDA_VARIABLES {
+            let Some(root) = self.absolute(name) else { continue };
+            for dir in ["lib64", "lib", CUDA_TARGET_DIR] {
+                found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name)));
+            }
+        }
+        found
     }
 
     fn well_known(&self) -> Vec<Candidate> {
