@@ -167,20 +167,16 @@ fn engines_are_not_registered_where_the_address_space_is_limited() {
 #[test]
 fn all_loads_nothing_of_cudnn() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for (value, loads, reads, registers) in [
-        ("all", false, true, false),
-        ("files", false, true, false),
-        ("contexts", false, false, false),
-        ("libraries", true, true, false),
-        ("all,engines", true, true, true),
+    for (value, loads, registers) in [
+        ("all", false, false),
+        ("files", false, false),
+        ("contexts", false, false),
+        ("libraries", true, false),
+        ("all,engines", true, true),
     ] {
         let report = program.run(value, &["report"]).stdout;
         assert_eq!(report.contains("load libcudnn"), loads, "{value}: {report}");
-        assert_eq!(
-            report.contains("read ahead libcudnn_adv") || report.contains("heuristic"),
-            reads,
-            "{value}: {report}"
-        );
+        assert!(report.contains("read ahead libcudnn_graph"), "{value}: {report}");
         assert_eq!(report.contains("register engines"), registers, "{value}: {report}");
         assert_eq!(report.contains("start the driver"), value != "files" && value != "libraries", "{value}: {report}");
     }
