@@ -367,13 +367,14 @@ fn every_library_for_another_architecture_is_unusable() {
 
 #[test]
 fn a_shim_that_ld_so_skips_is_blamed_and_no_search_path_is_advised() {
+    type Damage = Box<dyn Fn(&Path)>;
     let link = |target: &'static str| {
         move |file: &Path| {
             std::fs::remove_file(file).unwrap();
             std::os::unix::fs::symlink(target, file).unwrap();
         }
     };
-    let damages: [(&str, Box<dyn Fn(&Path)>); 3] = [
+    let damages: [(&str, Damage); 3] = [
         ("another architecture", Box::new(change_architecture)),
         ("dangling", Box::new(link("/nowhere/libcudnn.so.9"))),
         ("a loop", Box::new(link("libcudnn.so.9"))),
