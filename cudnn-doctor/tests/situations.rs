@@ -436,3 +436,17 @@ fn the_cudnn_that_linked_programs_get_is_judged_too() {
     let damaged = with_code(&findings, "C013");
     assert!(damaged.len() == 1 && damaged[0].to_string().contains("get this cuDNN"), "{findings:#?}");
 }
+
+#[test]
+fn a_library_with_32_bits_is_not_one_for_another_processor() {
+    for (library, code) in [(Library::Graph, "C011"), (Library::Ops, "C013")] {
+        let dir = TempDir::new();
+        support::copy_fake_set(VERSION, dir.path());
+        let mut bytes = std::fs::read(dir.file(library)).unwrap();
+        bytes[4] = 1;
+        std::fs::write(dir.cleared(library), bytes).unwrap();
+        let findings = check(&[], &[("LD_LIBRARY_PATH", dir.path())]);
+        let found = with_code(&findings, code);
+        assert!(found.len() == 1 && found[0].to_string().contains("32-bit or big-endian"), "{findings:#?}");
+    }
+}

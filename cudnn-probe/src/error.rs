@@ -200,9 +200,6 @@ impl ProbeError {
                 write!(f, "is truncated: it has {length} bytes of at least {expected_len}")
             }
             ProbeError::Malformed { reason } => write!(f, "is damaged: {reason}"),
-            ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
-                f.write_str("is a 32-bit or big-endian library")
-            }
             ProbeError::WrongArchitecture { found, wanted } => {
                 write!(f, "is built for {found}, but {wanted} is required")
             }

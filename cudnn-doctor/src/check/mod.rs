@@ -19,7 +19,7 @@ use cudnn_frameworks::Environment;
 use cudnn_loader::Function;
 use cudnn_probe::{
     DIR_VARIABLE, InstallationReport, Installed, Library, Origin, ProbeError, RejectedCandidate, Requirements, Version,
-    deleted_wheels,
+    deleted_wheels, identify_any,
 };
 
 use crate::context::Context;
@@ -189,11 +189,17 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         }
         let report = InstallationReport::read(&dir, &context.host);
         let Some(help) = fix_commands::repair(error, report.as_ref()) else { continue };
-        let message = format!("{} {error}", one.path().printable());
+        // `identify_any` also tells a 32-bit library from one for another processor.
+        let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
+        let message = format!("{} {}", one.path().printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).help(help);
         seen.push((dir, finding));
     }
     seen.into_iter().map(|(_, finding)| finding).collect()
+}
+
+fn is_about_architecture(error: &ProbeError) -> bool {
+    matches!(error, ProbeError::WrongArchitecture { .. })
 }
 
 /// One finding for each environment with wheels of cuDNN that pip regards as installed, and whose files are deleted.

@@ -66,6 +66,9 @@ impl Identity {
     }
 }
 
+/// What is wrong with a library for this processor with 32 bits, or for another byte order.
+const OTHER_CLASS: &str = "it is a 32-bit or big-endian library";
+
 /// Reads a file as this library of cuDNN 9, built for Linux and this processor.
 ///
 /// ```no_run
@@ -102,7 +105,13 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
 /// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     let (data, length, os) = open(path)?;
-    let mut identity = read(path, library, &data, length, os, None)?;
+    let mut identity = read(path, library, &data, length, os, None).map_err(|error| match error {
+        // The same processor, with 32 bits or another byte order.
+        ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
+            ProbeError::Malformed { reason: OTHER_CLASS.into() }
+        }
+        error => error,
+    })?;
     let (major, at_most) = run_path::cuda(identity.run_path.as_deref().unwrap_or_default(), identity.version);
     // The record of a wheel may be that of another one, which was installed over this file.
     identity.cuda_major = major.or(identity.cuda_major.filter(|major| at_most.is_none_or(|most| *major <= most)));
