@@ -414,6 +414,9 @@ fn what_the_drop_in_loads_from_its_own_directory_is_judged() {
     let missing = with_code(&findings, "C012");
     let dir = beside.path().to_str().unwrap();
     assert!(missing.len() == 1 && missing[0]["message"].as_str().unwrap().contains(dir), "{findings:#?}");
+    // Not a command that would remove the drop-in.
+    let command = format!("export CUDNN_LOADER_DIR={}", used.display());
+    assert_eq!(missing[0]["commands"], serde_json::json!([command]), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.10.2 in {dir}")), "{}", explain());
 }
 

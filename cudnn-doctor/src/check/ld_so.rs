@@ -114,14 +114,24 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
     let found = plain_program(&context.host);
     let found = found.and_then(|mut program| resolve(&mut program, Library::Shim.file_name()));
     let Some((shim, _)) = found else { return Vec::new() };
-    let dir = if cudnn_file::is_drop_in(&shim) {
+    let is_drop_in = cudnn_file::is_drop_in(&shim);
+    let dir = if is_drop_in {
         context.selected_by_drop_in(&shim).map(|loaded| loaded.dir)
     } else {
         shim.parent().map(Path::to_owned)
     };
     let other = dir.filter(|dir| !is_same(dir, &report.dir));
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
-    other.filter(|other| other.major == 9).map(|other| installation::of_other_programs(&other)).unwrap_or_default()
+    let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
+    // Replacing the files would remove the drop-in if it is among them.
+    let add_help = |finding: Finding| if is_drop_in { finding.help(lead_drop_in_to(&report.dir)) } else { finding };
+    installation::of_other_programs(&other).into_iter().map(add_help).collect()
+}
+
+/// Has the drop-in load this installation.
+fn lead_drop_in_to(dir: &Path) -> Help {
+    Help::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
+        .command(format!("export {DIR_VARIABLE}={}", quoted_path(dir)))
 }
 
 /// Makes ld.so search a directory first.
