@@ -7,7 +7,7 @@ use std::process::Command;
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{FakeLibrary, TempDir, Version, lib_dir};
+use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, lib_dir};
 
 /// The keys of a document, `findings[].code`, and those whose values are empty or null.
 #[derive(Default)]
@@ -53,6 +53,26 @@ fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
 }
 
+/// An environment with a framework that lacks a package, and with another package that uses cuDNN.
+fn environment() -> TempDir {
+    let root = TempDir::new();
+    let venv = PythonEnvironment::venv(root.path());
+    let linked = ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+    let missing = linked.clone().needing("libcublasLt.so.12").with_gpu_code(2, &["9.0"]);
+    venv.package("torch", "2.8.0")
+        .requires("nvidia-cudnn-cu12==9.10.2.21; extra == 'cudnn'")
+        .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+        .library("torch/lib/libtorch_cuda.so", &missing);
+    venv.package("nvidia-cudnn-cu12", "9.1.0.70");
+    venv.package("other", "1.0").library("other/lib/other.so", &linked);
+    let dir = venv.import_dir().join("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&dir).unwrap();
+    for library in [Library::Shim, Library::Graph] {
+        FakeLibrary::new(library, Version::new(9, 1, 0)).build(&dir.join(library.file_name()));
+    }
+    root
+}
+
 #[test]
 fn the_documents_have_the_documented_keys_and_no_others() {
     let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
@@ -62,6 +82,7 @@ fn the_documents_have_the_documented_keys_and_no_others() {
     let broken = broken.path();
     let own = std::process::id().to_string();
     let cache = wheel.ancestors().nth(4).unwrap().to_str().unwrap().to_owned();
+    let frameworks = environment();
     let documents = [
         ("list", document(&["list", "--deep", wheel.to_str().unwrap()], Some(broken))),
         ("check", document(&["check"], Some(broken))),
@@ -73,6 +94,7 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         ("log", document(&["log", concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log")], None)),
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
         ("facts", document(&["facts"], None)),
+        ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
     ];
     let mut printed = BTreeMap::<&str, Keys>::new();
     for (command, document) in &documents {

@@ -62,7 +62,7 @@ pub struct BuiltFor {
 }
 
 /// Reads what a framework was built for.
-pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, pins: &[Pin]) -> BuiltFor {
+pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, pins: &[Pin], reads_kernels: bool) -> BuiltFor {
     let statements = dir.map(|dir| statements::read(kind, dir)).unwrap_or_default();
     let uses_gpu = uses_gpu(kind, of, dir, &statements);
     if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
@@ -74,7 +74,7 @@ pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, pins: &[P
         uses_gpu,
         cudnn: cudnn(of, &statements, &linked, pins, cuda.as_ref()),
         cuda,
-        gpu_code: dir.and_then(|dir| kernels(kind, dir)),
+        gpu_code: dir.filter(|_| reads_kernels).and_then(|dir| kernels(kind, dir)),
         compiles_at_run_time: kind.compiles_at_run_time,
     }
 }

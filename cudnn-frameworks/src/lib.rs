@@ -60,7 +60,7 @@ pub struct Survey {
     pub environment: Environment,
     /// The frameworks, in the order of [`KINDS`].
     pub frameworks: Vec<Framework>,
-    /// Other packages with libraries that use cuDNN. Empty after [`survey_known`].
+    /// Other packages with libraries that use cuDNN. Empty if [`Depth::unlisted`] is not set.
     pub unlisted: Vec<Unlisted>,
     /// Packages whose files could not be read, or that are installed twice.
     pub unreadable: Vec<Unreadable>,
@@ -88,23 +88,35 @@ pub struct Framework {
     pub opens: Opens,
 }
 
-/// Reads an environment. The search for packages that nobody listed reads the headers of all extension libraries: some
-/// 40 microseconds for each that is in the page cache, and a second or more for thousands on a disk.
+/// What a survey reads, beside names and metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// The compute capabilities of kernels: 10 to 100 ms for a framework whose files are in the page cache, up to half a
+    /// second from a disk.
+    pub kernels: bool,
+    /// The headers of all extension libraries, to find the packages that nobody listed: some 40 microseconds for each
+    /// that is in the page cache, and a second or more for thousands on a disk.
+    pub unlisted: bool,
+}
+
+/// Reads an environment.
 #[must_use]
 pub fn survey(environment: &Environment, host: &Host) -> Survey {
-    let (mut survey, mut found) = known(environment, host);
-    survey.unlisted = unlisted::read(&mut found, &survey.frameworks, environment, host);
-    survey.is_truncated = found.is_truncated;
+    survey_to(environment, host, Depth { kernels: true, unlisted: true })
+}
+
+/// Reads an environment, and leaves out what takes long.
+#[must_use]
+pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
+    let (mut survey, mut found) = known(environment, host, depth.kernels);
+    if depth.unlisted {
+        survey.unlisted = unlisted::read(&mut found, &survey.frameworks, environment, host);
+        survey.is_truncated = found.is_truncated;
+    }
     survey
 }
 
-/// Reads an environment, but looks for no other frameworks than [`KINDS`].
-#[must_use]
-pub fn survey_known(environment: &Environment, host: &Host) -> Survey {
-    known(environment, host).0
-}
-
-fn known(environment: &Environment, host: &Host) -> (Survey, distribution::Found) {
+fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey, distribution::Found) {
     let is_wanted = |name: &str| {
         requirement::is_cuda(name)
             || KINDS.iter().any(|kind| kind.packages.contains(&name) || kind.fallback_packages.contains(&name))
@@ -115,7 +127,7 @@ fn known(environment: &Environment, host: &Host) -> (Survey, distribution::Found
         for distribution in kind.distributions_in(&found.distributions) {
             let dir = kind.dir(environment, distribution);
             let pins = requirement::pins(distribution, &found.distributions, environment);
-            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins);
+            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, reads_kernels);
             frameworks.push(Framework {
                 kind,
                 version: distribution.version.clone(),

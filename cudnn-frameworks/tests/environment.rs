@@ -1,4 +1,11 @@
 //! Which directories Python imports from, and which environments are active.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -121,7 +128,7 @@ fn path_files_add_directories() {
     let source = world.join("source").display().to_string();
     let text =
         format!("\u{feff}# comment\nimport os; os.mkdir('{source}/run')\n\nbelow\r\n{source}\n/none\n{source}\n");
-    let venv = venv.with_pth("a.pth", &text).with_pth("b.pth", &format!("../../../../late\nimport\tsys\n."));
+    let venv = venv.with_pth("a.pth", &text).with_pth("b.pth", "../../../../late\nimport\tsys\n.");
     let venv = venv.with_pth(".hidden.pth", &world.join("hidden").display().to_string());
     make(&world.join("hidden"));
     let environment = Environment::at(venv.root(), &Host::sandbox(world));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::{
-    By, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_known,
+    By, Depth, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_to,
 };
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
@@ -29,8 +29,8 @@ pub(crate) struct Judged {
     pub(crate) findings: Vec<Finding>,
 }
 
-pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host) -> Judged {
-    let survey = survey_known(environment, host);
+pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, depth: Depth) -> Judged {
+    let survey = survey_to(environment, host, depth);
     let mut findings: Vec<Finding> =
         survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
     findings.extend(pairs(&survey, host).iter().filter_map(together));
@@ -415,6 +415,10 @@ fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option
     let gpu = gpu.name.printable();
     let message = format!("{} is built without GPU support, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
+    // Somebody has chosen the package for the CPU.
+    if gpu_package.is_none() && is_cpu(framework) {
+        return None;
+    }
     let Some(gpu_package) = gpu_package else {
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
     };

@@ -15,7 +15,7 @@ mod requirements;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::Environment;
+use cudnn_frameworks::{Depth, Environment};
 use cudnn_loader::Function;
 use cudnn_probe::{
     DIR_VARIABLE, InstallationReport, Installed, Library, Origin, ProbeError, RejectedCandidate, Requirements, Version,
@@ -164,7 +164,11 @@ fn relative_path() -> Option<Finding> {
 /// What is wrong with the frameworks of the environment whose Python a program would use.
 fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
     let active = Environment::active(&context.search).into_iter().next();
-    active.map(|environment| frameworks::judge(&environment, machine, &context.host).findings).unwrap_or_default()
+    // Kernels matter to a GPU that is here.
+    let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false };
+    active
+        .map(|environment| frameworks::judge(&environment, machine, &context.host, depth).findings)
+        .unwrap_or_default()
 }
 
 /// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.

@@ -10,6 +10,7 @@ use super::finding::{Finding, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_C
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, problems};
+use crate::driver;
 use crate::escape::Printable;
 
 pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
@@ -42,8 +43,11 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
         ];
     }
     let help = format!("to see each file and the rule that finds it: cudnn-doctor explain {name}");
+    // C001 is about the driver.
+    let is_of_driver = |problem: &String| problem.contains(driver::LIBRARY);
     let unmet = problems(&dependencies)
         .into_iter()
+        .filter(|problem| !is_of_driver(problem))
         .map(|problem| Finding::new(PROGRAM_DEPENDENCY, format!("{name}: {problem}")).help(help.clone()));
     unmet.chain(newer_functions(&name, &called, &dependencies)).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use cudnn_frameworks::{Comparison, Environment, Framework, PinState};
+use cudnn_frameworks::{Comparison, Depth, Environment, Framework, Opened, PinState, Unlisted};
 use serde_json::{Value, json};
 
 use super::findings;
@@ -14,6 +14,8 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
 use crate::subprocess::Patience;
+
+const DEPTH: Depth = Depth { kernels: true, unlisted: true };
 
 /// The options of `frameworks`.
 #[derive(clap::Args)]
@@ -31,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         arguments.roots.iter().map(|root| Environment::at(root, &context.host)).collect()
     };
     let judged: Vec<Judged> =
-        environments.iter().map(|environment| judge(environment, &machine, &context.host)).collect();
+        environments.iter().map(|environment| judge(environment, &machine, &context.host, DEPTH)).collect();
     match format {
         Format::Json => document(&json!({
             "schema": SCHEMA,
@@ -58,6 +60,11 @@ fn text(judged: &[Judged]) {
             outln!("  no framework was found here");
         } else {
             outln!("{}", table(&survey.frameworks));
+        }
+        for Unlisted { distribution, opens, .. } in &survey.unlisted {
+            let name = format!("{} {}", distribution.name, distribution.version).printable();
+            let gets = opens.cudnn.first().map(|opened| format!(", and gets {}", real(&opened.path).printable()));
+            outln!("  {name} uses cuDNN, too{}", gets.unwrap_or_default());
         }
         findings::print(found);
     }
@@ -114,6 +121,7 @@ fn value(judged: &Judged) -> Value {
         "root": survey.environment.root.to_string_lossy(),
         "python": survey.environment.python.map(|(major, minor)| format!("{major}.{minor}")),
         "frameworks": survey.frameworks.iter().map(framework_value).collect::<Vec<Value>>(),
+        "unlisted": survey.unlisted.iter().map(unlisted_value).collect::<Vec<Value>>(),
         "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
     })
 }
@@ -139,11 +147,7 @@ fn framework_value(framework: &Framework) -> Value {
         "kernels_for": built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect::<Vec<_>>(),
         "compiles_at_run_time": built.compiles_at_run_time,
         "needs_cudnn": !opens.needs_none,
-        "loads": opens.cudnn.iter().map(|opened| json!({
-            "file": opened.path.to_string_lossy(),
-            "version": opened.version.map(|version| version.to_string()),
-            "rule": how(opened),
-        })).collect::<Vec<_>>(),
+        "loads": opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
         "missing": opens.missing,
         "requires": framework.pins.iter().map(|pin| json!({
             "requirement": pin.requirement,
@@ -154,5 +158,22 @@ fn framework_value(framework: &Framework) -> Value {
                 _ => None,
             },
         })).collect::<Vec<_>>(),
+    })
+}
+
+fn opened_value(opened: &Opened) -> Value {
+    json!({
+        "file": opened.path.to_string_lossy(),
+        "version": opened.version.map(|version| version.to_string()),
+        "rule": how(opened),
+    })
+}
+
+fn unlisted_value(unlisted: &Unlisted) -> Value {
+    json!({
+        "package": unlisted.distribution.name,
+        "version": unlisted.distribution.version,
+        "libraries": unlisted.opens.users.iter().map(|user| user.to_string_lossy()).collect::<Vec<_>>(),
+        "loads": unlisted.opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
     })
 }
