@@ -253,7 +253,8 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
         }
         "C072" => {
             torch(cuda_12, &linked());
-            wheel(Version::new(9, 10, 2));
+            // The set on LD_LIBRARY_PATH is older.
+            wheel(Version::new(9, 27, 0));
             gpu = Some(scenario.used.path().to_owned());
         }
         "C073" => drop(torch(cuda_12, &ExtensionLibrary::new()).requires("nvidia-cudnn-cu12==9.10.2.21")),
@@ -282,6 +283,10 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
         "C080" => {
             torch(cuda_12, &ExtensionLibrary::new());
             venv.package("torch", "2.7.1");
+        }
+        "C086" => {
+            let package = torch(cuda_12, &linked());
+            std::fs::write(package.import_dir().join("torch/lib/libtorch_cuda.so"), "").unwrap();
         }
         "C085" => {
             venv.package("cupy-cuda12x", "13.6.0")

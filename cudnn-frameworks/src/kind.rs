@@ -45,6 +45,10 @@ pub struct Kind {
     pub(crate) opens_first: &'static [PythonStep],
     /// The library that opens cuDNN by name, if its libraries are not linked to it.
     pub(crate) opens_by_name: Option<ByName>,
+    /// The libraries of CUDA that its libraries open by name and cannot do without, by CUDA major version.
+    pub(crate) opens_cuda: &'static [(u32, &'static [&'static str])],
+    /// Packages that must have its version, which their metadata does not state.
+    pub(crate) same_version: &'static [&'static str],
     /// Only a part of it uses cuDNN, and it works without.
     pub is_cudnn_optional: bool,
     /// How it compares the release of cuDNN that it finds with the one that it was built with.

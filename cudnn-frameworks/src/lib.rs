@@ -126,7 +126,9 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
     for kind in KINDS {
         for distribution in kind.distributions_in(&found.distributions) {
             let dir = kind.dir(environment, distribution);
-            let pins = requirement::pins(distribution, &found.distributions, environment);
+            let mut pins = requirement::pins(distribution, &found.distributions, environment);
+            let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&distribution.name.as_str()));
+            pins.extend(twins.map(|twin| requirement::same_version(distribution, twin, &found.distributions)));
             let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, reads_kernels);
             frameworks.push(Framework {
                 kind,

@@ -73,6 +73,19 @@ pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &
     pins
 }
 
+/// The requirement that a package has the same version, up to the third number.
+pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distribution]) -> Pin {
+    let numbers = |version: &str| version.split('.').take(3).map(str::to_owned).collect::<Vec<_>>();
+    let wanted = numbers(&of.version).join(".");
+    let other = installed.iter().find(|other| other.name == package).map(|other| other.version.clone());
+    let state = match other {
+        Some(found) if numbers(&found).join(".") == wanted => PinState::Met(found),
+        Some(found) => PinState::OtherVersion(found),
+        None => PinState::Missing,
+    };
+    Pin { requirement: format!("{package}=={wanted}"), package: package.to_owned(), state, extra: None, through: None }
+}
+
 /// A requirement of the meta package that belongs to one of these extras.
 fn pin_of_extras(
     requirement: String,

@@ -85,14 +85,16 @@ fn ctranslate2_contained_a_shim_and_needs_none_now() {
     assert!(matches!(&old.built_for.cudnn.as_ref().unwrap().source, Source::File(_)), "{old:?}");
     assert_eq!(names(&old.opens), ["libcudnn-463fd6d5.so.8.9.7"]);
     assert!(matches!(&old.opens.cudnn[0].by, By::LdSo(Rule::Rpath(_))), "{old:?}");
-    assert_eq!(old.opens.missing, ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"]);
+    assert_eq!(old.opens.missing, ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8", "libcublas.so.12"]);
 
     let machine = Machine::new();
     let Some(()) = install(&machine, &[CTRANSLATE2_4_8]) else { return };
     let survey = machine.survey();
     let new = framework(&survey, "ctranslate2");
     assert_eq!(built_for(new), (Some((12, None)), None));
-    assert!(new.opens.needs_none && new.opens.cudnn.is_empty() && new.opens.missing.is_empty(), "{new:?}");
+    assert!(new.opens.needs_none && new.opens.cudnn.is_empty(), "{new:?}");
+    // It opens cuBLAS by name.
+    assert_eq!(new.opens.missing, ["libcublas.so.12"]);
     assert_eq!(targets(new), ["5.3", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.6+PTX"]);
 }
 

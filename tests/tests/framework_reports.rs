@@ -1,4 +1,4 @@
-//! Sixteen problems that people reported to the trackers of frameworks. Each is an environment with the metadata, run
+//! Eighteen problems that people reported to the trackers of frameworks. Each is an environment with the metadata, run
 //! paths and names of the real packages; their libraries are stand-ins. `cudnn-doctor frameworks` must name the cause
 //! and a remedy. docs/what-goes-wrong-with-frameworks.md has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
@@ -150,6 +150,20 @@ fn ctranslate2(venv: &PythonEnvironment, version: &str, shim: &str) {
         );
 }
 
+/// A wheel of CTranslate2 that does not use cuDNN.
+fn new_ctranslate2(venv: &PythonEnvironment) {
+    let inner = "libctranslate2-bc15bf3f.so.4.8.5";
+    venv.package("ctranslate2", "4.8.5")
+        .library(
+            "ctranslate2/_ext.cpython-312-x86_64-linux-gnu.so",
+            &ExtensionLibrary::new().with_rpath("$ORIGIN/../ctranslate2.libs").needing(inner),
+        )
+        .library(
+            &format!("ctranslate2.libs/{inner}"),
+            &ExtensionLibrary::new().with_soname(inner).with_text("libcublas.so.12"),
+        );
+}
+
 /// ONNX Runtime's wheel, whose CUDA provider has no run path.
 fn onnxruntime(venv: &PythonEnvironment, version: &str, cuda: &str, needs: &[&str]) {
     let provider = needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name));
@@ -178,6 +192,21 @@ fn tensorflow(venv: &PythonEnvironment, version: &str, cudnn: &str) {
         .library("tensorflow/libtensorflow_cc.so.2", &ExtensionLibrary::new().with_soname("libtensorflow_cc.so.2"));
 }
 
+/// The wheels of CUDA 12 that JAX's plugin opens, beside cuBLAS's.
+fn cuda_wheels(venv: &PythonEnvironment) {
+    for (module, name) in [
+        ("cuda_runtime", "libcudart.so.12"),
+        ("cusparse", "libcusparse.so.12"),
+        ("cusolver", "libcusolver.so.11"),
+        ("cufft", "libcufft.so.11"),
+        ("cublas", "libcublas.so.12"),
+        ("cublas", "libcublasLt.so.12"),
+    ] {
+        let file = venv.import_dir().join("nvidia").join(module).join("lib").join(name);
+        ExtensionLibrary::new().with_soname(name).build(&file);
+    }
+}
+
 /// JAX's plugin for CUDA 12.
 fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
     venv.package("jax", version);
@@ -192,7 +221,7 @@ fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
         .library("jax_cuda12_plugin/_versions.so", &ExtensionLibrary::new());
 }
 
-const SITUATIONS: [Situation; 16] = [
+const SITUATIONS: [Situation; 18] = [
     Situation {
         report: "faster-whisper#1182, CTranslate2#1826",
         title: "CTranslate2 contains a shim of cuDNN 9.1 whose libraries are in a wheel, beside PyTorch.",
@@ -200,7 +229,10 @@ const SITUATIONS: [Situation; 16] = [
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
             ctranslate2(&world.venv, "4.5.0", "libcudnn-74a4c495.so.9.1.0");
         },
-        findings: &[("C070", &["CTranslate2 4.5.0 would not find libcudnn_", "export LD_LIBRARY_PATH="])],
+        findings: &[
+            ("C070", &["CTranslate2 4.5.0 would not find libcudnn_", "export LD_LIBRARY_PATH="]),
+            ("C074", &["CTranslate2 4.5.0 would not find libcublas.so.12", "export LD_LIBRARY_PATH="]),
+        ],
     },
     Situation {
         report: "whisperX#901, faster-whisper#1080",
@@ -209,13 +241,16 @@ const SITUATIONS: [Situation; 16] = [
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
             ctranslate2(&world.venv, "4.4.0", "libcudnn-463fd6d5.so.8.9.7");
         },
-        findings: &[(
-            "C070",
-            &[
-                "CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8",
-                "a release of CTranslate2 that is built for cuDNN 9",
-            ],
-        )],
+        findings: &[
+            (
+                "C070",
+                &[
+                    "CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8",
+                    "a release of CTranslate2 that is built for cuDNN 9",
+                ],
+            ),
+            ("C074", &["CTranslate2 4.4.0 would not find libcublas.so.12"]),
+        ],
     },
     Situation {
         report: "tensorflow#60913",
@@ -343,6 +378,7 @@ const SITUATIONS: [Situation; 16] = [
         title: "PyTorch was installed after JAX, and has replaced its cuDNN by an older one.",
         build: |world| {
             jax(&world.venv, "0.8.3", "9.8");
+            cuda_wheels(&world.venv);
             complete_torch(&world.venv, "2.7.1", "12.6", "9.5.1.17");
         },
         findings: &[("C071", &["JAX 0.8.3 would load cuDNN 9.5.1, but accepts 9.8", "nvidia-cudnn-cu12"])],
@@ -386,6 +422,27 @@ const SITUATIONS: [Situation; 16] = [
             world.set("LD_LIBRARY_PATH", conda);
         },
         findings: &[("C071", &["TensorFlow 2.20.0 would load cuDNN 9.1.0", "on LD_LIBRARY_PATH"])],
+    },
+    Situation {
+        report: "jax#22416",
+        title: "JAX's plugin is not of the release of jaxlib.",
+        build: |world| {
+            jax(&world.venv, "0.8.3", "9.8");
+            cuda_wheels(&world.venv);
+            cudnn_wheel(&world.venv, "9.10.2.21");
+            std::fs::remove_dir_all(world.venv.import_dir().join("jaxlib-0.8.3.dist-info")).unwrap();
+            world.venv.package("jaxlib", "0.7.2");
+        },
+        findings: &[("C073", &["JAX 0.8.3 requires jaxlib==0.8.3, but 0.7.2 is installed"])],
+    },
+    Situation {
+        report: "faster-whisper#1080",
+        title: "CTranslate2 opens cuBLAS by name, and ld.so does not find the wheel.",
+        build: |world| {
+            new_ctranslate2(&world.venv);
+            cuda_wheels(&world.venv);
+        },
+        findings: &[("C074", &["CTranslate2 4.8.5 would not find libcublas.so.12", "export LD_LIBRARY_PATH="])],
     },
 ];
 
@@ -435,12 +492,11 @@ fn the_doctor_is_silent_where_nothing_is_wrong() {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
     jax(&world.venv, "0.8.3", "9.8");
+    cuda_wheels(&world.venv);
     world.gpu("580.65.06", "NVIDIA H200", (9, 0));
     // It does not use cuDNN.
-    world.venv.package("ctranslate2", "4.8.5").library(
-        "ctranslate2/_ext.cpython-312-x86_64-linux-gnu.so",
-        &ExtensionLibrary::new().with_text("libcublas.so.12"),
-    );
+    new_ctranslate2(&world.venv);
+    ExtensionLibrary::new().with_soname("libcublas.so.12").build(&world.root.path().join("driver/libcublas.so.12"));
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
     let environment = &document["environments"][0];
     assert_eq!(environment["findings"], Value::Array(Vec::new()), "{document:#}");

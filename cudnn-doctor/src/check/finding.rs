@@ -163,6 +163,8 @@ findings! {
         "It may still load libraries that do, or open cuDNN by a name that it puts together.";
     FRAMEWORK_OPTIONAL_CUDNN = "C085" Note "a framework would find no cuDNN, and works without it":
         "Only some of its functions use cuDNN.";
+    FRAMEWORK_DAMAGED = "C086" Error "a framework's own libraries are missing or damaged":
+        "An installation was interrupted, or files were deleted or copied for another processor.";
     FRAMEWORK_FAILED = "C090" Error "a framework failed":
         "With `--run`: the framework could not be imported, or its convolution, attention or RNN failed. The message has \
          the first cause, from the framework, from cuDNN's log or from ld.so.";

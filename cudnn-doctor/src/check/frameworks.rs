@@ -8,12 +8,14 @@ use cudnn_frameworks::{
 };
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Candidate, Host, InstallationReport, Origin, Requirements, check_dir, release_facts};
+use cudnn_probe::{
+    Candidate, Host, InstallationReport, Library, Origin, Requirements, check_dir, identify, release_facts,
+};
 
 use super::finding::{
-    FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_MIX, FRAMEWORK_NO_CUDA, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
-    FRAMEWORK_OLD_GPU, FRAMEWORK_OPTIONAL_CUDNN, FRAMEWORK_PIN, FRAMEWORK_PTX, FRAMEWORKS_TOGETHER, Finding, Help,
-    PACKAGES_UNREADABLE,
+    FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, FRAMEWORK_DRIVER, FRAMEWORK_MIX, FRAMEWORK_NO_CUDA, FRAMEWORK_NO_CUDNN,
+    FRAMEWORK_OLD_CUDNN, FRAMEWORK_OLD_GPU, FRAMEWORK_OPTIONAL_CUDNN, FRAMEWORK_PIN, FRAMEWORK_PTX,
+    FRAMEWORKS_TOGETHER, Finding, Help, PACKAGES_UNREADABLE,
 };
 use super::fix_commands::{reinstall, with_commands};
 use super::machine::{Gpu, Machine, capability, is_older};
@@ -98,8 +100,11 @@ pub(crate) fn source(source: &Source) -> String {
 /// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
 fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let opens = &framework.opens;
-    if opens.needs_none || opens.users.is_empty() {
+    if opens.needs_none {
         return None;
+    }
+    if opens.users.is_empty() {
+        return damaged(framework, survey);
     }
     let wanted = framework.built_for.cudnn.as_ref();
     let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
@@ -111,8 +116,8 @@ fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
         let finding = Finding::new(kind, message).notes(user).notes(wants);
         return Some(finding.help(reach(framework, survey)));
     };
-    let of_other_release = |opened: &&Opened| opened.version.is_some() && opened.version != first.version;
-    if let (Some(version), Some(other)) = (first.version, opens.cudnn.iter().find(of_other_release)) {
+    if let Some((first, other)) = mix(&opens.cudnn) {
+        let version = first.version.map_or(String::new(), |version| version.to_string());
         let other_version = other.version.map_or(String::new(), |version| version.to_string());
         let message = format!(
             "{} would mix cuDNN {version} ({}) and {other_version} ({})",
@@ -136,6 +141,33 @@ fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     })
 }
 
+/// None of its own libraries can be loaded, so nothing is known of what they need.
+fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let dir = framework.dir.as_deref()?;
+    let message = format!("{}: no usable library of it is in {}", title(framework), dir.printable());
+    let package = format!("{}=={}", framework.distribution.name, framework.distribution.version);
+    let arguments = ["--force-reinstall".to_owned(), "--no-deps".to_owned(), package];
+    let finding = Finding::new(FRAMEWORK_DAMAGED, message);
+    Some(match command(framework, survey, arguments).filter(|_| !is_of_conda(framework)) {
+        Some(command) => finding.help(with_commands("install it again:", &[command])),
+        None => finding.help("install it again, by the installer of this environment"),
+    })
+}
+
+/// Two libraries of cuDNN that do not work together: a shim of a newer release than the libraries that it opens, or
+/// libraries of two releases. An older shim works with newer libraries.
+fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
+    let (shim, libraries) = opened.split_first()?;
+    let first = libraries.first()?;
+    let is_newer =
+        |one: &Opened, other: &Opened| one.version.zip(other.version).is_some_and(|(one, other)| one > other);
+    if let Some(other) = libraries.iter().find(|other| is_newer(shim, other)) {
+        return Some((shim, other));
+    }
+    let other = libraries.iter().find(|other| is_newer(first, other) || is_newer(other, first))?;
+    Some((first, other))
+}
+
 /// A file, and how it is found.
 fn found(opened: &Opened) -> String {
     format!("{}: {}", real(&opened.path).printable(), how(opened))
@@ -154,10 +186,18 @@ fn reach(framework: &Framework, survey: &Survey) -> Help {
     }
     let environment = Origin::Python(survey.environment.root.clone());
     let installed = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
-    let usable = installed.into_iter().find(|dir| {
+    let installed: Vec<PathBuf> = installed.into_iter().collect();
+    let is_usable = |dir: &PathBuf| {
         let candidate = Candidate::new(dir, environment.clone());
         check_dir(&candidate, &Requirements::default()).is_ok()
-    });
+    };
+    let has_shim = |dir: &PathBuf| identify(&dir.join(Library::Shim.file_name()), Library::Shim).is_ok();
+    // ld.so skips a damaged shim, or fails at it.
+    let damaged = installed.iter().find(|dir| is_usable(dir) && !has_shim(dir));
+    if let Some(report) = damaged.and_then(|dir| InstallationReport::read(dir, &Host::current())) {
+        return reinstall(&report);
+    }
+    let usable = installed.into_iter().find(is_usable);
     let line = usable.as_deref().and_then(prepend_library_path);
     match (usable, line) {
         (Some(dir), Some(line)) => {
@@ -343,12 +383,33 @@ fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     let mut wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
     let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
+    if let Some(help) = reach_cuda(&missing, survey) {
+        return Some(finding.help(help));
+    }
     wheels.sort();
     wheels.dedup();
     Some(match command(framework, survey, wheels).filter(|_| is_pip) {
         Some(command) => finding.help(with_commands("install the wheels that contain them:", &[command])),
         None => finding.help("install the CUDA libraries of this major in its environment"),
     })
+}
+
+/// The directories of wheels that contain all that is missing, for ld.so.
+fn reach_cuda(missing: &[&String], survey: &Survey) -> Option<Help> {
+    const MAX_DIRS: usize = 256;
+    let import_dirs = survey.environment.import_dirs.iter();
+    let wheels = import_dirs.filter_map(|dir| std::fs::read_dir(dir.join("nvidia")).ok()).flatten().take(MAX_DIRS);
+    let libs: Vec<PathBuf> = wheels.flatten().map(|wheel| wheel.path().join("lib")).collect();
+    let mut dirs: Vec<&PathBuf> = Vec::new();
+    for name in missing {
+        let dir = libs.iter().find(|dir| dir.join(name).is_file())?;
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    let lines: Option<Vec<String>> = dirs.into_iter().map(|dir| prepend_library_path(dir)).collect();
+    let help = Help::new("they are in wheels of this environment: have ld.so search their directories:");
+    Some(lines?.into_iter().fold(help, Help::command))
 }
 
 /// `12.8`, or `12` without a minor.

@@ -19,12 +19,9 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
         Ok(simulation) => simulation,
         Err(error) => {
             let finding = Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}"));
-            return vec![match error.help() {
-                Some(help) => finding.help(help),
-                None => {
-                    finding.help("name a program or a shared library: a script's interpreter, or the library it loads")
-                }
-            }];
+            let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
+                        calls cuDNN";
+            return vec![finding.help(help)];
         }
     };
     // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.

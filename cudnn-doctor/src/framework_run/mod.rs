@@ -165,6 +165,9 @@ pub(crate) fn run(framework: Framework, python: Option<&Path>, context: &Context
     run
 }
 
+/// The step of a Python that has sent nothing.
+const START: &str = "start of Python";
+
 impl Run {
     /// Reads the child's messages.
     fn read(&mut self, ended: &Ended) {
@@ -199,7 +202,8 @@ impl Run {
 
     /// What is wrong, if anything is.
     fn finding(&mut self, ended: &Ended, log: &Log, python: &Python, context: &Context) -> Option<Finding> {
-        let is_finished = ended.messages.iter().any(|message| message.get("finished").is_some());
+        let has_said_so = ended.messages.iter().any(|message| message.get("finished").is_some());
+        let is_finished = has_said_so && self.steps.iter().all(|step| step.outcome.is_some());
         let end = match ended.end.failure() {
             _ if is_finished => None,
             Some(failure) => Some(failure),
@@ -215,6 +219,13 @@ impl Run {
             None => (FRAMEWORK_ON_CPU, self.steps.iter().find(is(Outcome::Cpu))?),
         };
         let evidence = Evidence::of_step(step, ended, end.is_some(), log);
+        if step.name == START {
+            let message = format!("{}: Python did not start: {}", self.framework.name(), shortened(&step.text));
+            let finding = Finding::new(kind, message).notes(evidence.last_lines());
+            let help =
+                "name the Python of the environment by --python; PYTHONHOME and PYTHONPATH can keep it from starting";
+            return Some(finding.note(format!("run by {}", python.program.printable())).help(help));
+        }
         let cause = explain::first_cause(&evidence);
         let what = match step.outcome {
             Some(Outcome::Cpu) => "computes on the CPU".to_owned(),
@@ -239,7 +250,7 @@ impl Run {
         match self.steps.last_mut() {
             Some(step) if step.outcome.is_none() => (step.outcome, step.text) = (Some(Outcome::Failed), text),
             _ => self.steps.push(Step {
-                name: if self.steps.is_empty() { "start of Python" } else { "end of the process" }.to_owned(),
+                name: if self.steps.is_empty() { START } else { "end of the process" }.to_owned(),
                 outcome: Some(Outcome::Failed),
                 text,
                 causes: Vec::new(),

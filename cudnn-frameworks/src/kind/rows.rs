@@ -17,6 +17,8 @@ const ROW: Kind = Kind {
     compiles_at_run_time: false,
     opens_first: &[],
     opens_by_name: None,
+    opens_cuda: &[],
+    same_version: &[],
     is_cudnn_optional: false,
     comparison: Comparison::Major,
 };
@@ -74,6 +76,8 @@ pub const KINDS: &[Kind] = &[
         compiles_at_run_time: true,
         opens_first: &[PythonStep::NvidiaModules(JAX_MODULES)],
         opens_by_name: Some(ByName { from: "xla_cuda_plugin.so", depends_on_release: false }),
+        opens_cuda: &[(12, XLA_OF_CUDA_12), (13, XLA_OF_CUDA_13)],
+        same_version: &["jaxlib"],
         comparison: Comparison::Minor,
         ..ROW
     },
@@ -106,6 +110,7 @@ pub const KINDS: &[Kind] = &[
         always_there: &["_ext.*so"],
         kernels: Some("../ctranslate2.libs/libctranslate2-*.so*"),
         opens_by_name: Some(ByName { from: "../ctranslate2.libs/libctranslate2-*.so*", depends_on_release: true }),
+        opens_cuda: &[(12, &["libcublas.so.12"])],
         ..ROW
     },
     Kind {
@@ -170,6 +175,12 @@ pub const KINDS: &[Kind] = &[
         ..ROW
     },
 ];
+
+/// What JAX's plugin fails without.
+const XLA_OF_CUDA_12: &[&str] =
+    &["libcudart.so.12", "libcublas.so.12", "libcusparse.so.12", "libcusolver.so.11", "libcufft.so.11"];
+const XLA_OF_CUDA_13: &[&str] =
+    &["libcudart.so.13", "libcublas.so.13", "libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12"];
 
 /// What PyTorch's Python code opens, in its order. `nvtx` is the last, and optional.
 const TORCH_WHEELS: &[Wheel] = &[

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Host;
-use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::ld_so::{self, Lookup, Resolution, Rule, Simulation};
 
 use super::sub_libraries::{self, Use};
 use super::{By, Opened, Opens, bytes, python_code};
@@ -49,7 +49,27 @@ impl Process {
         let opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
         python_code::run(self, kind, version, dir, built_for);
         let files: Vec<PathBuf> = kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)).collect();
-        self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens))
+        let mut opens =
+            self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens));
+        self.open_cuda(kind, dir, built_for, &mut opens);
+        opens
+    }
+
+    /// Opens the libraries of CUDA that its libraries open by name.
+    fn open_cuda(&mut self, kind: &Kind, dir: &Path, built_for: &BuiltFor, opens: &mut Opens) {
+        let Some((major, _)) = built_for.cuda.as_ref().map(|cuda| cuda.value) else { return };
+        let Some((_, names)) = kind.opens_cuda.iter().find(|(of, _)| *of == major) else { return };
+        let opener = kind.opens_by_name.as_ref().and_then(|by_name| first_matching(dir, by_name.from));
+        let is_opener = |path: &Path| {
+            opener.as_ref().is_some_and(|opener| std::fs::canonicalize(opener).ok() == std::fs::canonicalize(path).ok())
+        };
+        let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
+        for name in *names {
+            if !self.simulation.dlopen(name, from) && !opens.missing.iter().any(|missing| missing == name) {
+                opens.missing.push((*name).to_owned());
+            }
+        }
+        self.skip_lookups();
     }
 
     /// Opens these libraries of a package that is no known framework.
@@ -102,7 +122,7 @@ impl Process {
     fn open_by_name(&mut self, kind: &Kind, dir: &Path, built_for: &BuiltFor, opens: &mut Opens) {
         let opener = kind.opens_by_name.as_ref().and_then(|by_name| opener(by_name, dir));
         let Some(opener) = opener else {
-            opens.needs_none = kind.always_there.iter().any(|pattern| !matching(dir, pattern).is_empty());
+            opens.needs_none = is_complete(kind, dir);
             return;
         };
         opens.is_optional |= kind.opens_by_name.as_ref().is_some_and(|by_name| by_name.depends_on_release);
@@ -158,6 +178,16 @@ impl Process {
             .map(|object| object.path.as_path())
             .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_shim))
     }
+}
+
+/// Whether its libraries are there and can be read: only then do they show that none needs cuDNN.
+fn is_complete(kind: &Kind, dir: &Path) -> bool {
+    let is_readable = |file: &PathBuf| ld_so::needed(file).is_ok();
+    let files = |pattern: &&str| matching(dir, pattern);
+    let has_one = kind.always_there.iter().any(|pattern| files(pattern).iter().any(is_readable));
+    has_one
+        && kind.libraries.iter().all(|pattern| files(pattern).iter().all(is_readable))
+        && kind.kernels.is_none_or(|pattern| files(&pattern).iter().any(is_readable))
 }
 
 /// The library that opens cuDNN by name. If not every release does, its bytes must contain the name.

@@ -79,7 +79,9 @@ fn is_directory(name: &Path) -> bool {
 }
 
 fn is_special(name: &Path) -> bool {
-    expand(name).and_then(|name| std::fs::metadata(name).ok()).is_some_and(|metadata| !metadata.is_file())
+    // /dev/stderr leads nowhere in a program that has closed it.
+    name.starts_with("/dev")
+        || expand(name).and_then(|name| std::fs::metadata(name).ok()).is_some_and(|metadata| !metadata.is_file())
 }
 
 fn mask(variable: &dyn Fn(&str) -> Option<OsString>) -> c_uint {
@@ -116,9 +118,9 @@ fn destination(value: Option<OsString>) -> Destination {
 /// A destination with its open file.
 pub(super) struct Sink {
     destination: Destination,
-    /// Only what was written to the file before this time is emptied, so that no process of several that were forked
-    /// empties what another has written. In nanoseconds.
-    since: i64,
+    /// Only this process empties the file, and only what was written before this time, in nanoseconds: no process of
+    /// several that were forked empties what another has written.
+    emptied: (u32, i64),
     file: Mutex<LogFile>,
     /// The process that gave up waiting for the lock: a child, forked while another thread of its parent had it.
     locked_out: AtomicU32,
@@ -136,11 +138,12 @@ enum LogFile {
 
 impl Sink {
     pub(super) fn new(destination: Destination) -> Self {
-        Sink::since(now(), destination)
+        Sink::since(i64::MAX, destination)
     }
 
-    fn since(since: i64, destination: Destination) -> Self {
-        Sink { destination, since, file: Mutex::default(), locked_out: AtomicU32::new(0) }
+    fn since(time: i64, destination: Destination) -> Self {
+        let emptied = (std::process::id(), time);
+        Sink { destination, emptied, file: Mutex::default(), locked_out: AtomicU32::new(0) }
     }
 
     /// Writes an entry. If writing fails, the entry is lost, as with cuDNN.
@@ -156,7 +159,7 @@ impl Sink {
                 }
                 let _guard = NotBesideFork::new();
                 match lock(&self.file) {
-                    Some(mut file) => file.write(name, self.since, text),
+                    Some(mut file) => file.write(name, self.emptied, text),
                     // A child waits once. In the parent, the other thread is only slow.
                     None if process != env_config().process => self.locked_out.store(process, Ordering::Relaxed),
                     None => {}
@@ -167,9 +170,9 @@ impl Sink {
 }
 
 impl LogFile {
-    fn write(&mut self, name: &Path, since: i64, text: &[u8]) {
+    fn write(&mut self, name: &Path, emptied: (u32, i64), text: &[u8]) {
         if let LogFile::Unopened = self {
-            *self = open(name, since).unwrap_or(LogFile::Closed);
+            *self = open(name, emptied).unwrap_or(LogFile::Closed);
         }
         self.check();
         if let LogFile::Open(file, _) = self {
@@ -220,14 +223,15 @@ fn write_without_sigpipe(file: &mut File, text: &[u8]) {
 }
 
 /// Opens the file and empties it. A pipe without a reader fails, because the sink does not wait.
-fn open(name: &Path, since: i64) -> Option<LogFile> {
+fn open(name: &Path, (process, since): (u32, i64)) -> Option<LogFile> {
     let name = expand(name)?;
     let file = File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
     let metadata = file.metadata().ok()?;
     // None of the first three numbers: they belong to others even if they are free now.
     let file = duplicate(file.as_raw_fd())?;
     if metadata.is_file() {
-        if metadata.mtime().saturating_mul(SECOND).saturating_add(metadata.mtime_nsec()) < since {
+        let modified = metadata.mtime().saturating_mul(SECOND).saturating_add(metadata.mtime_nsec());
+        if modified < since && process == std::process::id() {
             file.set_len(0).ok()?;
         }
         // Blocking and appending, so that processes that share the file write complete entries.
