@@ -9,6 +9,7 @@
  *   callback HOW     does HOW in a log callback on a thread of the preload
  *   start-each       starts a preload for each log entry that a thread of a preload makes
  *   limit            preloads with a limit of the address space
+ *   close-all US     closes all descriptors after that time, then fills pipes and reads them
  *   report           waits for the preload and prints its report
  *   lock             forks with a lock that a log callback needs
  *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
@@ -19,6 +20,7 @@
 #include <cudnn.h>
 #include <cudnn_shim.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -164,6 +166,18 @@ int main(int count, char **args) {
         int status = -1;
         waitpid(child, &status, 0);
         printf("child = %d\n", status);
+    }
+    if (!strcmp(mode, "close-all")) {
+        int pipes[20], lost = 0;
+        usleep((useconds_t)atoi(value));
+        for (int i = 3; i < 64; i++) close(i);
+        for (int i = 0; i < 20; i += 2) lost += pipe(pipes + i) || write(pipes[i + 1], "four", 4) != 4;
+        usleep(30000);
+        for (int i = 0; i < 20; i += 2) {
+            char four[4];
+            lost += fcntl(pipes[i], F_SETFL, O_NONBLOCK) || read(pipes[i], four, 4) != 4;
+        }
+        printf("lost = %d, version = %d\n", lost, cudnnGetVersion() > 90000);
     }
     if (!strcmp(mode, "failing-calls")) fail_in_threads_and_children();
     if (!strcmp(mode, "start-fork")) {

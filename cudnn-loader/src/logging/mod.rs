@@ -43,3 +43,8 @@ pub use hook::to_log;
 pub use hook::to_tracing;
 pub use hook::{Event, set_hook, write_to};
 pub use sink::Destination;
+
+/// Whether the environment requests a log, which may go to a file.
+pub(crate) fn writes_to_file() -> bool {
+    sink::env_config().mask != 0
+}

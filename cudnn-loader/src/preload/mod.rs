@@ -37,7 +37,7 @@ fn is_nested() -> bool {
     DOES_INTERNAL_WORK.get()
 }
 
-const NESTED: &str = "a preload that is running has called this code";
+const NESTED: &str = "called by a preload";
 
 /// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
 pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
@@ -180,7 +180,7 @@ impl Preload {
         let (in_thread, preload) = (run.clone(), self.clone());
         let started = spawn_detached(Box::new(move || {
             let _guard = (running, ReentrancyGuard::enter(&DOES_INTERNAL_WORK));
-            let recorder = run::Recorder::new(&|_| {}, true);
+            let recorder = run::Recorder::in_background();
             run::execute(&preload, &recorder);
             let result = recorder.into_result();
             if let Some(mut slot) = lock(&in_thread.result) {
@@ -225,14 +225,14 @@ impl PreloadHandle {
     pub fn join(self) -> Result<Report, PreloadError> {
         let Some(run) = &self.run else { return self.preload.run() };
         if run.process != std::process::id() {
-            return Ok(Report::skipped("the parent process started it"));
+            return Ok(Report::skipped("started by the parent"));
         }
         if is_nested() {
             return Ok(Report::skipped(NESTED));
         }
         let in_this_thread = (!critical::wait_until(&|| run.has_ended())).then(|| self.preload.run());
         let result = lock(&run.result).and_then(|mut result| result.take());
-        result.or(in_this_thread).unwrap_or_else(|| Ok(Report::skipped("it has ended, without a report")))
+        result.or(in_this_thread).unwrap_or_else(|| Ok(Report::skipped("no report")))
     }
 
     /// Whether it has ended.

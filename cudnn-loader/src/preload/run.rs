@@ -20,9 +20,11 @@ use crate::dl::{self, run_paths};
 use crate::error::LoadErrorKind;
 use crate::function::Function;
 use crate::guard::entry;
+use crate::logging;
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
+use crate::thread::descriptors::leave_shared_table;
 use crate::thread::spawn::{Work, spawn_detached, spawn_scoped};
 
 /// The steps of a preload that is running.
@@ -31,12 +33,20 @@ pub(super) struct Recorder<'a> {
     steps: Mutex<Vec<StepReport>>,
     progress: &'a (dyn Fn(&StepReport) + Send + Sync),
     is_parallel: bool,
+    /// The thread belongs to the preload.
+    is_background: bool,
 }
 
 impl<'a> Recorder<'a> {
     /// Records the steps of a preload, which starts threads or does everything in this one.
     pub(super) fn new(progress: &'a (dyn Fn(&StepReport) + Send + Sync), is_parallel: bool) -> Self {
-        Recorder { start: Instant::now(), steps: Mutex::default(), progress, is_parallel }
+        let steps = Mutex::default();
+        Recorder { start: Instant::now(), steps, progress, is_parallel, is_background: false }
+    }
+
+    /// Records the steps of a preload in a thread of its own.
+    pub(super) fn in_background() -> Self {
+        Recorder { is_background: true, ..Recorder::new(&|_| {}, true) }
     }
 
     /// Starts a thread.
@@ -112,7 +122,31 @@ pub(super) fn may_start_threads() -> bool {
 }
 
 pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
-    libraries::clear_failure(SubLibrary::Graph);
+    if preload.loads_nothing { read_and_create_contexts(preload, recorder) } else { load_all(preload, recorder) }
+}
+
+/// Creates the contexts, and reads the files ahead with descriptors of its own: all threads need the driver's.
+fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
+    let current = driver::current();
+    std::thread::scope(|scope| {
+        let create = || {
+            create_contexts(recorder, preload, current);
+        };
+        if wants_context(preload) {
+            let _ = recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder));
+        }
+        // After the other thread has started, which shares the table of this one. The log's file is open in that table.
+        if recorder.is_background && !logging::writes_to_file() {
+            leave_shared_table();
+        }
+        if let Some(installation) = select(preload, recorder) {
+            read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
+            read_ahead_others(preload, recorder, installation);
+        }
+    });
+}
+
+fn select<'a>(preload: &Preload, recorder: &Recorder<'_>) -> Option<&'a Installation> {
     let mut selected = None;
     recorder.step(Step::Select, || match entry(|| installation::select(&preload.options)) {
         Ok(installation) => {
@@ -121,13 +155,30 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         }
         Err(error) => StepOutcome::LoadFailed(error),
     });
-    let Some(installation) = selected else { return };
-    let wants_context = !matches!(&preload.devices, Devices::List(devices) if devices.is_empty());
+    selected
+}
+
+fn wants_context(preload: &Preload) -> bool {
+    !matches!(&preload.devices, Devices::List(devices) if devices.is_empty())
+}
+
+fn skip_driver(recorder: &Recorder<'_>) {
+    let reason = if recorder.is_parallel {
+        "there is no thread left"
+    } else {
+        "ld.so's lock is busy, as in a library's constructor"
+    };
+    recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
+}
+
+fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
+    libraries::clear_failure(SubLibrary::Graph);
+    let Some(installation) = select(preload, recorder) else { return };
     // The current device is that of the thread that calls this.
     let current = driver::current();
     let with_context = Mutex::new(None);
     std::thread::scope(|scope| {
-        let contexts = wants_context.then(|| {
+        let contexts = wants_context(preload).then(|| {
             let create = || {
                 let created = create_contexts(recorder, preload, current);
                 if let Some(mut with_context) = lock(&with_context) {
@@ -135,24 +186,15 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
                 }
             };
             // Never in the caller's thread, because that would change its current context.
-            recorder.spawn(scope, Box::new(create)).map_err(|_| {
-                let reason = if recorder.is_parallel {
-                    "the system has no thread left for it"
-                } else {
-                    "ld.so's lock is busy, as in a library's constructor, so no other thread can do it now"
-                };
-                recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
-            })
+            recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder))
         });
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
         // it.
         read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
-        let has_graph = !preload.loads_nothing
-            && recorder.step(Step::Load(SubLibrary::Graph), || {
-                match with_critical_openings(|| preload.options.load()) {
-                    Ok(_) => StepOutcome::Done,
-                    Err(error) => StepOutcome::LoadFailed(error),
-                }
+        let has_graph =
+            recorder.step(Step::Load(SubLibrary::Graph), || match with_critical_openings(|| preload.options.load()) {
+                Ok(_) => StepOutcome::Done,
+                Err(error) => StepOutcome::LoadFailed(error),
             });
         recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
         if has_graph && preload.engines {
@@ -296,7 +338,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     const SINCE: Version = Version::new(9, 8, 0);
     if installation.version < SINCE {
         let version = installation.version;
-        return StepOutcome::Skipped(format!("cuDNN {version} needs a context for it; {SINCE} and newer do not"));
+        return StepOutcome::Skipped(format!("cuDNN {version} needs a context for it"));
     }
     // From 9.11 on, cuDNN's engines abort the process if cuBLASLt is missing: they open it by name and do not check the
     // result. 9.10.2 plans without it.
@@ -306,7 +348,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         return StepOutcome::Skipped(format!("ld.so does not find {cublas}, which the engines need"));
     }
     if memory::is_limited() {
-        return StepOutcome::Skipped("a limit of the address space (ulimit -v) may be too low for the engines".into());
+        return StepOutcome::Skipped("a limit of the address space".into());
     }
     dl::wait_for_lock();
     let Some(_section) = CriticalSection::enter() else { return StepOutcome::Skipped(dl::PROCESS_IS_ENDING.into()) };
@@ -315,10 +357,9 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // These engines do not support the convolution: nothing to gain.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
-        Err(_) if !is_available(installation, "libcuda.so.1") => StepOutcome::Skipped(format!(
-            "ld.so does not find libcuda.so.1, which the engines need: {}",
-            take_last_error()
-        )),
+        Err(_) if !is_available(installation, "libcuda.so.1") => {
+            StepOutcome::Skipped(format!("libcuda.so.1 was not found: {}", take_last_error()))
+        }
         Err(status) => StepOutcome::Status(status, take_last_error()),
     }
 }

@@ -2,6 +2,7 @@
 //! of cuDNN.
 
 pub(crate) mod cancel;
+pub(crate) mod descriptors;
 pub(crate) mod fork;
 pub(crate) mod reentrancy;
 pub(crate) mod signals;
