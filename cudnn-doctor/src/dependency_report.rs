@@ -71,7 +71,7 @@ fn file_itself(simulation: &Simulation) -> Option<Dependency> {
 }
 
 /// The file, with `lib/../../nvidia` resolved in its directory.
-fn with_canonical_dir(file: &Path) -> PathBuf {
+pub(crate) fn with_canonical_dir(file: &Path) -> PathBuf {
     let dir = file.parent().and_then(|dir| std::fs::canonicalize(dir).ok());
     dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))
 }

@@ -1,7 +1,7 @@
 //! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
 //! `cudnn-frameworks`, judged.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudnn_frameworks::{
     By, Depth, Environment, Framework, Opened, Opens, Pair, Pin, PinState, Source, Survey, pairs, survey_to,
@@ -19,6 +19,7 @@ use super::finding::{
 };
 use super::fix_commands::{reinstall, with_commands};
 use super::machine::{Gpu, Machine, capability, is_older};
+use crate::dependency_report::with_canonical_dir;
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
 
@@ -170,13 +171,7 @@ fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
 
 /// A file, and how it is found.
 fn found(opened: &Opened) -> String {
-    format!("{}: {}", real(&opened.path).printable(), how(opened))
-}
-
-/// The file, with `lib/../../nvidia` resolved in its directory.
-pub(crate) fn real(file: &Path) -> PathBuf {
-    let dir = file.parent().and_then(|dir| std::fs::canonicalize(dir).ok());
-    dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))
+    format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
 }
 
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
@@ -185,8 +180,8 @@ fn reach(framework: &Framework, survey: &Survey) -> Help {
         return install(framework, survey);
     }
     let environment = Origin::Python(survey.environment.root.clone());
-    let installed = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
-    let installed: Vec<PathBuf> = installed.into_iter().collect();
+    let installed: Vec<PathBuf> =
+        survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib")).collect();
     let is_usable = |dir: &PathBuf| {
         let candidate = Candidate::new(dir, environment.clone());
         check_dir(&candidate, &Requirements::default()).is_ok()
@@ -381,11 +376,11 @@ fn cuda(framework: &Framework, survey: &Survey) -> Option<Finding> {
     if unmet {
         return Some(finding.help("install what it requires: see the finding about that"));
     }
-    let mut wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
-    let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
     if let Some(help) = reach_cuda(&missing, survey) {
         return Some(finding.help(help));
     }
+    let mut wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
+    let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
     wheels.sort();
     wheels.dedup();
     Some(match command(framework, survey, wheels).filter(|_| is_pip) {
@@ -467,19 +462,15 @@ fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option
     let is_other = |other: &&Framework| {
         std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
     };
-    // Two packages with one directory are one finding.
     let gpu_package = survey.frameworks.iter().find(is_other);
-    if gpu_package.is_some() && !is_cpu(framework) {
+    // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
+    if gpu_package.is_some() != is_cpu(framework) {
         return None;
     }
     let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
     let gpu = gpu.name.printable();
     let message = format!("{} is built without GPU support, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
-    // Somebody has chosen the package for the CPU.
-    if gpu_package.is_none() && is_cpu(framework) {
-        return None;
-    }
     let Some(gpu_package) = gpu_package else {
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
     };

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::Finding;
-use crate::check::frameworks::{Judged, how, how_in_short, judge, real, release, source};
+use crate::check::frameworks::{Judged, how, how_in_short, judge, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
+use crate::dependency_report::with_canonical_dir;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
 use crate::subprocess::Patience;
@@ -63,7 +64,10 @@ fn text(judged: &[Judged]) {
         }
         for Unlisted { distribution, opens, .. } in &survey.unlisted {
             let name = format!("{} {}", distribution.name, distribution.version).printable();
-            let gets = opens.cudnn.first().map(|opened| format!(", and gets {}", real(&opened.path).printable()));
+            let gets = opens
+                .cudnn
+                .first()
+                .map(|opened| format!(", and gets {}", with_canonical_dir(&opened.path).printable()));
             outln!("  {name} uses cuDNN, too{}", gets.unwrap_or_default());
         }
         findings::print(found);
@@ -108,7 +112,7 @@ fn table(frameworks: &[Framework]) -> Table {
             },
             if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
             gets.map_or(String::new(), |opened| {
-                format!("{} ({})", real(&opened.path).printable(), how_in_short(opened))
+                format!("{} ({})", with_canonical_dir(&opened.path).printable(), how_in_short(opened))
             }),
         ]);
     }
