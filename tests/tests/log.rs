@@ -525,6 +525,10 @@ fn a_device_as_the_destination_gets_no_file_beside_it() {
     for device in ["/dev/stderr", "/dev/null"] {
         assert!(!Path::new(&format!("{device}.loader")).exists());
     }
+    // A file in memory is a file.
+    let file = PathBuf::from(format!("/dev/shm/cudnn-tests-{}", std::process::id()));
+    run(child().env(DESTINATION, &file), &["~cudnnCreate"]);
+    std::fs::remove_file(file.with_extension("loader")).unwrap();
 }
 
 /// A question whose answer is "no" is no error; a call that fails is.

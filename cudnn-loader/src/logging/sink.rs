@@ -79,9 +79,11 @@ fn is_directory(name: &Path) -> bool {
 }
 
 fn is_special(name: &Path) -> bool {
-    // /dev/stderr leads nowhere in a program that has closed it.
-    name.starts_with("/dev")
-        || expand(name).and_then(|name| std::fs::metadata(name).ok()).is_some_and(|metadata| !metadata.is_file())
+    expand(name).is_some_and(|name| match std::fs::metadata(&name) {
+        Ok(metadata) => !metadata.is_file(),
+        // /dev/stderr is a link that leads nowhere in a program that has closed it.
+        Err(_) => name.starts_with("/dev") && name.is_symlink(),
+    })
 }
 
 fn mask(variable: &dyn Fn(&str) -> Option<OsString>) -> c_uint {
@@ -222,7 +224,7 @@ fn write_without_sigpipe(file: &mut File, text: &[u8]) {
     }
 }
 
-/// Opens the file and empties it. A pipe without a reader fails, because the sink does not wait.
+/// Opens the file, and empties it if that is for this process to do. A pipe without a reader fails, because the sink does not wait.
 fn open(name: &Path, (process, since): (u32, i64)) -> Option<LogFile> {
     let name = expand(name)?;
     let file = File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
