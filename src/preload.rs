@@ -12,8 +12,8 @@ use crate::c_abi::catch_panic;
 use crate::symbol_version::versioned;
 
 /// Starts a preload in a background thread when the drop-in is loaded: `files`, `libraries`, `contexts` (of the first
-/// device), `engines`, separated by commas; `all` means `files,contexts`. Has no effect in a program that does not link
-/// to cuDNN and has the drop-in from LD_PRELOAD only.
+/// device), `engines`, separated by commas. Only `files` is safe in every program. Has no effect in a program that does
+/// not link to cuDNN and has the drop-in from LD_PRELOAD only.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
 const LIBRARIES: c_uint = 31;
@@ -152,9 +152,7 @@ extern "C" fn preload_from_env() {
         let flags = value.split(',').fold(0, |flags, word| {
             flags
                 | match word.trim() {
-                    // Nothing that loads cuDNN: an exit by any thread of a program that knows nothing of the preload
-                    // must be safe.
-                    "all" => FILES | CONTEXTS,
+                    // There is no word for everything: what is safe depends on how the program exits and forks.
                     "files" => FILES,
                     "libraries" => LIBRARIES,
                     "contexts" => CONTEXTS,

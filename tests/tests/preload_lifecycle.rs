@@ -64,7 +64,7 @@ fn header() -> PathBuf {
 /// crashed here, and 32 of 40 with the full release.
 fn exits(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
-    for value in ["libraries", "engines", "all"] {
+    for value in ["libraries", "engines", "files,contexts"] {
         for delay in 0..40 {
             program.run(value, &["exit", &(delay * 1000).to_string()]);
         }
@@ -99,7 +99,7 @@ fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash() {
 fn a_child_that_is_forked_at_any_moment_ends_by_exit() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..40 {
-        let output = program.run("all", &["fork", &(delay * 1000).to_string()]);
+        let output = program.run("files,contexts", &["fork", &(delay * 1000).to_string()]);
         assert!(output.stdout.contains("child = 0\n"), "{output:#?}");
     }
 }
@@ -165,14 +165,14 @@ fn engines_are_not_registered_where_the_address_space_is_limited() {
 
 /// The variable is for programs that know nothing of the preload.
 #[test]
-fn all_loads_nothing_of_cudnn() {
+fn files_and_contexts_load_nothing_of_cudnn() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for (value, loads, registers) in [
-        ("all", false, false),
+        ("files,contexts", false, false),
         ("files", false, false),
         ("contexts", false, false),
         ("libraries", true, false),
-        ("all,engines", true, true),
+        ("files,contexts,engines", true, true),
     ] {
         let report = program.run(value, &["report"]).stdout;
         assert_eq!(report.contains("load libcudnn"), loads, "{value}: {report}");
@@ -184,11 +184,11 @@ fn all_loads_nothing_of_cudnn() {
 
 /// Before, with the libraries loaded: 27 of 120 crashed, and some hung.
 #[test]
-fn a_program_with_all_may_exit_in_any_thread_at_any_moment() {
+fn a_program_that_preloads_files_and_contexts_may_exit_in_any_thread_at_any_moment() {
     let release = if cfg!(feature = "full-releases") { "cu12-9.10.2" } else { "jit-cu12-9.19.0" };
     let Some(program) = Program::new("preload.c", release) else { return };
     for delay in 0..60 {
-        program.run("all", &["exit-in-thread", &(delay * 200).to_string()]);
+        program.run("files,contexts", &["exit-in-thread", &(delay * 200).to_string()]);
     }
 }
 
@@ -198,7 +198,7 @@ fn a_child_beside_a_preload_may_read_the_list_of_ld_so() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
         let output =
-            program.run(if delay % 2 == 0 { "all" } else { "libraries" }, &["fork-list", &(delay * 100).to_string()]);
+            program.run(if delay % 2 == 0 { "files,contexts" } else { "libraries" }, &["fork-list", &(delay * 100).to_string()]);
         assert!(output.stdout.contains("child = 0\n"), "{output:#?}");
     }
 }
@@ -208,7 +208,7 @@ fn a_child_beside_a_preload_may_read_the_list_of_ld_so() {
 fn a_program_beside_a_preload_may_close_all_descriptors() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
-        let output = program.run("all", &["close-all", &(delay * 40).to_string()]);
+        let output = program.run("files,contexts", &["close-all", &(delay * 40).to_string()]);
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }
 }
@@ -250,7 +250,7 @@ fn a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most() {
 fn the_constructor_of_a_plugin_may_exit_fork_and_preload() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let plugin = program.plugin();
-    for preload in ["", "all"] {
+    for preload in ["", "files,contexts"] {
         for (how, expected) in [
             ("exit", "exits\n"),
             ("fork", "child = 0\nreturns\n"),
@@ -294,8 +294,8 @@ fn a_preload_needs_no_thread() {
 fn a_preload_takes_no_signal_of_the_program() {
     let Some(program) = Program::new("lifecycle.c", "jit-cu12-9.19.0") else { return };
     for _ in 0..10 {
-        program.run("all", &["exit"]);
-        assert!(program.run("all", &["fork"]).stdout.contains("child = 0"));
+        program.run("files,contexts", &["exit"]);
+        assert!(program.run("files,contexts", &["fork"]).stdout.contains("child = 0"));
     }
-    assert_eq!(program.run("all", &["signals"]).stdout.trim(), "mine = 1, others = 0");
+    assert_eq!(program.run("files,contexts", &["signals"]).stdout.trim(), "mine = 1, others = 0");
 }

@@ -8,7 +8,7 @@ use crate::escape::Printable;
 use crate::shell::quoted_path;
 
 /// The words of [`PRELOAD`].
-const PRELOAD_WORDS: [&str; 5] = ["all", "files", "libraries", "contexts", "engines"];
+const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
@@ -57,7 +57,7 @@ fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> 
         let known = PRELOAD_WORDS.join(", ");
         return Some(
             ignored(&format!("asks for `{words}`, which {is} no effect"))
-                .help(set(format!("the known words are {known}:"), "all")),
+                .help(set(format!("the known words are {known}; `files` is safe in every program:"), "files")),
         );
     }
     if name == VERBOSE_ERRORS && !["", "0", "1"].contains(&value) {
