@@ -1,6 +1,8 @@
 //! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::packages::quoted;
 
@@ -26,6 +28,23 @@ pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
         return None;
     }
     Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(dir)))
+}
+
+/// The line that takes these canonical directories away from LD_LIBRARY_PATH; `None` if it contains none of them.
+pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Option<String> {
+    let is_removed = |entry: &[u8]| {
+        let entry = Path::new(OsStr::from_bytes(if entry.is_empty() { b"." } else { entry }));
+        std::fs::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
+    };
+    let entries = library_path.as_bytes().split(|byte| b":;".contains(byte));
+    let (removed, kept): (Vec<&[u8]>, Vec<&[u8]>) = entries.partition(|entry| is_removed(entry));
+    if removed.is_empty() {
+        return None;
+    }
+    Some(match kept.join(&b':') {
+        kept if kept.is_empty() => "unset LD_LIBRARY_PATH".to_owned(),
+        kept => format!("export LD_LIBRARY_PATH={}", quoted(OsStr::from_bytes(&kept))),
+    })
 }
 
 /// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files.
@@ -54,6 +73,14 @@ mod tests {
         assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("a\x1b[1m\n'\\"), r#""$(printf 'a\033[1m\012\047\134')""#);
+    }
+
+    #[test]
+    fn a_directory_is_taken_away_from_the_search_path() {
+        let without = |path: &str| library_path_without(&["/usr".into()], OsStr::new(path));
+        assert_eq!(without("/opt/a b:/usr;/usr/../usr/:$x").as_deref(), Some("export LD_LIBRARY_PATH='/opt/a b:$x'"));
+        assert_eq!(without("/usr").as_deref(), Some("unset LD_LIBRARY_PATH"));
+        assert_eq!(without("/opt/a"), None);
     }
 
     #[test]

@@ -636,7 +636,13 @@ fn every_library_of_the_release_is_opened_in_the_child_process() {
     let engines = fake(Library::EnginesRuntimeCompiled).needing("libcuda.so.1");
     let found = with_codes(&Scenario::complete().replace(engines, Library::EnginesRuntimeCompiled), &["C050", "C051"]);
     assert!(found.is_empty(), "{found:#?}");
-    // A shim whose table of symbols is lost.
+    // A shim whose code is lost, and one whose table of symbols is.
+    let trap = "unsigned long cudnnGetVersion(void) { __builtin_trap(); }\n";
+    let scenario = Scenario::complete();
+    let shim = scenario.used.cleared(Library::Shim);
+    support::compile(trap, &["-shared", "-nostdlib", "-w", "-Wl,-soname,libcudnn.so.9"], &shim);
+    let found = with_codes(&scenario, &["C050", "C051"]);
+    assert!(found.len() == 1 && found[0].contains("while it called cudnnGetVersion in libcudnn.so.9"), "{found:#?}");
     let scenario = Scenario::complete();
     let shim = scenario.used.cleared(Library::Shim);
     support::compile("", &["-shared", "-nostdlib", "-w", "-Wl,-soname,libcudnn.so.9"], &shim);

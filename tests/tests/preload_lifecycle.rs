@@ -197,8 +197,10 @@ fn a_program_that_preloads_files_and_contexts_may_exit_in_any_thread_at_any_mome
 fn a_child_beside_a_preload_may_read_the_list_of_ld_so() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
-        let output =
-            program.run(if delay % 2 == 0 { "files,contexts" } else { "libraries" }, &["fork-list", &(delay * 100).to_string()]);
+        let output = program.run(
+            if delay % 2 == 0 { "files,contexts" } else { "libraries" },
+            &["fork-list", &(delay * 100).to_string()],
+        );
         assert!(output.stdout.contains("child = 0\n"), "{output:#?}");
     }
 }

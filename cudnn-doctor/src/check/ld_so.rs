@@ -1,6 +1,8 @@
 //! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
 //! calls.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Simulation};
@@ -15,7 +17,7 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, mixes};
 use crate::escape::Printable;
-use crate::shell::{doctor, prepend_library_path, quoted_path};
+use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
@@ -162,8 +164,22 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
         Finding::new(LD_SO_MIX, message)
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .help(search_first(&report.dir)),
+            .help(without_foreign(&dependencies, report, context).unwrap_or_else(|| search_first(&report.dir))),
     )
+}
+
+/// The help if LD_LIBRARY_PATH begins with the installation: it lacks a library, and ld.so goes on to the next directory.
+fn without_foreign(dependencies: &[Dependency], report: &InstallationReport, context: &Context) -> Option<Help> {
+    let library_path = context.host.variable("LD_LIBRARY_PATH")?;
+    let first = library_path.as_bytes().split(|byte| b":;".contains(byte)).next().unwrap_or_default();
+    if !is_same(Path::new(OsStr::from_bytes(first)), &report.dir) {
+        return None;
+    }
+    let files = dependencies.iter().filter(|dependency| dependency.name.starts_with("libcudnn"));
+    let dirs = files.filter_map(|dependency| std::fs::canonicalize(dependency.file.as_deref()?.parent()?).ok());
+    let foreign: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir)).collect();
+    let line = library_path_without(&foreign, &library_path)?;
+    Some(Help::new("have ld.so search no other directory of cuDNN:").command(line))
 }
 
 /// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without

@@ -243,14 +243,23 @@ fn open_others(dir: &Path) {
             }
         };
         if library == Library::Shim {
-            begin(Work::Load, format!("looked for cudnnGetVersion in {library}"));
-            // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
-            if unsafe { libc::dlsym(handle, c"cudnnGetVersion".as_ptr()) }.is_null() {
-                let message = format!("{} does not export cudnnGetVersion", file.printable());
-                report_failure(LOAD, &message, Vec::new(), "");
-            }
+            call_shim(handle, &file);
         }
     }
+}
+
+/// Calls a function of NVIDIA's shim, which opens graph by its name: the one that is loaded already.
+fn call_shim(handle: *mut c_void, file: &Path) {
+    begin(Work::Load, format!("called cudnnGetVersion in {}", Library::Shim));
+    // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
+    let function = unsafe { libc::dlsym(handle, c"cudnnGetVersion".as_ptr()) };
+    if function.is_null() {
+        let message = format!("{} does not export cudnnGetVersion", file.printable());
+        return report_failure(LOAD, &message, Vec::new(), "");
+    }
+    // SAFETY: cuDNN's headers declare this type. This child process exists to run the code of cuDNN's libraries.
+    let get_version = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> usize>(function) };
+    get_version();
 }
 
 /// Opens a library as cuDNN does; else ld.so's message.

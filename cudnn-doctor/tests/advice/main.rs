@@ -225,6 +225,18 @@ fn commands_repair_a_shim_in_another_directory() {
     }
 }
 
+/// The search path is in the right order already.
+#[test]
+fn commands_separate_two_releases_if_the_first_lacks_a_library() {
+    let world = World::new("env", true);
+    let (first, second) = (world.home().join("first"), world.home().join("second"));
+    CU12.copy_to(&first);
+    CU12_OLDER.copy_to(&second);
+    std::fs::remove_file(first.join(Library::Cnn.file_name())).unwrap();
+    let world = world.variable("LD_LIBRARY_PATH", std::env::join_paths([&first, &second]).unwrap());
+    Case::new("a library of the second release on the search path", "C022", &[], |_| {}).run(&world);
+}
+
 /// One set of commands meets all requirements.
 #[test]
 fn commands_meet_all_requirements_together() {
