@@ -99,15 +99,20 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     let root = Some(package.root.as_path());
     Some(match package.installer {
         Installer::Pip if is_local => return None,
-        Installer::Pip => {
-            pip(root, "install", ["--force-reinstall".to_owned(), "--no-deps".to_owned(), pinned("==")?])?
-        }
+        Installer::Pip => reinstall_requirement(&package.root, pinned("==")?)?,
         Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
         // Without the version: apt-get knows which one is installed.
         Installer::Dpkg => Command::new("apt-get", ["install", "--reinstall", &package.name]),
         Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
+}
+
+/// The command by which pip installs a requirement (`nvidia-cudnn-cu12==9.10.2.21`) into the environment at this root,
+/// although its records list the package as installed. Other packages stay as they are.
+#[must_use]
+pub fn reinstall_requirement(root: &Path, requirement: String) -> Option<Command> {
+    pip(Some(root), "install", ["--force-reinstall".to_owned(), "--no-deps".to_owned(), requirement])
 }
 
 /// The command that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not

@@ -19,7 +19,9 @@ mod pip;
 
 pub use command::{Command, command_line, quoted};
 pub use component::{Component, wheel_for};
-pub use install::{install, install_apart, install_beside, lift_hold, reinstall, replace, replace_by, upgrade};
+pub use install::{
+    install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirement, replace, replace_by, upgrade,
+};
 pub use package::{Installer, Package};
 pub use pip::{pip, site_packages};
 

@@ -1,0 +1,82 @@
+//! Whether the driver and the GPUs of this machine run what a framework was built for.
+
+use cudnn_frameworks::{Framework, Survey};
+use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::release_facts;
+
+use super::text::{release, source, title};
+use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
+use crate::check::fix_commands::with_commands;
+use crate::check::machine::{Gpu, Machine, capability, is_older};
+use crate::escape::Printable;
+
+pub(super) fn driver(framework: &Framework, machine: &Machine) -> Option<Finding> {
+    let cuda = framework.built_for.cuda.as_ref()?;
+    let (major, minor) = cuda.value;
+    let (_, minimum) = release_facts::MIN_DRIVER.iter().find(|(known, _)| *known == major)?;
+    let driver = machine.driver.as_ref().filter(|driver| is_older(driver, minimum))?;
+    let release = release(major, minor);
+    let message = format!("{} is built for CUDA {release}, which driver {driver} does not run", title(framework));
+    let name = framework.kind.name;
+    Some(
+        Finding::new(FRAMEWORK_DRIVER, message)
+            .note(format!("CUDA {major} needs driver {minimum} or newer"))
+            .note(format!("CUDA {release}: {}", source(&cuda.source)))
+            .help(format!("install driver {minimum} or newer, or a build of {name} for an older CUDA")),
+    )
+}
+
+/// Its own kernels, for this GPU. SASS runs on GPUs of the same major and the same or a newer minor; PTX on all newer.
+pub(super) fn kernels(framework: &Framework, gpu: &Gpu) -> Option<Finding> {
+    let built = framework.built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty())?;
+    if framework.built_for.compiles_at_run_time {
+        return None;
+    }
+    let has = gpu.compute_capability;
+    let runs = |code: u32| code / 10 == has / 10 && code <= has;
+    if built.value.iter().any(|code| !code.is_ptx && runs(code.compute_capability)) {
+        return None;
+    }
+    let all: Vec<String> = built.value.iter().map(ToString::to_string).collect();
+    let gpu_text = format!("{} (compute capability {})", gpu.name.printable(), capability(has));
+    let note = format!("its kernels are for {} ({})", all.join(" "), source(&built.source));
+    let name = framework.kind.name;
+    let has_ptx = built.value.iter().any(|code| code.is_ptx && code.compute_capability <= has);
+    Some(if has_ptx {
+        Finding::new(FRAMEWORK_PTX, format!("{} has no kernels for {gpu_text}, only PTX", title(framework)))
+            .note(note)
+            .help("the driver compiles them when they are first used, which takes minutes once; CUDA_CACHE_MAXSIZE keeps them")
+    } else {
+        Finding::new(FRAMEWORK_OLD_GPU, format!("{} has no kernels for {gpu_text}", title(framework))).note(note).help(
+            format!("install a release of {name}, or a build for another CUDA, that lists this compute capability"),
+        )
+    })
+}
+
+/// A build without CUDA, on a machine that has a GPU.
+pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
+    let gpu = machine.gpus.first()?;
+    let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
+    let is_other = |other: &&Framework| {
+        std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
+    };
+    let gpu_package = survey.frameworks.iter().find(is_other);
+    // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
+    if gpu_package.is_some() != is_cpu(framework) {
+        return None;
+    }
+    let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
+    let gpu = gpu.name.printable();
+    let message = format!("{} is built without GPU support, and does not use {gpu}", title(framework));
+    let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
+    let Some(gpu_package) = gpu_package else {
+        return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
+    };
+    let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
+    let root = &survey.environment.root;
+    let remove = packages::pip(Some(root), "uninstall", ["--yes".to_owned(), this.clone()]);
+    let package = Package::new(Installer::Pip, other, Some(&gpu_package.distribution.version), root);
+    let commands: Vec<Command> = remove.into_iter().chain(packages::reinstall(&package)).collect();
+    let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again:");
+    Some(finding.help(with_commands(text, &commands)))
+}

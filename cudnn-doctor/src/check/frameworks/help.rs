@@ -1,0 +1,143 @@
+//! What to do about the cuDNN of a framework, by the installer that owns the framework.
+
+use std::path::PathBuf;
+
+use cudnn_frameworks::{By, Framework, Opened, Pin, PinState, Survey};
+use cudnn_probe::ld_so::Rule;
+use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, check_dir, identify};
+
+use crate::check::finding::Help;
+use crate::check::fix_commands::{reinstall, with_commands};
+use crate::escape::Printable;
+use crate::shell::prepend_library_path;
+
+/// The major of cuDNN that this project is about.
+const CUDNN_MAJOR: u32 = 9;
+
+/// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
+pub(super) fn reach(framework: &Framework, survey: &Survey) -> Help {
+    if wanted_major(framework).is_some_and(|major| major != CUDNN_MAJOR) {
+        return install(framework, survey);
+    }
+    let environment = Origin::Python(survey.environment.root.clone());
+    let installed: Vec<PathBuf> =
+        survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib")).collect();
+    let is_usable = |dir: &PathBuf| {
+        let candidate = Candidate::new(dir, environment.clone());
+        check_dir(&candidate, &Requirements::default()).is_ok()
+    };
+    let has_shim = |dir: &PathBuf| identify(&dir.join(Library::Shim.file_name()), Library::Shim).is_ok();
+    // ld.so skips a damaged shim, or fails at it.
+    let damaged = installed.iter().find(|dir| is_usable(dir) && !has_shim(dir));
+    if let Some(report) = damaged.and_then(|dir| InstallationReport::read(dir, &Host::current())) {
+        return reinstall(&report);
+    }
+    let usable = installed.into_iter().find(is_usable);
+    let line = usable.as_deref().and_then(prepend_library_path);
+    match (usable, line) {
+        (Some(dir), Some(line)) => {
+            let text = format!("it is in {}: have ld.so search that directory:", dir.printable());
+            Help::new(text).command(line)
+        }
+        _ => install(framework, survey),
+    }
+}
+
+/// Another cuDNN comes first. It may be right for other programs.
+pub(super) fn make_last(first: &Opened) -> Help {
+    let dir = first.path.parent().unwrap_or(&first.path).printable();
+    Help::new(match &first.by {
+        By::Python => format!("start it without the directory above {dir} on PYTHONPATH, or upgrade the cuDNN there"),
+        By::Variable(name) => format!("start it without {name}, or upgrade the cuDNN in {dir}"),
+        By::LdSo(Rule::LibraryPath) => {
+            format!("start it without {dir} on LD_LIBRARY_PATH, or upgrade the cuDNN there")
+        }
+        _ => format!("upgrade the cuDNN in {dir}"),
+    })
+}
+
+pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
+    let dir = |opened: &Opened| opened.path.parent().unwrap_or(&opened.path).printable();
+    if dir(first) == dir(other) {
+        return Help::new(format!("install all libraries of one release in {} again", dir(first)));
+    }
+    match &other.by {
+        By::LdSo(Rule::LibraryPath) => Help::new(format!("start it without {} on LD_LIBRARY_PATH", dir(other))),
+        _ => Help::new(format!("install the same release in {} and {}, or remove one of them", dir(first), dir(other))),
+    }
+}
+
+/// Installs the cuDNN that a framework requires, in its environment, by the installer that owns the framework.
+pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
+    let name = framework.kind.name;
+    if let Some(major) = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR) {
+        return Help::new(format!(
+            "install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, or give this one an environment of its \
+             own with cuDNN {major}: a process can use one major"
+        ));
+    }
+    let pin = framework.pins.iter().find(|pin| pin.package.starts_with("nvidia-cudnn-cu"));
+    let requirement = pin.map(requirement).or_else(|| {
+        let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
+        let minimum = framework.built_for.cudnn.as_ref().map(|wanted| format!(">={}", wanted.value));
+        Some(format!("nvidia-cudnn-cu{cuda}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
+    });
+    // pip does nothing where it has a record of the package, whether the files are there or not.
+    let is_recorded = pin.is_some_and(|pin| matches!(pin.state, PinState::Met(_)));
+    let to_command = |requirement: String| {
+        if is_recorded && !is_of_conda(framework) {
+            packages::reinstall_requirement(&survey.environment.root, requirement)
+        } else {
+            command(framework, survey, [requirement])
+        }
+    };
+    match requirement.and_then(to_command) {
+        Some(command) => with_commands(format!("install the cuDNN that {name} is built for:"), &[command]),
+        None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
+    }
+}
+
+/// The major of cuDNN that it was built for.
+fn wanted_major(framework: &Framework) -> Option<u32> {
+    framework.built_for.cudnn.as_ref().map(|wanted| wanted.value.major)
+}
+
+/// Installs the files of the cuDNN in its environment again.
+pub(super) fn again(framework: &Framework, survey: &Survey) -> Help {
+    let cuda = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+    let dir = framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
+    let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
+    match report {
+        Some(report) if cuda.is_none_or(|cuda| report.cuda_major.is_none_or(|found| found == cuda)) => {
+            reinstall(&report)
+        }
+        _ => install(framework, survey),
+    }
+}
+
+/// What pip takes: the requirement without its marker.
+pub(super) fn requirement(pin: &Pin) -> String {
+    pin.requirement.split(';').next().unwrap_or(&pin.package).replace(['(', ')', ' '], "")
+}
+
+pub(super) fn command(
+    framework: &Framework,
+    survey: &Survey,
+    requirements: impl IntoIterator<Item = String>,
+) -> Option<Command> {
+    let root = &survey.environment.root;
+    if is_of_conda(framework) {
+        let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
+        let package = Package::new(Installer::Conda, packages::Component::Cudnn.conda_package(), None, root);
+        return packages::upgrade(&package, &minimum);
+    }
+    packages::pip(Some(root), "install", requirements)
+}
+
+/// Did conda install it?
+pub(super) fn is_of_conda(framework: &Framework) -> bool {
+    const MAX_LEN: u64 = 64;
+    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
+    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+}

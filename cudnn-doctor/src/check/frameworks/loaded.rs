@@ -1,0 +1,115 @@
+//! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
+
+use cudnn_frameworks::{Distribution, Framework, Opened, Survey};
+use cudnn_probe::packages::{self, Installer, Package};
+
+use super::help::{again, install, is_of_conda, keep_apart, make_last, reach};
+use super::pins::also_pinned;
+use super::text::{found, source, title};
+use crate::check::finding::{
+    FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
+};
+use crate::check::fix_commands::with_commands;
+use crate::escape::Printable;
+
+/// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
+pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let opens = &framework.opens;
+    if opens.needs_none {
+        return None;
+    }
+    if opens.users.is_empty() {
+        return damaged(framework, survey);
+    }
+    let wanted = framework.built_for.cudnn.as_ref();
+    let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
+    let Some(first) = opens.cudnn.first() else {
+        let name = opens.name.as_deref().unwrap_or("cuDNN");
+        let user = opens.users.first().map(|user| format!("needed by {}", user.printable()));
+        let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
+        let message = format!("{} would not find {}", title(framework), name.printable());
+        let finding = Finding::new(kind, message).notes(user).notes(wants);
+        return Some(finding.help(reach(framework, survey)));
+    };
+    if let Some((first, other)) = mix(&opens.cudnn) {
+        let version = first.version.map_or(String::new(), |version| version.to_string());
+        let other_version = other.version.map_or(String::new(), |version| version.to_string());
+        let message = format!(
+            "{} would mix cuDNN {version} ({}) and {other_version} ({})",
+            title(framework),
+            first.name.printable(),
+            other.name.printable()
+        );
+        let finding = Finding::new(FRAMEWORK_MIX, message).note(found(first)).note(found(other)).notes(wants);
+        return Some(finding.help(keep_apart(first, other)));
+    }
+    let (wanted, version) = (wanted?, opens.version()?);
+    if framework.kind.comparison.accepts(wanted.value, version) {
+        return None;
+    }
+    let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(wants);
+    Some(if first.path.starts_with(&survey.environment.root) {
+        finding.notes(also_pinned(framework, survey)).help(install(framework, survey))
+    } else {
+        finding.help(make_last(first))
+    })
+}
+
+/// Two libraries of cuDNN that do not work together: a shim of a newer release than the libraries that it opens, or
+/// libraries of two releases. An older shim works with newer libraries.
+fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
+    let (shim, libraries) = opened.split_first()?;
+    let first = libraries.first()?;
+    let is_newer =
+        |one: &Opened, other: &Opened| one.version.zip(other.version).is_some_and(|(one, other)| one > other);
+    if let Some(other) = libraries.iter().find(|other| is_newer(shim, other)) {
+        return Some((shim, other));
+    }
+    let other = libraries.iter().find(|other| is_newer(first, other) || is_newer(other, first))?;
+    Some((first, other))
+}
+
+/// Libraries of its cuDNN that it would not find. Without any cuDNN, see [`cudnn`].
+pub(super) fn sub_libraries(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let first = framework.opens.cudnn.first()?;
+    let missing: Vec<String> = framework.opens.missing.iter().filter(is_cudnn).cloned().collect();
+    let name = missing.first()?.printable();
+    let others = missing.len() - 1;
+    let message = match others {
+        0 => format!("{} would not find {name}", title(framework)),
+        1 => format!("{} would not find {name}, and another library of cuDNN", title(framework)),
+        _ => format!("{} would not find {name}, and {others} other libraries of cuDNN", title(framework)),
+    };
+    let beside = found(first);
+    let finding = Finding::new(FRAMEWORK_NO_CUDNN, message).note(format!("missing: {}", missing.join(", ")));
+    Some(finding.note(beside).help(if is_elsewhere(first, survey) {
+        reach(framework, survey)
+    } else {
+        again(framework, survey)
+    }))
+}
+
+pub(super) fn is_cudnn(name: &&String) -> bool {
+    name.starts_with("libcudnn")
+}
+
+/// A shim outside of the environment, or one that the framework's own package contains without the libraries that it
+/// opens.
+fn is_elsewhere(shim: &Opened, survey: &Survey) -> bool {
+    shim.name.starts_with("libcudnn-") || !shim.path.starts_with(&survey.environment.root)
+}
+
+/// None of its own libraries can be loaded, so nothing is known of what they need.
+fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let dir = framework.dir.as_deref()?;
+    let message = format!("{}: no usable library of it is in {}", title(framework), dir.printable());
+    let finding = Finding::new(FRAMEWORK_DAMAGED, message);
+    let Distribution { name, version, .. } = &framework.distribution;
+    let package = Package::new(Installer::Pip, name, Some(version), &survey.environment.root);
+    let command = packages::reinstall(&package).filter(|_| !is_of_conda(framework));
+    Some(match command {
+        Some(command) => finding.help(with_commands("install it again:", &[command])),
+        None => finding.help("install it again, by the installer of this environment"),
+    })
+}

@@ -1,0 +1,65 @@
+//! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
+//! `cudnn-frameworks`, judged.
+
+mod cuda;
+mod devices;
+mod help;
+mod loaded;
+mod pairs;
+mod pins;
+mod text;
+
+use cudnn_frameworks::{Depth, Environment, Framework, Survey, survey_to};
+use cudnn_probe::Host;
+
+use super::finding::{Finding, PACKAGES_UNREADABLE};
+use super::machine::Machine;
+use crate::escape::Printable;
+pub(crate) use text::{how, how_in_short, release, source};
+
+/// The frameworks of an environment, and what is wrong with them.
+pub(crate) struct Judged {
+    pub(crate) survey: Survey,
+    pub(crate) findings: Vec<Finding>,
+}
+
+pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, depth: Depth) -> Judged {
+    let survey = survey_to(environment, host, depth);
+    let mut findings: Vec<Finding> =
+        survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
+    findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
+    findings.extend(unreadable(&survey));
+    Judged { survey, findings }
+}
+
+fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Vec<Finding> {
+    if framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return devices::cpu_only(framework, survey, machine).into_iter().collect();
+    }
+    let mut findings: Vec<Finding> = Vec::new();
+    // One cause at a time: another cuDNN may have the libraries that this one lacks.
+    findings.extend(loaded::cudnn(framework, survey).or_else(|| loaded::sub_libraries(framework, survey)));
+    findings.extend(pins::unmet(framework, survey));
+    findings.extend(cuda::missing(framework, survey));
+    findings.extend(devices::driver(framework, machine));
+    findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));
+    findings
+}
+
+fn unreadable(survey: &Survey) -> Option<Finding> {
+    const MAX: usize = 8;
+    let count = survey.unreadable.len();
+    if count == 0 && !survey.is_truncated {
+        return None;
+    }
+    let dir = survey.environment.root.printable();
+    let message = match count {
+        0 => format!("{dir} has more packages than were examined"),
+        1 => format!("a package in {dir} could not be examined"),
+        _ => format!("{count} packages in {dir} could not be examined"),
+    };
+    let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
+    let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
+    let help = "install such a package again, if a framework belongs to it; the findings leave it out";
+    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest).help(help))
+}

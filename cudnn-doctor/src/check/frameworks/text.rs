@@ -1,0 +1,60 @@
+//! How the frameworks of an environment are named, and how a finding describes a file and the source of a fact.
+
+use cudnn_frameworks::{By, Framework, Opened, Source};
+use cudnn_probe::ld_so::Rule;
+
+use crate::dependency_report::with_canonical_dir;
+use crate::escape::Printable;
+
+/// `PyTorch 2.9.1+cu128`.
+pub(crate) fn title(framework: &Framework) -> String {
+    format!("{} {}", framework.kind.name, framework.version)
+}
+
+/// How it finds a file.
+pub(crate) fn how(opened: &Opened) -> String {
+    match &opened.by {
+        By::Python => "opened by its Python code".into(),
+        By::Variable(name) => format!("opened by its Python code, from {name}"),
+        By::LdSo(rule) => rule.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The same in a word or two.
+pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
+    match &opened.by {
+        By::Python => "its Python code",
+        By::Variable(name) => name,
+        By::LdSo(Rule::Rpath(_)) => "RPATH",
+        By::LdSo(Rule::Runpath(_)) => "RUNPATH",
+        By::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
+        By::LdSo(Rule::Cache) => "ld.so.cache",
+        By::LdSo(Rule::Preload) => "LD_PRELOAD",
+        By::LdSo(Rule::Loaded) => "already loaded",
+        _ => "default directory",
+    }
+}
+
+/// A file, and how it is found.
+pub(super) fn found(opened: &Opened) -> String {
+    format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
+}
+
+/// Where a fact comes from.
+pub(crate) fn source(source: &Source) -> String {
+    match source {
+        Source::File(file) => file.printable(),
+        Source::Requirement(requirement) => format!("it requires {requirement}"),
+        Source::Document { url, date, is_older_than_package } => {
+            let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };
+            format!("{url}, read on {date}{doubt}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// `12.8`, or `12` without a minor.
+pub(crate) fn release(major: u32, minor: Option<u32>) -> String {
+    minor.map_or(major.to_string(), |minor| format!("{major}.{minor}"))
+}
