@@ -46,7 +46,7 @@ pub use built_for::{BuiltFor, Source, Stated};
 pub use distribution::Distribution;
 pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
-pub use opens::{By, Opened, Opens};
+pub use opens::{By, Damaged, Opened, Opens};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState};
 pub use unlisted::Unlisted;

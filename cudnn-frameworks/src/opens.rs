@@ -30,6 +30,11 @@ pub struct Opens {
     pub cudnn: Vec<Opened>,
     /// Names of libraries of CUDA and cuDNN that it needs and would not find: `libcublasLt.so.12`.
     pub missing: Vec<String>,
+    /// The files of cuDNN that it would find and cannot use: truncated, or no library.
+    pub damaged: Vec<Damaged>,
+    /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
+    /// find another cuDNN there, or one at all.
+    pub half_searched: Vec<PathBuf>,
     /// It needs no cuDNN, as far as its files show.
     pub needs_none: bool,
     /// It works without cuDNN, but for a part of its functions.
@@ -49,6 +54,16 @@ pub struct Opened {
     /// Its release, if the file states it. NVIDIA's shim for cuDNN 9 does not: for it, that of the graph library beside
     /// it. The program sees the release of the graph library that is loaded.
     pub version: Option<Version>,
+}
+
+/// A file of cuDNN that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damaged {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason: "is truncated".
+    pub reason: String,
 }
 
 /// How a file is found.
@@ -81,9 +96,9 @@ pub(crate) fn read(
     environment: &Environment,
     host: &Host,
 ) -> Opens {
-    let Some(dir) = dir else { return Opens::default() };
     if built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return Opens { needs_none: true, ..Opens::default() };
     }
+    let Some(dir) = dir else { return Opens::default() };
     Process::start(environment, host).import(kind, version, dir, built_for, Use::All)
 }

@@ -46,8 +46,8 @@ impl Process {
 
     /// Imports a framework, whose module is in this directory.
     pub(crate) fn import(&mut self, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
-        let opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
-        python_code::run(self, kind, version, dir, built_for);
+        let mut opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
+        opens.half_searched = python_code::run(self, kind, version, dir, built_for);
         let files: Vec<PathBuf> = kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)).collect();
         let mut opens =
             self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens));
@@ -105,14 +105,13 @@ impl Process {
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(&lookup.name)).partition(|lookup| is_shim(&lookup.name));
         opens.name = shims.first().map(|lookup| lookup.name.clone());
-        let mut cudnn: Vec<Opened> = shims.into_iter().chain(others).filter_map(|lookup| self.opened(lookup)).collect();
+        opens.cudnn = shims.into_iter().chain(others).filter_map(|lookup| self.opened(lookup)).collect();
         opens.missing = lookups.iter().filter(|lookup| is_missing(lookup)).map(|lookup| lookup.name.clone()).collect();
-        if let Some(shim) = cudnn.first().cloned() {
-            sub_libraries::open(self, &shim, uses, &mut cudnn, &mut opens.missing);
+        if let Some(shim) = opens.cudnn.first().cloned() {
+            sub_libraries::open(self, &shim, uses, &mut opens);
         }
         let mut seen = HashSet::new();
-        cudnn.retain(|opened| seen.insert(opened.path.clone()));
-        opens.cudnn = cudnn;
+        opens.cudnn.retain(|opened| seen.insert(opened.path.clone()));
         let mut seen = HashSet::new();
         opens.missing.retain(|name| seen.insert(name.clone()));
         opens

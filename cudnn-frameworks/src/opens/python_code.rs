@@ -1,5 +1,6 @@
 //! What a framework's Python code opens by path before its libraries, step by step. Errors are ignored, as there.
 
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::By;
@@ -7,12 +8,20 @@ use super::import::Process;
 use crate::built_for::BuiltFor;
 use crate::kind::{Kind, PythonStep, Wheel, matching, release_of};
 
-/// The most entries and the depth of a toolkit's directory that are searched.
-const MAX_ENTRIES: usize = 1 << 14;
-const MAX_DEPTH: usize = 6;
+/// The most entries of a toolkit's directory that are examined, and directories below it.
+const MAX_ENTRIES: usize = 1 << 16;
+const MAX_DIRS: usize = 1 << 13;
 
-/// Does what the Python code of this release does.
-pub(super) fn run(process: &mut Process, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor) {
+/// Does what the Python code of this release does. Returns the directories that it searches and that have more files than
+/// were examined.
+pub(super) fn run(
+    process: &mut Process,
+    kind: &Kind,
+    version: &str,
+    dir: &Path,
+    built_for: &BuiltFor,
+) -> Vec<PathBuf> {
+    let mut half_searched = Vec::new();
     let cuda = built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     for step in kind.opens_first {
         match step {
@@ -40,10 +49,11 @@ pub(super) fn run(process: &mut Process, kind: &Kind, version: &str, dir: &Path,
                 }
             }
             PythonStep::ToolkitOrWheel { variables, toolkit, wheels } => {
-                toolkit_or_wheel(process, dir, variables, toolkit, wheels);
+                half_searched.extend(toolkit_or_wheel(process, dir, variables, toolkit, wheels));
             }
         }
     }
+    half_searched
 }
 
 /// Opens each library from the first import directory that has it: `nvidia/LIB/lib`, `nvidia/cuMAJOR/lib`, `LIB/lib`.
@@ -69,56 +79,88 @@ fn ends_in_digit(file: &Path) -> bool {
     file.as_os_str().as_encoded_bytes().last().is_some_and(u8::is_ascii_digit)
 }
 
-/// Transformer Engine's search.
-fn toolkit_or_wheel(process: &mut Process, dir: &Path, variables: &[&'static str], toolkit: &str, wheels: &[&str]) {
+/// Transformer Engine's search. Returns the directories that were searched in part.
+fn toolkit_or_wheel(
+    process: &mut Process,
+    dir: &Path,
+    variables: &[&'static str],
+    toolkit: &str,
+    wheels: &[&str],
+) -> Vec<PathBuf> {
     let roots =
         variables.iter().filter_map(|name| Some((PathBuf::from(process.host.variable(name)?), By::Variable(name))));
     let toolkit = process.host.system(toolkit);
     let roots: Vec<(PathBuf, By)> = roots.chain([(toolkit, By::Python)]).collect();
+    let mut half_searched: Vec<PathBuf> = Vec::new();
     for (root, by) in roots {
         let found = shims_below(&root);
-        if found.last().is_some_and(|file| open(process, file, by)) {
-            return;
+        if found.is_cut && !half_searched.contains(&root) {
+            half_searched.push(root);
+        }
+        if found.files.last().is_some_and(|file| open(process, file, by)) {
+            return half_searched;
         }
     }
     let is_found = process.simulation.dlopen("libcudnn.so", 0);
     process.note_lookups(None);
     if is_found {
-        return;
+        return half_searched;
     }
-    let Some(import_dir) = dir.parent().map(Path::to_owned) else { return };
+    let Some(import_dir) = dir.parent().map(Path::to_owned) else { return half_searched };
     for file in wheels.iter().flat_map(|wheel| matching(&import_dir.join(wheel), "lib*.so.*")) {
         open(process, &file, By::Python);
     }
+    half_searched
 }
 
-/// The files `libcudnn.so*` below a directory, in alphabetical order.
-fn shims_below(root: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut dirs = vec![(root.to_owned(), 0)];
+/// The files `libcudnn.so*` below a directory.
+#[derive(Debug, Default)]
+struct Shims {
+    /// In alphabetical order.
+    files: Vec<PathBuf>,
+    /// There is more below the directory than was examined.
+    is_cut: bool,
+}
+
+/// Searches as Python's `glob` does: it follows links to directories and passes over names that begin with a dot.
+/// Breadth first, so that what the limits cut off is what is deepest.
+fn shims_below(root: &Path) -> Shims {
+    let mut shims = Shims::default();
+    let mut dirs = VecDeque::from([root.to_owned()]);
+    // A link may lead to a directory above it.
+    let mut known: HashSet<PathBuf> = std::fs::canonicalize(root).into_iter().collect();
     let mut entries = 0;
-    while let Some((dir, depth)) = dirs.pop() {
+    'search: while let Some(dir) = dirs.pop_front() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES {
-                return Vec::new();
+                shims.is_cut = true;
+                break 'search;
             }
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
             let path = entry.path();
-            if kind.is_dir() {
-                if depth < MAX_DEPTH {
-                    dirs.push((path, depth + 1));
+            if name.starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() || kind.is_symlink() && path.is_dir() {
+                let is_new = std::fs::canonicalize(&path).is_ok_and(|real| known.insert(real));
+                if is_new && known.len() > MAX_DIRS {
+                    shims.is_cut = true;
+                } else if is_new {
+                    dirs.push_back(path);
                 }
                 continue;
             }
             let is_stub = path.to_string_lossy().contains("stub");
-            if !is_stub && entry.file_name().to_string_lossy().starts_with("libcudnn.so") && path.is_file() {
-                files.push(path);
+            if !is_stub && name.starts_with("libcudnn.so") && path.is_file() {
+                shims.files.push(path);
             }
         }
     }
-    files.sort();
-    files
+    shims.files.sort();
+    shims
 }
 
 /// `ctypes.CDLL` with an absolute path.

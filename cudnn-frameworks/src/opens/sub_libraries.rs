@@ -1,12 +1,15 @@
-//! What the shim of cuDNN opens by name, and the releases that files state. A shim of one release may get the libraries
+//! What the shim of cuDNN and its graph library open by name, and the releases that files state. A shim of one release may get the libraries
 //! of another: by `LD_LIBRARY_PATH`, or because they are loaded already.
 
+use std::collections::HashSet;
 use std::path::Path;
 
+use cudnn_probe::ld_so::Resolution;
+use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Version, identify_any};
 
 use super::import::{Process, is_missing};
-use super::{By, Opened};
+use super::{By, Damaged, Opened, Opens};
 use crate::cudnn_name::CudnnName;
 
 /// How much of cuDNN a framework uses.
@@ -21,35 +24,50 @@ pub(crate) enum Use {
 /// What cuDNN 8's shim opens for a convolution.
 const OF_CUDNN_8: [&str; 2] = ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"];
 
-/// Opens what this shim opens, and adds what is found and what is missing.
-pub(super) fn open(
-    process: &mut Process,
-    shim: &Opened,
-    uses: Use,
-    found: &mut Vec<Opened>,
-    missing: &mut Vec<String>,
-) {
+/// Opens what this shim opens, then what the graph library opens, and adds what is found, missing or damaged.
+pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut Opens) {
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     let Some(name) = CudnnName::parse(&shim.name) else { return };
     if name.major == Some(8) {
         for name in OF_CUDNN_8 {
-            open_one(process, &[name.to_owned()], from, found, missing);
+            open_one(process, &[name.to_owned()], from, opens);
         }
         return;
     }
     let libraries: &[Library] = match uses {
-        Use::All => &[Library::Graph, Library::Ops, Library::Cnn, Library::Adv],
+        Use::All => &[Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext],
         Use::Graph => &[Library::Graph, Library::Ops],
     };
+    open_all(process, libraries, shim.version, from, opens);
+    let graph = process.simulation.loaded(Library::Graph.file_name());
+    if let (Use::All, Some(graph)) = (uses, graph) {
+        let version = process.simulation.objects().get(graph).and_then(|graph| version(&graph.path));
+        open_all(process, Library::OPENED_BY_GRAPH, version, graph, opens);
+    }
+    let files = opens.cudnn.iter().filter_map(|opened| damage(&opened.path));
+    let damaged: Vec<Damaged> = files.collect();
+    opens.damaged.extend(damaged);
+    let mut seen = HashSet::new();
+    opens.damaged.retain(|damaged| seen.insert(damaged.path.clone()));
+}
+
+/// Opens those of these libraries that the release has, as an object of this release does.
+fn open_all(
+    process: &mut Process,
+    libraries: &[Library],
+    version: Option<Version>,
+    from: usize,
+    opens: &mut Opens,
+) {
     // Without a known release, the names with a full version are simply not found.
-    let version = shim.version.unwrap_or(Version::new(9, 0, 0));
-    for library in libraries {
-        open_one(process, &library.dlopen_names(version), from, found, missing);
+    let version = version.unwrap_or(Version::new(9, 0, 0));
+    for library in libraries.iter().filter(|library| has_library(version, **library)) {
+        open_one(process, &library.dlopen_names(version), from, opens);
     }
 }
 
 /// Opens the first of these names that is found.
-fn open_one(process: &mut Process, names: &[String], from: usize, found: &mut Vec<Opened>, missing: &mut Vec<String>) {
+fn open_one(process: &mut Process, names: &[String], from: usize, opens: &mut Opens) {
     for name in names {
         let before = process.simulation.lookups().len();
         let is_loaded = process.simulation.dlopen(name, from);
@@ -60,20 +78,44 @@ fn open_one(process: &mut Process, names: &[String], from: usize, found: &mut Ve
         }
         let lookups = process.simulation.lookups().get(before..).unwrap_or_default();
         if is_loaded {
-            found.extend(lookups.first().and_then(|lookup| process.opened(lookup)));
+            opens.cudnn.extend(lookups.first().and_then(|lookup| process.opened(lookup)));
             return;
         }
-        // A file that is there and lacks something that it needs ends the attempts, as far as the reader is concerned.
+        // A file that is there and damaged, or lacks something that it needs, ends the attempts, as far as the reader is
+        // concerned.
+        if let Some(Resolution::Unusable { path, error, .. }) = lookups.first().map(|lookup| &lookup.resolution) {
+            opens.damaged.push(Damaged { path: path.clone(), reason: error.to_string() });
+            return;
+        }
         let needs: Vec<String> =
             lookups.iter().skip(1).filter(|lookup| is_missing(lookup)).map(|lookup| lookup.name.clone()).collect();
         if !needs.is_empty() {
-            found.extend(lookups.first().and_then(|lookup| process.opened(lookup)));
-            missing.extend(needs);
+            opens.cudnn.extend(lookups.first().and_then(|lookup| process.opened(lookup)));
+            opens.missing.extend(needs);
             return;
         }
     }
+    // ld.so passes over a file that it cannot read, and over a link that leads nowhere.
     let soname = names.iter().find(|name| name.ends_with(".so.9")).or(names.first());
-    missing.extend(soname.cloned());
+    let opener = process.simulation.objects().get(from).map(|opener| opener.path.as_path());
+    let beside = opener.zip(soname).map(|(opener, soname)| opener.with_file_name(soname));
+    match beside.filter(|file| file.symlink_metadata().is_ok()).and_then(|file| damage(&file)) {
+        Some(damaged) => opens.damaged.push(damaged),
+        None => opens.missing.extend(soname.cloned()),
+    }
+}
+
+/// What is wrong with a file of cuDNN 9, if anything is.
+fn damage(file: &Path) -> Option<Damaged> {
+    let library = library_of(file.file_name()?.to_str()?)?;
+    let error = identify_any(file, library).err()?;
+    Some(Damaged { path: file.to_owned(), reason: error.to_string() })
+}
+
+/// The library of cuDNN 9 with this file name, which may end in the full version.
+fn library_of(name: &str) -> Option<Library> {
+    let (stem, _) = name.split_once(".so.9")?;
+    Library::from_file_name(&format!("{stem}.so.9"))
 }
 
 /// The release of a file of cuDNN, by its name or its contents.
@@ -87,8 +129,7 @@ pub(super) fn version(file: &Path) -> Option<Version> {
         let target = std::fs::canonicalize(file).ok()?;
         return CudnnName::parse(target.file_name()?.to_str()?)?.version;
     }
-    let stem = name.split_once(".so.9")?.0;
-    let library = Library::from_file_name(&format!("{stem}.so.9"))?;
+    let library = library_of(name)?;
     let file = if library == Library::Shim { &file.with_file_name(Library::Graph.file_name()) } else { file };
     let library = if library == Library::Shim { Library::Graph } else { library };
     identify_any(file, library).ok()?.version
