@@ -18,6 +18,7 @@ mod driver;
 mod escape;
 mod framework_run;
 mod memory;
+mod named_libraries;
 mod output;
 mod python_shim;
 mod shell;

@@ -237,9 +237,7 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     let wheel = |version: Version| {
         let dir = venv.import_dir().join("nvidia/cudnn/lib");
         std::fs::create_dir_all(&dir).unwrap();
-        for library in [Library::Shim, Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
-            FakeLibrary::new(library, version).with_ptx(8).build(&dir.join(library.file_name()));
-        }
+        copy_fake_set(version, &dir);
     };
     let linked = || ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
     let with_kernels = |targets: &[&str]| ExtensionLibrary::new().with_gpu_code(2, targets);
@@ -267,9 +265,7 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
             wheel(Version::new(9, 1, 0));
             let newer = venv.import_dir().join("newer");
             std::fs::create_dir(&newer).unwrap();
-            for library in [Library::Shim, Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
-                FakeLibrary::new(library, VERSION).build(&newer.join(library.file_name()));
-            }
+            copy_fake_set(VERSION, &newer);
             let library = ExtensionLibrary::new().with_runpath("$ORIGIN/../newer");
             venv.package("tensorflow", "2.18.1")
                 .requires("nvidia-cudnn-cu12==9.3.0.75; extra == 'and-cuda'")
@@ -287,6 +283,22 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
         "C086" => {
             let package = torch(cuda_12, &linked());
             std::fs::write(package.import_dir().join("torch/lib/libtorch_cuda.so"), "").unwrap();
+        }
+        "C087" => {
+            torch(cuda_12, &linked());
+            wheel(VERSION);
+            std::fs::remove_file(venv.import_dir().join("nvidia/cudnn/lib/libcudnn_heuristic.so.9")).unwrap();
+        }
+        "C088" => {
+            let library = ExtensionLibrary::new().needing("libcudnn.so.9");
+            venv.package("transformer-engine-cu12", "2.20.2")
+                .library("transformer_engine/wheel_lib/libtransformer_engine.so", &library);
+            let toolkit = scenario.other.path().join("toolkit");
+            std::fs::create_dir(&toolkit).unwrap();
+            for index in 0..33_000 {
+                std::fs::write(toolkit.join(index.to_string()), "").unwrap();
+            }
+            return Some(scenario.variable("VIRTUAL_ENV", venv.root()).variable("CUDA_HOME", &toolkit));
         }
         "C085" => {
             venv.package("cupy-cuda12x", "13.6.0")
@@ -326,6 +338,11 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
             support::compile(code, &[&["-shared", "-fPIC"], &linked[..]].concat(), &program);
         }
         "C084" => support::compile("int main(void) { return 0; }", &["-w"], &program),
+        "C089" => ExtensionLibrary::new().with_text("libcudnn.so.9").build(&program),
+        "C100" => {
+            let code = "int cudnnCreate(void **); int call(void) { void *handle; return cudnnCreate(&handle); }";
+            support::compile(code, &["-shared", "-fPIC", undefined], &program);
+        }
         _ => return None,
     }
     Some(scenario.options(&["--for", program.to_str().unwrap()]))

@@ -70,6 +70,7 @@ fn environment() -> TempDir {
     for library in [Library::Shim, Library::Graph] {
         FakeLibrary::new(library, Version::new(9, 1, 0)).build(&dir.join(library.file_name()));
     }
+    std::fs::write(dir.join(Library::Ops.file_name()), "no library").unwrap();
     root
 }
 
@@ -118,7 +119,41 @@ fn the_documents_have_the_documented_keys_and_no_others() {
 
 #[test]
 fn a_failure_of_the_doctor_is_a_document_too() {
-    for arguments in [&["pid", "4194304"][..], &["explain", "/nowhere"], &["env", "/nowhere"], &["fetch", "nothing"]] {
+    for arguments in [
+        &["pid", "4194304"][..],
+        &["explain", "/nowhere"],
+        &["env", "/nowhere"],
+        &["fetch", "nothing"],
+        &["frameworks", "/nowhere"],
+    ] {
         assert!(document(arguments, None)["error"].is_string(), "{arguments:?}");
     }
+    // What it could do comes with the error.
+    let root = environment();
+    let document = document(&["frameworks", root.path().to_str().unwrap(), "/nowhere"], None);
+    assert!(document["error"].as_str().unwrap().contains("/nowhere"), "{document:#}");
+    assert_eq!(document["environments"].as_array().unwrap().len(), 1, "{document:#}");
+}
+
+#[test]
+fn a_directory_with_several_names_is_one_environment() {
+    let root = environment();
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(root.path(), &link).unwrap();
+    let (path, link) = (root.path().to_str().unwrap(), link.to_str().unwrap());
+    let document = document(&["frameworks", path, path, link, &format!("{path}/.")], None);
+    assert_eq!(document["environments"].as_array().unwrap().len(), 1, "{document:#}");
+}
+
+#[test]
+fn libraries_of_cudnn_are_not_listed_among_those_of_cuda() {
+    let root = environment();
+    let dir = root.path().join("lib/python3.12/site-packages/nvidia/cudnn/lib");
+    let document = document(&["frameworks", root.path().to_str().unwrap()], None);
+    let torch = &document["environments"][0]["frameworks"][0];
+    assert_eq!(torch["missing"], serde_json::json!(["libcublasLt.so.12"]), "{torch:#}");
+    assert!(torch["missing_cudnn"].to_string().contains("libcudnn_heuristic.so.9"), "{torch:#}");
+    let damaged = &torch["damaged_cudnn"][0];
+    assert!(damaged["file"].as_str().unwrap().ends_with("libcudnn_ops.so.9"), "{torch:#}");
+    assert!(dir.join("libcudnn_ops.so.9").is_file());
 }

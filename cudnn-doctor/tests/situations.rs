@@ -453,3 +453,58 @@ fn a_library_with_32_bits_is_not_one_for_another_processor() {
         assert!(found.len() == 1 && found[0].to_string().contains("32-bit or big-endian"), "{findings:#?}");
     }
 }
+
+/// A program that opens cuDNN by name is linked to nothing: only its data show it.
+#[test]
+fn a_program_that_opens_cudnn_itself_gets_what_ld_so_finds() {
+    let root = TempDir::new();
+    let (program, dir) = (root.path().join("program"), root.path().join("cudnn"));
+    build(&dir, &all(), VERSION);
+    let path = program.to_str().unwrap().to_owned();
+    let check = |variables: &[(&str, &Path)]| check(&["--for", &path], variables);
+    let of_program = |findings: &[Value]| -> Vec<String> {
+        let codes = findings.iter().filter_map(|finding| Some(finding["code"].as_str()?.to_owned()));
+        codes.filter(|code| ["C081", "C082", "C083", "C084", "C089", "C100"].contains(&code.as_str())).collect()
+    };
+    let plain = "int main(void) { return 0; }";
+    let names = "const char *const names[] = { \"libcudnn.so.9\", \"libcudnn.so.8\", \"libcudnn.so\" };";
+    support::compile(&format!("{names} {plain}"), &["-w"], &program);
+    let findings = check(&[]);
+    let found = with_code(&findings, "C089");
+    let text = found[0].to_string();
+    for part in ["opens libcudnn.so.9 itself, as its read-only data says", "libcudnn.so or libcudnn.so.8", "no proof"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(of_program(&findings), ["C089"]);
+    // One of its names is found: the others are no problem.
+    let variables = [("LD_LIBRARY_PATH", dir.as_path())];
+    assert_eq!(of_program(&check(&variables)), [""; 0]);
+    // A cuDNN that lacks libraries is a problem, with the reason why the doctor believes that it is opened.
+    std::fs::remove_file(dir.join("libcudnn_graph.so.9")).unwrap();
+    std::fs::remove_file(dir.join("libcudnn_ops.so.9")).unwrap();
+    let findings = check(&variables);
+    let found = with_code(&findings, "C082");
+    assert!(found.len() == 1 && found[0].to_string().contains("opens libcudnn.so.9 itself"), "{findings:#?}");
+    // The name is in a library that the program is linked to.
+    let library = root.path().join("libinner.so");
+    support::compile(names, &["-shared", "-fPIC", "-nostdlib", "-w"], &library);
+    let linked = ["-w", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", library.to_str().unwrap()];
+    support::compile(plain, &linked, &program);
+    let findings = check(&[]);
+    assert!(with_code(&findings, "C089")[0].to_string().contains("libinner.so opens"), "{findings:#?}");
+    // A name that is put together is not known.
+    support::compile(&format!("const char *name = \"libcudnn.so.%d\"; {plain}"), &["-w"], &program);
+    assert_eq!(of_program(&check(&[])), ["C084"]);
+}
+
+/// One program that lacks many libraries has one problem.
+#[test]
+fn all_that_a_program_would_not_find_is_one_finding() {
+    let root = TempDir::new();
+    let program = root.path().join("program");
+    let library = support::ExtensionLibrary::new().needing("libcudnn.so.9").needing("libcublas.so.12");
+    library.needing("libcublasLt.so.12").build(&program);
+    let findings = check(&["--for", program.to_str().unwrap()], &[]);
+    let found = with_code(&findings, "C082");
+    assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
+}

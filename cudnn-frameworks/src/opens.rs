@@ -8,7 +8,8 @@ mod sub_libraries;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Version, ld_so};
+use cudnn_probe::ld_so::{self, Lookup, Resolution};
+use cudnn_probe::{Host, Version};
 
 use crate::built_for::BuiltFor;
 use crate::environment::Environment;
@@ -64,6 +65,14 @@ pub struct Damaged {
     pub path: PathBuf,
     /// The reason: "is truncated".
     pub reason: String,
+}
+
+impl Damaged {
+    /// The file that ld.so finds for a name and cannot load.
+    fn of(lookup: &Lookup) -> Option<Self> {
+        let Resolution::Unusable { path, error, .. } = &lookup.resolution else { return None };
+        Some(Damaged { path: path.clone(), reason: error.to_string() })
+    }
 }
 
 /// How a file is found.

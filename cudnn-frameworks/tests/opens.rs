@@ -49,6 +49,38 @@ fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
     assert_eq!(graph.by, By::LdSo(Rule::LibraryPath));
 }
 
+/// cuDNN opens its heuristics and engines only when it plans an operation: without them the import succeeds.
+#[test]
+fn what_the_graph_library_opens_is_missed_and_damage_is_noticed() {
+    let newest = Version::new(9, 22, 0);
+    for (version, missing, ignored) in [
+        (NEW, "libcudnn_heuristic.so.9", "libcudnn_engines_tensor_ir.so.9"),
+        (NEW, "libcudnn_engines_precompiled.so.9", "libcudnn_ext.so.9"),
+        (NEW, "libcudnn_engines_runtime_compiled.so.9", ""),
+        (newest, "libcudnn_engines_tensor_ir.so.9", ""),
+        (newest, "libcudnn_ext.so.9", ""),
+    ] {
+        let machine = Machine::new().torch("2.9.1").cudart().cudnn(version);
+        let opens = || framework(&machine.survey(), "torch").opens.missing.clone();
+        assert_eq!(opens(), [""; 0], "{version} {ignored}");
+        let file = machine.site("nvidia/cudnn/lib").join(missing);
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(opens(), [missing], "{version}");
+        std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+        let survey = machine.survey();
+        let opens = &framework(&survey, "torch").opens;
+        assert!(opens.missing.is_empty(), "{opens:?}");
+        let [damaged] = opens.damaged.as_slice() else { panic!("{opens:?}") };
+        assert!(is_same(&damaged.path, &file) && damaged.reason.contains("truncated"), "{damaged:?}");
+        // ld.so passes over a link that leads nowhere.
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("nowhere", &file).unwrap();
+        let survey = machine.survey();
+        assert_eq!(framework(&survey, "torch").opens.damaged.len(), 1, "{version} {missing}");
+    }
+}
+
 /// From 2.11 on the order of the import directories decides.
 #[test]
 fn newer_releases_of_torch_open_the_first_cudnn_of_pythons_path() {
@@ -189,6 +221,37 @@ fn transformer_engine_searches_the_toolkits_before_the_wheel() {
     let survey = machine.env("CUDA_HOME", &other).survey();
     let opens = &framework(&survey, "transformer-engine").opens;
     assert_eq!((&opens.cudnn[0].by, opens.cudnn[0].version), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
+}
+
+/// A search of too many files must not end in a wrong answer, and a search by depth first would begin with the wrong ones.
+#[test]
+fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
+    let library = ExtensionLibrary::new().needing("libcudnn.so.9");
+    let path = "transformer_engine/wheel_lib/libtransformer_engine.so";
+    let machine = Machine::new();
+    machine.environment.package("transformer-engine-cu12", "2.20.2").library(path, &library);
+    let toolkit = machine.path("toolkit");
+    let deep = toolkit.join("doc/a/b");
+    std::fs::create_dir_all(&deep).unwrap();
+    for index in 0..33_000 {
+        std::fs::write(deep.join(index.to_string()), "").unwrap();
+    }
+    let machine = machine.env("CUDA_HOME", &toolkit);
+    let survey = machine.survey();
+    let opens = &framework(&survey, "transformer-engine").opens;
+    assert!(opens.cudnn.is_empty() && opens.half_searched == [toolkit.clone()], "{opens:?}");
+    // Where toolkits have it, through a link as theirs.
+    cudnn(&toolkit.join("targets/x86_64-linux/lib"), OLD);
+    std::os::unix::fs::symlink("targets/x86_64-linux/lib", toolkit.join("lib64")).unwrap();
+    std::os::unix::fs::symlink("..", toolkit.join("targets/above")).unwrap();
+    let survey = machine.survey();
+    let opens = &framework(&survey, "transformer-engine").opens;
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
+    assert_eq!(opens.half_searched, [toolkit.clone()]);
+    std::fs::remove_dir_all(deep).unwrap();
+    let survey = machine.survey();
+    let opens = &framework(&survey, "transformer-engine").opens;
+    assert!(opens.half_searched.is_empty() && opens.version() == Some(OLD), "{opens:?}");
 }
 
 #[test]

@@ -165,12 +165,23 @@ findings! {
         "Only some of its functions use cuDNN.";
     FRAMEWORK_DAMAGED = "C086" Error "a framework's own libraries are missing or damaged":
         "An installation was interrupted, or files were deleted or copied for another processor.";
+    FRAMEWORK_DAMAGED_CUDNN = "C087" Error "the cuDNN of a framework is incomplete or damaged":
+        "An installation was interrupted, or only some files were copied. Without its heuristics or an engine, cuDNN fails \
+         only when it plans an operation.";
+    FRAMEWORK_HALF_SEARCHED = "C088" Note "a framework searches for cuDNN where too many files are":
+        "Its Python code searches a directory and all below it, and the doctor examines a limited number of files: \
+         CUDA_HOME=/usr, for example.";
+    PROGRAM_OPENS = "C089" Warning "the program contains a name of cuDNN that ld.so does not find":
+        "Programs that open cuDNN themselves (dlopen) contain its name. It may be installed where ld.so does not search.";
     FRAMEWORK_FAILED = "C090" Error "a framework failed":
         "With `--run`: the framework could not be imported, or its convolution, attention or RNN failed. The message has \
          the first cause, from the framework, from cuDNN's log or from ld.so.";
     FRAMEWORK_ON_CPU = "C091" Warning "a framework computes on the CPU":
         "With `--run`: the framework was built without CUDA, or could not use CUDA, cuDNN or the GPU. Most frameworks then \
          compute on the CPU without an error.";
+    PROGRAM_UNLINKED = "C100" Warning "the program calls cuDNN and is not linked to it":
+        "The library was linked without cuDNN. It works only in a program that has loaded cuDNN for all (RTLD_GLOBAL), or \
+         is linked to it.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

@@ -1,21 +1,28 @@
 //! A program or library in any language: would ld.so find a cuDNN for it, and does that have what the program calls?
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cudnn_loader::Function;
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::{Library, missing_symbols};
 
-use super::finding::{Finding, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_UNREADABLE};
+use super::finding::{
+    Finding, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
+    PROGRAM_UNREADABLE,
+};
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, problems};
 use crate::driver;
 use crate::escape::Printable;
+use crate::named_libraries::{Named, names_in};
+
+/// A function of cuDNN, and the file that calls it.
+type Call = (Function, PathBuf);
 
 pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
     let name = program.printable();
-    let simulation = match Simulation::new(program, &context.host) {
+    let mut simulation = match Simulation::new(program, &context.host) {
         Ok(simulation) => simulation,
         Err(error) => {
             let finding = Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}"));
@@ -25,36 +32,84 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
         }
     };
     // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.
-    let objects: Vec<_> = simulation.objects().iter().map(|object| object.path.clone()).collect();
-    let callers = objects.iter().filter(|file| !is_cudnn(file));
-    let called: Vec<(Function, &std::path::PathBuf)> = callers
-        .flat_map(|file| missing_symbols(file, &[]).unwrap_or_default().into_iter().map(move |symbol| (symbol, file)))
-        .filter_map(|(symbol, file)| Some((Function::from_name(&symbol)?, file)))
-        .collect();
-    let dependencies = dependencies(simulation);
-    if !dependencies.iter().any(|dependency| dependency.name.starts_with("libcudnn")) {
-        let message = format!("{name} is not linked to cuDNN, nor is any library that it is linked to");
-        return vec![
-            Finding::new(PROGRAM_NO_CUDNN, message)
-                .help("name the library of the program that calls cuDNN, or use check --run for a framework"),
-        ];
+    let objects = simulation.objects().iter().filter(|object| !is_cudnn(&object.path));
+    let callers: Vec<PathBuf> = objects.map(|object| object.path.clone()).collect();
+    let called: Vec<Call> = callers.iter().flat_map(|file| calls(file)).collect();
+    let is_linked = simulation.lookups().iter().any(|lookup| lookup.name.starts_with("libcudnn"));
+    let named = if is_linked { Vec::new() } else { names_in(simulation.objects()) };
+    let mut opened: Vec<&Named> = Vec::new();
+    for named in &named {
+        // Programs try several names, and take the first that is found.
+        let is_first = opened.iter().all(|other| other.object != named.object);
+        if is_first && simulation.dlopen(&named.name, named.object) {
+            opened.push(named);
+        }
     }
-    let help = format!("to see each file and the rule that finds it: cudnn-doctor explain {name}");
-    // C001 is about the driver.
-    let is_of_driver = |problem: &String| problem.contains(driver::LIBRARY);
-    let unmet = problems(&dependencies)
-        .into_iter()
-        .filter(|problem| !is_of_driver(problem))
-        .map(|problem| Finding::new(PROGRAM_DEPENDENCY, format!("{name}: {problem}")).help(help.clone()));
-    unmet.chain(newer_functions(&name, &called, &dependencies)).collect()
+    if !is_linked && opened.is_empty() {
+        return vec![unlinked(&name, &called, &named)];
+    }
+    let is_tried =
+        |dependency: &Dependency| dependency.error.is_some() && named.iter().any(|named| named.name == dependency.name);
+    let mut dependencies = dependencies(simulation);
+    dependencies.retain(|dependency| is_linked || !is_tried(dependency));
+    let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
+    let mut findings: Vec<Finding> = unmet(&name, &dependencies).into_iter().collect();
+    findings.extend(newer_functions(&name, &called, &dependencies));
+    findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect()
 }
 
 fn is_cudnn(file: &Path) -> bool {
     file.file_name().and_then(|name| cudnn_file::library(name.to_str()?)).is_some()
 }
 
+fn calls(file: &Path) -> Vec<Call> {
+    let symbols = missing_symbols(file, &[]).unwrap_or_default();
+    symbols.iter().filter_map(|symbol| Some((Function::from_name(symbol)?, file.to_owned()))).collect()
+}
+
+/// It is linked to no cuDNN, and opens none that ld.so finds.
+fn unlinked(name: &str, called: &[Call], named: &[Named]) -> Finding {
+    if let Some(first) = named.first() {
+        let message = format!("{name} opens {} itself, as its read-only data says, and ld.so finds none", first.name);
+        let doubt = "only a run shows whether the program opens that name, and whether it needs it";
+        let mut names: Vec<&str> = named.iter().map(|named| named.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let help = format!("install cuDNN where ld.so finds {}, if the program uses it", names.join(" or "));
+        let finding = Finding::new(PROGRAM_OPENS, message).notes(named.iter().map(Named::evidence));
+        return finding.note(doubt).help(help);
+    }
+    if let Some((function, file)) = called.first() {
+        let message = match called.len() {
+            1 => format!("{name} calls {function}, and is linked to no library of cuDNN"),
+            count => format!("{name} calls {count} functions of cuDNN, and is linked to no library of it"),
+        };
+        return Finding::new(PROGRAM_UNLINKED, message)
+            .note(format!("{function} is an undefined symbol of {}", file.printable()))
+            .note("nor is any library that it is linked to")
+            .help("link it with -lcudnn; as a plug-in it works only in a program that is linked to cuDNN");
+    }
+    let message = format!("{name} is not linked to cuDNN, nor is any library that it is linked to");
+    Finding::new(PROGRAM_NO_CUDNN, message)
+        .help("name the library of the program that calls cuDNN, or use check --run for a framework")
+}
+
+/// What it would not find, and what does not belong together: one finding for all.
+fn unmet(name: &str, dependencies: &[Dependency]) -> Option<Finding> {
+    // C001 is about the driver.
+    let mut problems = problems(dependencies);
+    problems.retain(|problem| !problem.contains(driver::LIBRARY));
+    let (message, notes) = match problems.as_slice() {
+        [] => return None,
+        [problem] => (format!("{name}: {problem}"), Vec::new()),
+        _ => (format!("{name} would not load: {} problems with the libraries that it needs", problems.len()), problems),
+    };
+    let help = format!("to see each file and the rule that finds it: cudnn-doctor explain {name}");
+    Some(Finding::new(PROGRAM_DEPENDENCY, message).notes(notes).help(help))
+}
+
 /// The functions that were added after the release that the program would load.
-fn newer_functions(name: &str, called: &[(Function, &std::path::PathBuf)], found: &[Dependency]) -> Option<Finding> {
+fn newer_functions(name: &str, called: &[Call], found: &[Dependency]) -> Option<Finding> {
     const MAX: usize = 8;
     let library_of = |library: Library| move |one: &&Dependency| cudnn_file::library(&one.name) == Some(library);
     let graph =

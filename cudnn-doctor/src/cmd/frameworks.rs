@@ -1,5 +1,6 @@
 //! `frameworks`: what the frameworks of Python environments were built for, and which cuDNN each would load.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -8,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::Finding;
-use crate::check::frameworks::{Judged, how, how_in_short, judge, release, source};
+use crate::check::frameworks::{Judged, how, how_in_short, is_cudnn, judge, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::dependency_report::with_canonical_dir;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::subprocess::Patience;
 
 const DEPTH: Depth = Depth { kernels: true, unlisted: true };
@@ -28,27 +29,49 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
     let machine = Machine::detect(&context.host, patience);
-    let environments = if arguments.roots.is_empty() {
+    let (roots, missing) = roots(&arguments.roots);
+    let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
+    if let Some(error) = error.as_ref().filter(|_| roots.is_empty()) {
+        return fail(format, error);
+    }
+    let environments = if roots.is_empty() {
         Environment::active(&context.search)
     } else {
-        arguments.roots.iter().map(|root| Environment::at(root, &context.host)).collect()
+        roots.iter().map(|root| Environment::at(root, &context.host)).collect()
     };
     let judged: Vec<Judged> =
         environments.iter().map(|environment| judge(environment, &machine, &context.host, DEPTH)).collect();
     match format {
-        Format::Json => document(&json!({
-            "schema": SCHEMA,
-            "environments": judged.iter().map(value).collect::<Vec<Value>>(),
-        })),
+        Format::Json => {
+            let environments = judged.iter().map(value).collect::<Vec<Value>>();
+            document(&match &error {
+                Some(error) => json!({ "schema": SCHEMA, "environments": environments, "error": error }),
+                None => json!({ "schema": SCHEMA, "environments": environments }),
+            });
+        }
         Format::Text => text(&judged),
     }
-    let missing: Vec<String> =
-        arguments.roots.iter().filter(|root| !root.is_dir()).map(|root| root.printable()).collect();
-    if !missing.is_empty() {
-        remark(format_args!("no such directory: {}", missing.join(", ")));
+    if let Some(error) = error {
+        remark(error);
         return Outcome::Failed;
     }
     findings::outcome(judged.iter().flat_map(|judged| &judged.findings))
+}
+
+/// The directories among these paths, each once, whatever its names; and the paths that are none.
+fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
+    let (mut roots, mut missing, mut known) = (Vec::new(), Vec::new(), HashSet::new());
+    for path in paths {
+        match std::fs::canonicalize(path) {
+            Ok(real) if real.is_dir() => {
+                if known.insert(real) {
+                    roots.push(path);
+                }
+            }
+            _ => missing.push(path.printable()),
+        }
+    }
+    (roots, missing)
 }
 
 fn text(judged: &[Judged]) {
@@ -108,6 +131,8 @@ fn table(frameworks: &[Framework]) -> Table {
                 (Some(_), Some(version)) => version.to_string(),
                 (Some(_), None) => "?".into(),
                 (None, _) if is_cpu || opens.needs_none => "-".into(),
+                (None, _) if !opens.half_searched.is_empty() => "unknown".into(),
+                (None, _) if opens.users.is_empty() => "?".into(),
                 (None, _) => "not found".into(),
             },
             if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
@@ -152,7 +177,13 @@ fn framework_value(framework: &Framework) -> Value {
         "compiles_at_run_time": built.compiles_at_run_time,
         "needs_cudnn": !opens.needs_none,
         "loads": opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
-        "missing": opens.missing,
+        "missing": opens.missing.iter().filter(|name| !is_cudnn(name)).collect::<Vec<_>>(),
+        "missing_cudnn": opens.missing.iter().filter(|name| is_cudnn(name)).collect::<Vec<_>>(),
+        "damaged_cudnn": opens.damaged.iter().map(|damaged| json!({
+            "file": damaged.path.to_string_lossy(),
+            "reason": damaged.reason,
+        })).collect::<Vec<_>>(),
+        "half_searched": opens.half_searched.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
         "requires": framework.pins.iter().map(|pin| json!({
             "requirement": pin.requirement,
             "extra": pin.extra,

@@ -7,7 +7,7 @@ use cudnn_probe::Host;
 use cudnn_probe::ld_so::{self, Lookup, Resolution, Rule, Simulation};
 
 use super::sub_libraries::{self, Use};
-use super::{By, Opened, Opens, bytes, python_code};
+use super::{By, Damaged, Opened, Opens, bytes, python_code};
 use crate::built_for::BuiltFor;
 use crate::cudnn_name::CudnnName;
 use crate::environment::Environment;
@@ -107,6 +107,7 @@ impl Process {
         opens.name = shims.first().map(|lookup| lookup.name.clone());
         opens.cudnn = shims.into_iter().chain(others).filter_map(|lookup| self.opened(lookup)).collect();
         opens.missing = lookups.iter().filter(|lookup| is_missing(lookup)).map(|lookup| lookup.name.clone()).collect();
+        opens.damaged = lookups.iter().filter(|lookup| is_cudnn(&lookup.name)).filter_map(Damaged::of).collect();
         if let Some(shim) = opens.cudnn.first().cloned() {
             sub_libraries::open(self, &shim, uses, &mut opens);
         }

@@ -9,18 +9,12 @@ use crate::built_for::BuiltFor;
 use crate::kind::{Kind, PythonStep, Wheel, matching, release_of};
 
 /// The most entries of a toolkit's directory that are examined, and directories below it.
-const MAX_ENTRIES: usize = 1 << 16;
+const MAX_ENTRIES: usize = 1 << 15;
 const MAX_DIRS: usize = 1 << 13;
 
 /// Does what the Python code of this release does. Returns the directories that it searches and that have more files than
 /// were examined.
-pub(super) fn run(
-    process: &mut Process,
-    kind: &Kind,
-    version: &str,
-    dir: &Path,
-    built_for: &BuiltFor,
-) -> Vec<PathBuf> {
+pub(super) fn run(process: &mut Process, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor) -> Vec<PathBuf> {
     let mut half_searched = Vec::new();
     let cuda = built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     for step in kind.opens_first {

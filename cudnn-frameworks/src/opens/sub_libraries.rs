@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use cudnn_probe::ld_so::Resolution;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Version, identify_any};
 
@@ -52,13 +51,7 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
 }
 
 /// Opens those of these libraries that the release has, as an object of this release does.
-fn open_all(
-    process: &mut Process,
-    libraries: &[Library],
-    version: Option<Version>,
-    from: usize,
-    opens: &mut Opens,
-) {
+fn open_all(process: &mut Process, libraries: &[Library], version: Option<Version>, from: usize, opens: &mut Opens) {
     // Without a known release, the names with a full version are simply not found.
     let version = version.unwrap_or(Version::new(9, 0, 0));
     for library in libraries.iter().filter(|library| has_library(version, **library)) {
@@ -83,8 +76,8 @@ fn open_one(process: &mut Process, names: &[String], from: usize, opens: &mut Op
         }
         // A file that is there and damaged, or lacks something that it needs, ends the attempts, as far as the reader is
         // concerned.
-        if let Some(Resolution::Unusable { path, error, .. }) = lookups.first().map(|lookup| &lookup.resolution) {
-            opens.damaged.push(Damaged { path: path.clone(), reason: error.to_string() });
+        if let Some(damaged) = lookups.first().and_then(Damaged::of) {
+            opens.damaged.push(damaged);
             return;
         }
         let needs: Vec<String> =

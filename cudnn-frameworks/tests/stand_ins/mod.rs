@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::{Environment, Framework, Opened, Survey, survey};
 use cudnn_probe::Host;
+use cudnn_probe::release_facts::has_library;
 use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, TempDir, Version};
 
 /// A virtual environment, and a machine without anything else.
@@ -157,10 +158,11 @@ impl Machine {
 pub(crate) fn cudnn(dir: &Path, version: Version) {
     std::fs::create_dir_all(dir).unwrap();
     FakeLibrary::new(Library::Graph, version).build(&dir.join("libcudnn_graph.so.9"));
-    for library in [Library::Shim, Library::Ops, Library::Cnn, Library::Adv] {
+    let others = Library::ALL.iter().filter(|library| **library != Library::Graph && has_library(version, **library));
+    for library in others {
         let name = library.file_name();
         let file = ExtensionLibrary::new().with_soname(name).with_runpath("$ORIGIN");
-        let file = if library == Library::Shim { file } else { file.needing("libcudnn_graph.so.9") };
+        let file = if *library == Library::Shim { file } else { file.needing("libcudnn_graph.so.9") };
         file.build(&dir.join(name));
     }
 }

@@ -6,7 +6,7 @@ use cudnn_frameworks::{Framework, PinState, Survey};
 use cudnn_probe::packages;
 
 use super::help::{command, is_of_conda};
-use super::loaded::is_cudnn;
+use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
 use crate::check::fix_commands::with_commands;

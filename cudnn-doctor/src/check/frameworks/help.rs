@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cudnn_frameworks::{By, Framework, Opened, Pin, PinState, Survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, check_dir, identify};
+use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify};
 
 use crate::check::finding::Help;
 use crate::check::fix_commands::{reinstall, with_commands};
@@ -109,7 +109,11 @@ pub(super) fn again(framework: &Framework, survey: &Survey) -> Help {
     let dir = framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
     let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
     match report {
-        Some(report) if cuda.is_none_or(|cuda| report.cuda_major.is_none_or(|found| found == cuda)) => {
+        // The JIT-only set lacks what frameworks call.
+        Some(report)
+            if report.variant != Variant::JitOnly
+                && cuda.is_none_or(|cuda| report.cuda_major.is_none_or(|found| found == cuda)) =>
+        {
             reinstall(&report)
         }
         _ => install(framework, survey),

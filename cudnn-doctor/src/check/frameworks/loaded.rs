@@ -3,7 +3,8 @@
 use cudnn_frameworks::{Distribution, Framework, Opened, Survey};
 use cudnn_probe::packages::{self, Installer, Package};
 
-use super::help::{again, install, is_of_conda, keep_apart, make_last, reach};
+use super::help::{install, is_of_conda, keep_apart, make_last, reach};
+use super::incomplete;
 use super::pins::also_pinned;
 use super::text::{found, source, title};
 use crate::check::finding::{
@@ -24,11 +25,14 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let wanted = framework.built_for.cudnn.as_ref();
     let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
     let Some(first) = opens.cudnn.first() else {
+        if !opens.half_searched.is_empty() {
+            return None;
+        }
         let name = opens.name.as_deref().unwrap_or("cuDNN");
         let user = opens.users.first().map(|user| format!("needed by {}", user.printable()));
         let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
         let message = format!("{} would not find {}", title(framework), name.printable());
-        let finding = Finding::new(kind, message).notes(user).notes(wants);
+        let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
         return Some(finding.help(reach(framework, survey)));
     };
     if let Some((first, other)) = mix(&opens.cudnn) {
@@ -68,36 +72,6 @@ fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
     }
     let other = libraries.iter().find(|other| is_newer(first, other) || is_newer(other, first))?;
     Some((first, other))
-}
-
-/// Libraries of its cuDNN that it would not find. Without any cuDNN, see [`cudnn`].
-pub(super) fn sub_libraries(framework: &Framework, survey: &Survey) -> Option<Finding> {
-    let first = framework.opens.cudnn.first()?;
-    let missing: Vec<String> = framework.opens.missing.iter().filter(is_cudnn).cloned().collect();
-    let name = missing.first()?.printable();
-    let others = missing.len() - 1;
-    let message = match others {
-        0 => format!("{} would not find {name}", title(framework)),
-        1 => format!("{} would not find {name}, and another library of cuDNN", title(framework)),
-        _ => format!("{} would not find {name}, and {others} other libraries of cuDNN", title(framework)),
-    };
-    let beside = found(first);
-    let finding = Finding::new(FRAMEWORK_NO_CUDNN, message).note(format!("missing: {}", missing.join(", ")));
-    Some(finding.note(beside).help(if is_elsewhere(first, survey) {
-        reach(framework, survey)
-    } else {
-        again(framework, survey)
-    }))
-}
-
-pub(super) fn is_cudnn(name: &&String) -> bool {
-    name.starts_with("libcudnn")
-}
-
-/// A shim outside of the environment, or one that the framework's own package contains without the libraries that it
-/// opens.
-fn is_elsewhere(shim: &Opened, survey: &Survey) -> bool {
-    shim.name.starts_with("libcudnn-") || !shim.path.starts_with(&survey.environment.root)
 }
 
 /// None of its own libraries can be loaded, so nothing is known of what they need.

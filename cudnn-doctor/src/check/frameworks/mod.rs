@@ -3,7 +3,9 @@
 
 mod cuda;
 mod devices;
+mod half_searched;
 mod help;
+mod incomplete;
 mod loaded;
 mod pairs;
 mod pins;
@@ -15,6 +17,7 @@ use cudnn_probe::Host;
 use super::finding::{Finding, PACKAGES_UNREADABLE};
 use super::machine::Machine;
 use crate::escape::Printable;
+pub(crate) use incomplete::is_cudnn;
 pub(crate) use text::{how, how_in_short, release, source};
 
 /// The frameworks of an environment, and what is wrong with them.
@@ -38,7 +41,8 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     }
     let mut findings: Vec<Finding> = Vec::new();
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    findings.extend(loaded::cudnn(framework, survey).or_else(|| loaded::sub_libraries(framework, survey)));
+    findings.extend(loaded::cudnn(framework, survey).or_else(|| incomplete::finding(framework, survey)));
+    findings.extend(half_searched::finding(framework, survey));
     findings.extend(pins::unmet(framework, survey));
     findings.extend(cuda::missing(framework, survey));
     findings.extend(devices::driver(framework, machine));
