@@ -3,6 +3,7 @@
 
 mod files;
 mod rows;
+mod wheels;
 
 use std::path::{Path, PathBuf};
 

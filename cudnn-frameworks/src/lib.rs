@@ -38,7 +38,7 @@ mod requirement;
 mod unlisted;
 mod unreadable;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::Host;
 
@@ -86,6 +86,16 @@ pub struct Framework {
     pub pins: Vec<Pin>,
     /// The cuDNN that it would load.
     pub opens: Opens,
+}
+
+impl Framework {
+    /// Whether it finds the libraries in this directory of a wheel (`site-packages/nvidia/cudnn/lib`) by itself: by its
+    /// Python code, or by the run path of one of its libraries. The directory need not exist.
+    #[must_use]
+    pub fn searches(&self, wheel_dir: &Path, host: &Host) -> bool {
+        self.kind.opens_below(wheel_dir)
+            || self.dir.as_deref().is_some_and(|dir| self.kind.has_run_path_to(dir, wheel_dir, host))
+    }
 }
 
 /// What a survey reads, beside names and metadata.

@@ -7,7 +7,7 @@ use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::{Library, missing_symbols};
 
 use super::finding::{
-    Finding, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
+    Finding, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
     PROGRAM_UNREADABLE,
 };
 use crate::context::Context;
@@ -16,6 +16,7 @@ use crate::dependency_report::{Dependency, dependencies, problems};
 use crate::driver;
 use crate::escape::Printable;
 use crate::named_libraries::{Named, names_in};
+use crate::shell::{doctor, quoted_path};
 
 /// A function of cuDNN, and the file that calls it.
 type Call = (Function, PathBuf);
@@ -53,7 +54,7 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
     let mut dependencies = dependencies(simulation);
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
     let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
-    let mut findings: Vec<Finding> = unmet(&name, &dependencies).into_iter().collect();
+    let mut findings: Vec<Finding> = unmet(program, &dependencies).into_iter().collect();
     findings.extend(newer_functions(&name, &called, &dependencies));
     findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect()
 }
@@ -95,16 +96,18 @@ fn unlinked(name: &str, called: &[Call], named: &[Named]) -> Finding {
 }
 
 /// What it would not find, and what does not belong together: one finding for all.
-fn unmet(name: &str, dependencies: &[Dependency]) -> Option<Finding> {
+fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
     // C001 is about the driver.
     let mut problems = problems(dependencies);
     problems.retain(|problem| !problem.contains(driver::LIBRARY));
+    let name = program.printable();
     let (message, notes) = match problems.as_slice() {
         [] => return None,
         [problem] => (format!("{name}: {problem}"), Vec::new()),
         _ => (format!("{name} would not load: {} problems with the libraries that it needs", problems.len()), problems),
     };
-    let help = format!("to see each file and the rule that finds it: cudnn-doctor explain {name}");
+    let explain = format!("{} explain {}", doctor(), quoted_path(program));
+    let help = Help::new("to see each file and the rule that finds it:").command(explain);
     Some(Finding::new(PROGRAM_DEPENDENCY, message).notes(notes).help(help))
 }
 

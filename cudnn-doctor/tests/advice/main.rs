@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod apt;
+mod frameworks;
 mod paths;
 mod tools;
 mod world;

@@ -50,15 +50,16 @@ impl Cudnn {
 }
 
 /// Packs a wheel: these files, and the metadata that pip needs.
-fn pack(wheels: &Path, name: &str, version: &str, fill: impl FnOnce(&Path)) {
+pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], fill: impl FnOnce(&Path)) {
     let staging = TempDir::new();
     fill(staging.path());
     let project = name.replace('-', "_");
     let dist_info = format!("{project}-{version}.dist-info");
     let metadata = staging.path().join(&dist_info);
     std::fs::create_dir(&metadata).unwrap();
-    std::fs::write(metadata.join("METADATA"), format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"))
-        .unwrap();
+    let requires: String = requires.iter().map(|requirement| format!("Requires-Dist: {requirement}\n")).collect();
+    let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}");
+    std::fs::write(metadata.join("METADATA"), text).unwrap();
     std::fs::write(metadata.join("WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n").unwrap();
     let files = digest(staging.path());
     let files = files.iter().map(|(file, _)| file.strip_prefix(staging.path()).unwrap().display().to_string());
@@ -81,7 +82,7 @@ fn wheels() -> &'static TempDir {
     WHEELS.get_or_init(|| {
         let wheels = TempDir::new();
         let cudnn = |cuda_major: u32, version: Version, full: &str| {
-            pack(wheels.path(), &format!("nvidia-cudnn-cu{cuda_major}"), full, |dir| {
+            pack(wheels.path(), &format!("nvidia-cudnn-cu{cuda_major}"), full, &[], |dir| {
                 Cudnn { version, cuda_major }.copy_to(&dir.join("nvidia/cudnn/lib"));
                 std::fs::write(dir.join("nvidia/__init__.py"), "").unwrap();
             });
@@ -91,16 +92,18 @@ fn wheels() -> &'static TempDir {
         cudnn(12, Version::new(9, 10, 2), "9.10.2.21");
         cudnn(13, Version::new(9, 19, 0), "9.19.0.56");
         let plain = |name: &str, version: &str, files: &[&str]| {
-            pack(wheels.path(), name, version, |dir| {
+            pack(wheels.path(), name, version, &[], |dir| {
                 for file in files {
                     let file = dir.join(file);
                     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-                    support::compile("", &["-shared", "-nostdlib"], &file);
+                    let soname = format!("-Wl,-soname,{}", file.file_name().unwrap().display());
+                    support::compile("", &["-shared", "-nostdlib", &soname], &file);
                 }
             });
         };
         plain("nvidia-cudnn-cu12", "8.9.7.29", &["nvidia/cudnn/lib/libcudnn.so.8"]);
-        plain("nvidia-cublas-cu12", "12.9.1.4", &["nvidia/cublas/lib/libcublasLt.so.12"]);
+        let cublas = ["nvidia/cublas/lib/libcublasLt.so.12", "nvidia/cublas/lib/libcublas.so.12"];
+        plain("nvidia-cublas-cu12", "12.9.1.4", &cublas);
         plain("nvidia-cublas", "13.1.0.3", &["nvidia/cu13/lib/libcublasLt.so.13"]);
         // A later CUDA must not be installed for CUDA 13.
         plain("nvidia-cublas", "14.0.0.1", &["nvidia/cu14/lib/libcublasLt.so.14"]);
@@ -173,6 +176,13 @@ impl World {
         });
         self.find_links.push(" ");
         self.find_links.push(real.path());
+        self
+    }
+
+    /// Adds a directory of wheels.
+    pub(crate) fn with_wheels(mut self, dir: &Path) -> World {
+        self.find_links.push(" ");
+        self.find_links.push(dir);
         self
     }
 
@@ -349,8 +359,8 @@ impl<'a> Case<'a> {
     }
 
     /// Executes the commands. The finding must be gone afterwards, no new error may have come, and files of other
-    /// packages must be as they were.
-    pub(crate) fn run(&self, world: &World) {
+    /// packages must be as they were. Returns the commands.
+    pub(crate) fn run(&self, world: &World) -> Vec<String> {
         let (before, errors_before) = self.arrange(world);
         assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
         let neighbours = || -> Vec<_> {
@@ -368,6 +378,7 @@ impl<'a> Case<'a> {
         let is_removal = before.iter().any(|command| command.starts_with("rm "));
         assert!(new.is_empty() || is_removal, "{}: {new:?} after {before:#?}: {after:#?}", self.name);
         assert_eq!(neighbours(), others, "{}", self.name);
+        before
     }
 }
 

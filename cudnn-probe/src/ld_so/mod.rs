@@ -18,5 +18,5 @@ pub(crate) use cache::Cache;
 pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
 pub(crate) use paths::{is_candidate, library_path};
-pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed};
+pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
 pub use tokens::{expand_tokens, run_path_dirs};

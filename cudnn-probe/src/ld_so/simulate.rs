@@ -133,6 +133,18 @@ pub fn needed(file: &Path) -> Result<Vec<String>, ProbeError> {
     Ok(links(file)?.needed)
 }
 
+/// The directories of a library's run path (`DT_RUNPATH`, or `DT_RPATH` without one), in which ld.so searches for what
+/// the library needs.
+///
+/// # Errors
+/// The file cannot be loaded on this machine.
+pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
+    let Links { rpath, runpath, .. } = links(file)?;
+    let origin = file.parent().unwrap_or(Path::new("/"));
+    let run_path = runpath.or(rpath);
+    Ok(run_path.map(|run_path| tokens::run_path_dirs(host, run_path.as_ref(), origin)).unwrap_or_default())
+}
+
 /// The files that ld.so would load for one program or library.
 ///
 /// ```no_run

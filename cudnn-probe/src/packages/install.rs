@@ -99,7 +99,7 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     let root = Some(package.root.as_path());
     Some(match package.installer {
         Installer::Pip if is_local => return None,
-        Installer::Pip => reinstall_requirement(&package.root, pinned("==")?)?,
+        Installer::Pip => reinstall_requirements(&package.root, [pinned("==")?])?,
         Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
         // Without the version: apt-get knows which one is installed.
         Installer::Dpkg => Command::new("apt-get", ["install", "--reinstall", &package.name]),
@@ -108,11 +108,12 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     })
 }
 
-/// The command by which pip installs a requirement (`nvidia-cudnn-cu12==9.10.2.21`) into the environment at this root,
-/// although its records list the package as installed. Other packages stay as they are.
+/// The command by which pip installs requirements (`nvidia-cudnn-cu12==9.10.2.21`) into the environment at this root,
+/// although its records list the packages as installed. Other packages stay as they are.
 #[must_use]
-pub fn reinstall_requirement(root: &Path, requirement: String) -> Option<Command> {
-    pip(Some(root), "install", ["--force-reinstall".to_owned(), "--no-deps".to_owned(), requirement])
+pub fn reinstall_requirements(root: &Path, requirements: impl IntoIterator<Item = String>) -> Option<Command> {
+    let options = ["--force-reinstall", "--no-deps"].map(str::to_owned);
+    pip(Some(root), "install", options.into_iter().chain(requirements))
 }
 
 /// The command that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not

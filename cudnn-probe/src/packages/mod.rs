@@ -20,10 +20,10 @@ mod pip;
 pub use command::{Command, command_line, quoted};
 pub use component::{Component, wheel_for};
 pub use install::{
-    install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirement, replace, replace_by, upgrade,
+    install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
 pub use package::{Installer, Package};
-pub use pip::{pip, site_packages};
+pub use pip::{pip, recorded_version, site_packages};
 
 /// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;

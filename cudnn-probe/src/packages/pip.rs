@@ -58,8 +58,9 @@ pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     python_dirs(root).flat_map(|dir| ["site-packages", "dist-packages"].map(|name| dir.join(name)))
 }
 
-/// The version of a wheel that pip has a record of in this environment.
-pub(super) fn recorded_version(root: &Path, wheel: &str) -> Option<String> {
+/// The version of a wheel that pip has a record of in the environment at this root.
+#[must_use]
+pub fn recorded_version(root: &Path, wheel: &str) -> Option<String> {
     let prefix = format!("{}-", wheel.replace('-', "_"));
     site_packages(root).flat_map(std::fs::read_dir).flatten().flatten().find_map(|entry| {
         let name = entry.file_name();

@@ -1,11 +1,12 @@
 //! The libraries of CUDA that a framework needs and would not find.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use cudnn_frameworks::{Framework, PinState, Survey};
-use cudnn_probe::packages;
+use cudnn_frameworks::{Framework, Pin, PinState, Survey};
+use cudnn_probe::packages::{self, Command, Component, Installer, Package};
 
-use super::help::{command, is_of_conda};
+use super::help::{is_of_conda, with_search};
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
@@ -24,22 +25,38 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
     let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(built);
-    // What it requires comes first; pip knows no other names of these wheels.
-    let unmet = framework.pins.iter().any(|pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_)));
-    if unmet {
+    let wheels = wheels(&missing).filter(|_| !is_of_conda(framework));
+    // What it requires comes first.
+    let is_unmet = |pin: &&Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
+    let is_among = |pin: &Pin| {
+        let is_it = |(component, cuda): &(Component, u32)| component.wheel(*cuda) == pin.package;
+        wheels.as_ref().is_none_or(|wheels| wheels.iter().any(is_it))
+    };
+    if framework.pins.iter().filter(is_unmet).any(is_among) {
         return Some(finding.help("install what it requires: see the finding about that"));
     }
     if let Some(help) = reach_cuda(&missing, survey) {
         return Some(finding.help(help));
     }
-    let mut wheels: Vec<String> = missing.iter().filter_map(|name| packages::wheel_for(name.as_str())).collect();
-    let is_pip = !is_of_conda(framework) && wheels.len() == missing.len();
-    wheels.sort();
-    wheels.dedup();
-    Some(match command(framework, survey, wheels).filter(|_| is_pip) {
-        Some(command) => finding.help(with_commands("install the wheels that contain them:", &[command])),
-        None => finding.help("install the CUDA libraries of this major in its environment"),
+    let wheels = wheels.unwrap_or_default();
+    let owner = Package::new(Installer::Pip, &framework.distribution.name, None, &survey.environment.root);
+    let commands: Vec<Command> = wheels
+        .iter()
+        .filter_map(|(component, cuda)| packages::install_beside(&owner, *component, *cuda, None))
+        .collect();
+    Some(if commands.is_empty() {
+        finding.help("install the CUDA libraries of this major in its environment")
+    } else {
+        let dirs: Vec<PathBuf> = wheels.iter().map(|(component, cuda)| component.wheel_dir(*cuda)).collect();
+        let help = with_commands("install the wheels that contain them:", &commands);
+        finding.help(with_search(help, framework, &dirs))
     })
+}
+
+/// The wheels that contain all these libraries, with the CUDA major of each.
+fn wheels(names: &[&String]) -> Option<BTreeSet<(Component, u32)>> {
+    let wheel = |name: &&String| Component::from_soname(name).and_then(|(component, cuda)| Some((component, cuda?)));
+    names.iter().map(wheel).collect()
 }
 
 /// The directories of wheels that contain all that is missing, for ld.so.

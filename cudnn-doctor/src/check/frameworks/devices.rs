@@ -76,7 +76,10 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
     let root = &survey.environment.root;
     let remove = packages::pip(Some(root), "uninstall", ["--yes".to_owned(), this.clone()]);
     let package = Package::new(Installer::Pip, other, Some(&gpu_package.distribution.version), root);
-    let commands: Vec<Command> = remove.into_iter().chain(packages::reinstall(&package)).collect();
-    let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again:");
+    let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");
+    // None for a package that only a private index has.
+    let Some(again) = packages::reinstall(&package) else { return Some(finding.help(text)) };
+    let commands: Vec<Command> = remove.into_iter().chain([again]).collect();
+    let text = format!("{text}:");
     Some(finding.help(with_commands(text, &commands)))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::{By, Framework, Opened, Pin, PinState, Survey};
 use cudnn_probe::ld_so::Rule;
-use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
 use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify};
 
 use crate::check::finding::Help;
@@ -84,18 +84,44 @@ pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
         Some(format!("nvidia-cudnn-cu{cuda}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
     });
     // pip does nothing where it has a record of the package, whether the files are there or not.
-    let is_recorded = pin.is_some_and(|pin| matches!(pin.state, PinState::Met(_)));
+    let root = &survey.environment.root;
+    let is_recorded = match (pin, &framework.built_for.cuda) {
+        (Some(pin), _) => matches!(pin.state, PinState::Met(_)),
+        (None, Some(cuda)) => packages::recorded_version(root, &Component::Cudnn.wheel(cuda.value.0)).is_some(),
+        (None, None) => false,
+    };
     let to_command = |requirement: String| {
         if is_recorded && !is_of_conda(framework) {
-            packages::reinstall_requirement(&survey.environment.root, requirement)
+            packages::reinstall_requirements(root, [requirement])
         } else {
             command(framework, survey, [requirement])
         }
     };
     match requirement.and_then(to_command) {
-        Some(command) => with_commands(format!("install the cuDNN that {name} is built for:"), &[command]),
+        Some(command) => {
+            let help = with_commands(format!("install the cuDNN that {name} is built for:"), &[command]);
+            let cuda_major = framework.built_for.cuda.as_ref().map_or(DEFAULT_CUDA_MAJOR, |cuda| cuda.value.0);
+            with_search(help, framework, &[Component::Cudnn.wheel_dir(cuda_major)])
+        }
         None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
     }
+}
+
+/// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
+pub(super) fn with_search(help: Help, framework: &Framework, wheel_dirs: &[PathBuf]) -> Help {
+    // conda's libraries are beside each other.
+    let Some(import_dir) = Some(&framework.distribution.import_dir).filter(|_| !is_of_conda(framework)) else {
+        return help;
+    };
+    let host = Host::current();
+    let dirs = wheel_dirs.iter().map(|dir| import_dir.join(dir)).filter(|dir| !framework.searches(dir, &host));
+    let lines: Vec<String> = dirs.filter_map(|dir| prepend_library_path(&dir)).collect();
+    if lines.is_empty() {
+        return help;
+    }
+    let (text, name) = (help.text.trim_end_matches(':'), framework.kind.name);
+    let text = format!("{text}, and have ld.so search there, since {name} has no run path to it:");
+    lines.into_iter().fold(Help { text, ..help }, Help::command)
 }
 
 /// The major of cuDNN that it was built for.
@@ -133,7 +159,7 @@ pub(super) fn command(
     let root = &survey.environment.root;
     if is_of_conda(framework) {
         let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
-        let package = Package::new(Installer::Conda, packages::Component::Cudnn.conda_package(), None, root);
+        let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
         return packages::upgrade(&package, &minimum);
     }
     packages::pip(Some(root), "install", requirements)

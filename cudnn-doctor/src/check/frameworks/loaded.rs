@@ -1,9 +1,9 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
-use cudnn_frameworks::{Distribution, Framework, Opened, Survey};
-use cudnn_probe::packages::{self, Installer, Package};
+use cudnn_frameworks::{Distribution, Framework, Opened, Pin, Survey};
+use cudnn_probe::packages::{self, Command, Installer, Package};
 
-use super::help::{install, is_of_conda, keep_apart, make_last, reach};
+use super::help::{install, is_of_conda, keep_apart, make_last, reach, requirement};
 use super::incomplete;
 use super::pins::also_pinned;
 use super::text::{found, source, title};
@@ -79,11 +79,28 @@ fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let dir = framework.dir.as_deref()?;
     let message = format!("{}: no usable library of it is in {}", title(framework), dir.printable());
     let finding = Finding::new(FRAMEWORK_DAMAGED, message);
-    let Distribution { name, version, .. } = &framework.distribution;
-    let package = Package::new(Installer::Pip, name, Some(version), &survey.environment.root);
-    let command = packages::reinstall(&package).filter(|_| !is_of_conda(framework));
+    let command = again_with_parts(framework, survey).filter(|_| !is_of_conda(framework));
     Some(match command {
         Some(command) => finding.help(with_commands("install it again:", &[command])),
         None => finding.help("install it again, by the installer of this environment"),
     })
+}
+
+/// Installs its package again, and those of the same release that contain a part of it: `jax-cuda12-pjrt` has the library
+/// of `jax-cuda12-plugin`.
+fn again_with_parts(framework: &Framework, survey: &Survey) -> Option<Command> {
+    let Distribution { name, version, .. } = &framework.distribution;
+    let root = &survey.environment.root;
+    // None for a package that only a private index has.
+    let own = packages::reinstall(&Package::new(Installer::Pip, name, Some(version), root))?;
+    let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);
+    let is_part = |pin: &&Pin| {
+        let rest = pin.package.strip_prefix(family).and_then(|rest| rest.strip_prefix('-'));
+        rest.is_some() && pin.package != *name && pin.extra.is_none() && pin.requirement.contains("==")
+    };
+    let parts: Vec<String> = framework.pins.iter().filter(is_part).map(requirement).collect();
+    if parts.is_empty() {
+        return Some(own);
+    }
+    packages::reinstall_requirements(root, [format!("{name}=={version}")].into_iter().chain(parts))
 }

@@ -1,0 +1,223 @@
+//! Executes the commands of the findings about frameworks. The wheels are stand-ins with the names, requirements, run
+//! paths and version files of the real ones.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use cudnn_probe::Library;
+use support::{ExtensionLibrary, TempDir};
+
+use crate::world::{Case, World, pack};
+use crate::{CU12_OLDER, Shared, overwrite, remove};
+
+const BESIDE: &str = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas/lib:$ORIGIN";
+const PJRT: &str = "jax_plugins/xla_cuda12/xla_cuda_plugin.so";
+const PROVIDER: &str = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
+
+/// Packs a wheel of text files and libraries.
+fn wheel(
+    dir: &Path,
+    (name, version): (&str, &str),
+    requires: &[&str],
+    texts: &[(&str, &str)],
+    libraries: &[(&str, ExtensionLibrary)],
+) {
+    pack(dir, name, version, requires, |dir| {
+        for (path, text) in texts {
+            let file = dir.join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        for (path, library) in libraries {
+            library.build(&dir.join(path));
+        }
+    });
+}
+
+/// The stand-in wheels, packed once.
+fn wheels() -> &'static TempDir {
+    static WHEELS: Shared = OnceLock::new();
+    WHEELS.get_or_init(|| {
+        let wheels = TempDir::new();
+        let dir = wheels.path();
+        let library = ExtensionLibrary::new;
+        let torch = |soname: &str| library().with_rpath(BESIDE).with_soname(soname);
+        wheel(
+            dir,
+            ("torch", "2.8.0"),
+            &["nvidia-cudnn-cu12==9.19.0.56; platform_system == \"Linux\"", "nvidia-cublas-cu12 (==12.9.1.4)"],
+            &[("torch/version.py", "__version__ = '2.8.0+cu128'\ncuda: Optional[str] = '12.8'\n")],
+            &[
+                ("torch/lib/libtorch_global_deps.so", torch("libtorch_global_deps.so").needing("libcublas.so.12")),
+                (
+                    "torch/lib/libtorch_cuda.so",
+                    torch("libtorch_cuda.so").needing("libcudnn.so.9").needing("libcublas.so.12"),
+                ),
+                ("torch/lib/libtorch_python.so", torch("libtorch_python.so").needing("libtorch_cuda.so")),
+                (
+                    "torch/_C.cpython-312-x86_64-linux-gnu.so",
+                    library().with_rpath("$ORIGIN/lib").needing("libtorch_python.so"),
+                ),
+            ],
+        );
+        let runpath = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cublas/lib";
+        let tensorflow = |soname: &str| library().with_runpath(runpath).with_soname(soname);
+        wheel(
+            dir,
+            ("tensorflow", "2.18.1"),
+            &["nvidia-cudnn-cu12 ==9.19.0.56 ; extra == 'and-cuda'"],
+            &[(
+                "tensorflow/python/platform/build_info.py",
+                "build_info = collections.OrderedDict([('cuda_version', '12.5.1'), ('cudnn_version', '9'), \
+                 ('is_cuda_build', True)])\n",
+            )],
+            &[
+                ("tensorflow/libtensorflow_framework.so.2", tensorflow("libtensorflow_framework.so.2")),
+                ("tensorflow/libtensorflow_cc.so.2", tensorflow("libtensorflow_cc.so.2")),
+            ],
+        );
+        let info =
+            |cuda: &str| format!("package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '{cuda}'\n");
+        let info_file = "onnxruntime/capi/build_and_package_info.py";
+        // Later releases open cuDNN by name.
+        let by_name = library().with_text("libcudnn.so");
+        for (version, cuda, library) in [
+            ("1.22.0", "12.8", library().needing("libcudnn.so.9")),
+            ("1.24.4", "12.8", by_name.clone()),
+            ("1.31.1", "13.0", by_name.needing("libcublasLt.so.13")),
+        ] {
+            wheel(dir, ("onnxruntime-gpu", version), &[], &[(info_file, &info(cuda))], &[(PROVIDER, library)]);
+        }
+        let cpu = "package_name = 'onnxruntime'\n__version__ = '1.22.0'\n";
+        wheel(dir, ("onnxruntime", "1.22.0"), &[], &[(info_file, cpu)], &[]);
+        for (version, shim) in [("4.5.0", Some("libcudnn-74a4c495.so.9.1.0")), ("4.8.5", None)] {
+            let name = format!("libctranslate2-bc15bf3f.so.{version}");
+            let inner = library().with_soname(&name).with_text("libcublas.so.12");
+            let inner = shim.map_or(inner.clone(), |shim| inner.needing(shim));
+            let extension = library().with_rpath("$ORIGIN/../ctranslate2.libs").needing(&name);
+            let mut libraries = vec![
+                ("ctranslate2/_ext.cpython-312-x86_64-linux-gnu.so".to_owned(), extension),
+                (format!("ctranslate2.libs/{name}"), inner),
+            ];
+            libraries.extend(shim.map(|shim| {
+                (format!("ctranslate2.libs/{shim}"), library().with_soname(shim).with_rpath("ctranslate2.libs"))
+            }));
+            let libraries: Vec<_> = libraries.iter().map(|(path, library)| (path.as_str(), library.clone())).collect();
+            wheel(dir, ("ctranslate2", version), &[], &[], &libraries);
+        }
+        wheel(dir, ("jaxlib", "0.8.3"), &[], &[], &[]);
+        wheel(dir, ("jaxlib", "0.7.2"), &[], &[], &[]);
+        let plugin = library().with_rpath("$ORIGIN/../../nvidia/cudnn/lib").with_text("cudnnCreate");
+        wheel(dir, ("jax-cuda12-pjrt", "0.8.3"), &[], &[], &[(PJRT, plugin)]);
+        let cudnn = "nvidia-cudnn-cu12<10.0,>=9.8; sys_platform == \"linux\" and extra == \"with-cuda\"";
+        let versions = [("jax_cuda12_plugin/_versions.so", library())];
+        wheel(dir, ("jax-cuda12-plugin", "0.8.3"), &["jax-cuda12-pjrt==0.8.3", cudnn], &[], &versions);
+        let cuda = [
+            ("cuda_runtime", "libcudart.so.12"),
+            ("cusparse", "libcusparse.so.12"),
+            ("cusolver", "libcusolver.so.11"),
+            ("cufft", "libcufft.so.11"),
+        ];
+        let files = cuda.map(|(module, name)| (format!("nvidia/{module}/lib/{name}"), library().with_soname(name)));
+        let files: Vec<_> = files.iter().map(|(path, library)| (path.as_str(), library.clone())).collect();
+        wheel(dir, ("cuda-libraries", "12.8"), &[], &[], &files);
+        wheels
+    })
+}
+
+/// Breaks each environment, and executes what is printed. `commands` is the number of lines.
+fn run(commands: usize, case: &Case) {
+    let lines = case.run(&World::new("env", true).with_wheels(wheels().path()));
+    assert_eq!(lines.len(), commands, "{lines:#?}");
+}
+
+fn damage(world: &World, path: &str) {
+    std::fs::write(world.site_packages().join(path), "no library").unwrap();
+}
+
+const CUDNN: &str = "nvidia-cudnn-cu12";
+const CUBLAS: &str = "nvidia-cublas-cu12";
+
+#[test]
+fn commands_give_frameworks_their_cudnn() {
+    let no_cudnn = ["torch", CUBLAS];
+    let torch = ["torch", CUBLAS, CUDNN];
+    let onnxruntime = ["onnxruntime-gpu==1.22.0", CUDNN];
+    let delete = |world: &World| std::fs::remove_dir_all(world.wheel_dir()).unwrap();
+    let nothing = |_: &World| {};
+    for (commands, case) in [
+        (1, Case::new("PyTorch without cuDNN", "C070", &no_cudnn, nothing)),
+        (1, Case::new("PyTorch, deleted cuDNN", "C070", &torch, delete)),
+        (
+            1,
+            Case::new("PyTorch, damaged shim", "C070", &torch, |world| damage(world, "nvidia/cudnn/lib/libcudnn.so.9")),
+        ),
+        (1, Case::new("PyTorch, deleted library", "C087", &torch, |world| remove(world, Library::Ops))),
+        (1, Case::new("ONNX Runtime without a run path", "C070", &onnxruntime, nothing)),
+        (2, Case::new("ONNX Runtime without cuDNN", "C070", &onnxruntime[..1], nothing)),
+        (2, Case::new("ONNX Runtime, deleted cuDNN", "C070", &onnxruntime, delete)),
+        (2, Case::new("CTranslate2 with a shim alone", "C070", &["ctranslate2==4.5.0", CUBLAS], nothing)),
+        (2, Case::new("ONNX Runtime that can do without", "C085", &["onnxruntime-gpu==1.24.4"], nothing)),
+        (1, Case::new("TensorFlow, older", "C071", &["tensorflow", CUBLAS, "nvidia-cudnn-cu12==9.18.0.56"], nothing)),
+        (
+            1,
+            Case::new("TensorFlow, overwritten", "C071", &["tensorflow", CUBLAS, CUDNN], |world| {
+                for library in Library::ALL.iter().filter(|library| CU12_OLDER.libraries().file(**library).exists()) {
+                    overwrite(world, CU12_OLDER, *library);
+                }
+            }),
+        ),
+    ] {
+        run(commands, &case);
+    }
+}
+
+#[test]
+fn commands_give_frameworks_the_packages_that_they_need() {
+    let older = ["torch", CUBLAS, "nvidia-cudnn-cu12==9.18.0.56"];
+    let jax = ["jax-cuda12-plugin", "jax-cuda12-pjrt", "jaxlib==0.8.3", "cuda-libraries", CUBLAS, CUDNN];
+    let other_jaxlib = ["jax-cuda12-plugin", "jax-cuda12-pjrt", "jaxlib==0.7.2", "cuda-libraries", CUBLAS, CUDNN];
+    let nothing = |_: &World| {};
+    let both = ["onnxruntime-gpu==1.24.4", "onnxruntime==1.22.0"];
+    for (commands, case) in [
+        (1, Case::new("another cuDNN than required", "C073", &older, nothing)),
+        (1, Case::new("two packages missing", "C073", &["torch"], nothing)),
+        (1, Case::new("another jaxlib", "C073", &other_jaxlib, nothing)),
+        (2, Case::new("CTranslate2 without cuBLAS", "C074", &["ctranslate2==4.8.5"], nothing)),
+        (1, Case::new("CTranslate2 without a run path", "C074", &["ctranslate2==4.8.5", CUBLAS], nothing)),
+        (2, Case::new("CUDA 13 in a wheel for any CUDA", "C074", &["onnxruntime-gpu==1.31.1"], nothing)),
+        (
+            1,
+            Case::new("PyTorch, deleted cuBLAS", "C074", &["torch", CUBLAS, CUDNN], |world| {
+                std::fs::remove_dir_all(world.site_packages().join("nvidia/cublas/lib")).unwrap();
+            }),
+        ),
+        (2, Case::new("onnxruntime over onnxruntime-gpu", "C079", &both, nothing).with_old_gpu()),
+        (
+            1,
+            Case::new("damaged PyTorch", "C086", &["torch", CUBLAS, CUDNN], |world| {
+                for name in ["_C.cpython-312-x86_64-linux-gnu", "lib/libtorch_cuda", "lib/libtorch_python"] {
+                    damage(world, &format!("torch/{name}.so"));
+                }
+                damage(world, "torch/lib/libtorch_global_deps.so");
+            }),
+        ),
+        (1, Case::new("a damaged plugin of JAX", "C086", &jax, |world| damage(world, PJRT))),
+    ] {
+        run(commands, &case);
+    }
+}
+
+/// The command of C082 shows more, and changes nothing.
+#[test]
+fn the_command_for_a_program_explains_it() {
+    let world = World::new("env", true);
+    let program = world.home().join("it's $a program.so");
+    ExtensionLibrary::new().with_soname("program.so").needing("libcudnn.so.9").build(&program);
+    let name = "'it'\\''s $a program.so'";
+    let findings = world.findings(&["--for", name]);
+    let found = findings.iter().find(|finding| finding["code"] == "C082").unwrap();
+    let command = found["commands"][0].as_str().unwrap();
+    let shown = world.sh(&format!("{command} || true")).stdout;
+    assert!(String::from_utf8_lossy(&shown).contains("libcudnn.so.9"), "{command}");
+}
