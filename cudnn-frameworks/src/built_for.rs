@@ -2,6 +2,7 @@
 //! [`facts`](crate::facts).
 
 mod pin;
+mod rocm;
 mod statements;
 
 use std::collections::BTreeSet;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::{GpuCode, Version, ld_so, main_gpu_code};
 
+use crate::conda::Record;
 use crate::cudnn_name::CudnnName;
 use crate::distribution::Distribution;
 use crate::facts;
@@ -49,8 +51,10 @@ pub struct Stated<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuiltFor {
-    /// Whether it can use a GPU at all: `false` for a CPU-only build.
+    /// Whether it can use a GPU of NVIDIA's: `false` for a build for the CPU alone, or for ROCm.
     pub uses_gpu: Option<Stated<bool>>,
+    /// The release of AMD's ROCm that it was built for, empty if that is not stated. `None` if it was not.
+    pub rocm: Option<Stated<String>>,
     /// The CUDA release: major, and minor if that is known.
     pub cuda: Option<Stated<(u32, Option<u32>)>>,
     /// The oldest cuDNN that it accepts. Its major is the only major that it accepts.
@@ -62,21 +66,39 @@ pub struct BuiltFor {
 }
 
 /// Reads what a framework was built for.
-pub(crate) fn read(kind: &Kind, of: &Distribution, dir: Option<&Path>, pins: &[Pin], reads_kernels: bool) -> BuiltFor {
+pub(crate) fn read(
+    kind: &Kind,
+    of: &Distribution,
+    dir: Option<&Path>,
+    pins: &[Pin],
+    conda: &[&Record],
+    reads_kernels: bool,
+) -> BuiltFor {
     let statements = dir.map(|dir| statements::read(kind, dir)).unwrap_or_default();
-    let uses_gpu = uses_gpu(kind, of, dir, &statements);
+    if let Some(rocm) = rocm::read(kind, of, dir, &statements) {
+        let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
+        return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
+    }
+    let uses_gpu = of_conda(conda, Record::uses_cuda).or_else(|| uses_gpu(kind, of, dir, &statements));
     if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return BuiltFor { uses_gpu, ..BuiltFor::default() };
     }
     let linked = dir.map(|dir| linked(kind, dir)).unwrap_or_default();
-    let cuda = cuda(of, &statements, &linked);
+    let cuda = of_conda(conda, Record::cuda).or_else(|| cuda(of, &statements, &linked));
+    let cudnn = cudnn(of, &statements, &linked, pins, cuda.as_ref());
     BuiltFor {
         uses_gpu,
-        cudnn: cudnn(of, &statements, &linked, pins, cuda.as_ref()),
+        rocm: None,
+        cudnn: of_conda(conda, Record::cudnn).or(cudnn),
         cuda,
         gpu_code: dir.filter(|_| reads_kernels).and_then(|dir| kernels(kind, dir)),
         compiles_at_run_time: kind.compiles_at_run_time,
     }
+}
+
+/// What the first of conda's records that states it states.
+fn of_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Option<Stated<T>> {
+    records.iter().find_map(|record| Some(Stated { value: read(record)?, source: Source::File(record.file.clone()) }))
 }
 
 /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.

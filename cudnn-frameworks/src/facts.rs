@@ -35,13 +35,15 @@ const fn fact(
 
 const CT2_RELEASES: &str = "https://github.com/OpenNMT/CTranslate2/releases/tag/v4.5.0";
 const CT2_WITHOUT: &str = "https://github.com/OpenNMT/CTranslate2/pull/1949";
-const CUPY: &str = "https://docs.cupy.dev/en/latest/upgrade.html";
+const CUPY13: &str = "https://docs.cupy.dev/en/v13.2.0/install.html";
+const CUPY14: &str = "https://docs.cupy.dev/en/latest/upgrade.html";
 const JAX12: &str = "https://pypi.org/project/jax-cuda12-plugin/";
 const JAX13: &str = "https://pypi.org/project/jax-cuda13-plugin/";
 const ORT: &str = "https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html";
 const PADDLE: &str = "https://pypi.org/project/paddlepaddle-gpu/2.6.2/";
 const TENSORFLOW: &str = "https://pypi.org/project/tensorflow/";
 const TENSORRT: &str = "https://docs.nvidia.com/deeplearning/tensorrt/latest/getting-started/release-notes.html";
+const TENSORRT8: &str = "https://docs.nvidia.com/deeplearning/tensorrt/archives/tensorrt-861/support-matrix/index.html";
 const TORCH: &str = "https://pypi.org/project/torch/";
 const TE: &str = "https://pypi.org/project/transformer-engine-cu12/2.20.2/";
 
@@ -51,12 +53,12 @@ pub const FACTS: &[Fact] = &[
     fact("ctranslate2", "4.0.0", Some((8, 9, 7)), Some((12, None)), CT2_RELEASES),
     fact("ctranslate2", "4.5.0", Some((9, 1, 0)), Some((12, None)), CT2_RELEASES),
     fact("ctranslate2", "4.6.3", None, Some((12, None)), CT2_WITHOUT),
-    fact("cupy", "13.0.0", Some((8, 8, 0)), None, CUPY),
-    fact("cupy", "14.0.0", None, None, CUPY),
-    fact("cupy-cuda11x", "13.0.0", Some((8, 8, 0)), Some((11, None)), CUPY),
-    fact("cupy-cuda12x", "13.0.0", Some((8, 8, 0)), Some((12, None)), CUPY),
-    fact("cupy-cuda12x", "14.0.0", None, Some((12, None)), CUPY),
-    fact("cupy-cuda13x", "14.0.0", None, Some((13, None)), CUPY),
+    fact("cupy", "13.0.0", Some((8, 8, 0)), None, CUPY13),
+    fact("cupy", "14.0.0", None, None, CUPY14),
+    fact("cupy-cuda11x", "13.0.0", Some((8, 8, 0)), Some((11, None)), CUPY13),
+    fact("cupy-cuda12x", "13.0.0", Some((8, 8, 0)), Some((12, None)), CUPY13),
+    fact("cupy-cuda12x", "14.0.0", None, Some((12, None)), CUPY14),
+    fact("cupy-cuda13x", "14.0.0", None, Some((13, None)), CUPY14),
     fact("jax-cuda12-plugin", "0.4.30", Some((9, 0, 0)), Some((12, None)), JAX12),
     fact("jax-cuda12-plugin", "0.4.31", Some((9, 1, 0)), Some((12, None)), JAX12),
     fact("jax-cuda12-plugin", "0.6.2", Some((9, 8, 0)), Some((12, None)), JAX12),
@@ -73,7 +75,7 @@ pub const FACTS: &[Fact] = &[
     fact("tensorflow", "2.18.0", Some((9, 3, 0)), Some((12, Some(5))), TENSORFLOW),
     fact("tensorrt-cu12-libs", "10.0.0", None, Some((12, None)), TENSORRT),
     fact("tensorrt-cu13-libs", "10.0.0", None, Some((13, None)), TENSORRT),
-    fact("tensorrt-libs", "8.6.0", Some((8, 9, 0)), Some((12, None)), TENSORRT),
+    fact("tensorrt-libs", "8.6.0", Some((8, 9, 0)), None, TENSORRT8),
     fact("tensorrt-libs", "10.0.0", None, None, TENSORRT),
     fact("torch", "2.0.0", Some((8, 5, 0)), Some((11, Some(7))), TORCH),
     fact("torch", "2.1.0", Some((8, 9, 2)), Some((12, Some(1))), TORCH),

@@ -12,7 +12,7 @@ use cudnn_probe::Version;
 use crate::distribution::Distribution;
 use crate::environment::Environment;
 
-pub(crate) use files::{matching, read_text};
+pub(crate) use files::{fits, matching, read_text};
 pub use rows::KINDS;
 
 /// A framework.
@@ -27,7 +27,13 @@ pub struct Kind {
     pub packages: &'static [&'static str],
     /// Packages that contain a part of it, or all of it without GPU code: they stand for it if no other is installed.
     pub(crate) fallback_packages: &'static [&'static str],
-    /// The packages among all of these that never use a GPU.
+    /// The starts of the names of packages that contain it for AMD's ROCm: `cupy-rocm` of `cupy-rocm-5-0`.
+    pub(crate) rocm_packages: &'static [&'static str],
+    /// A library that only a build for ROCm has.
+    pub(crate) rocm_library: Option<&'static str>,
+    /// The packages of conda that contain it.
+    pub(crate) conda_packages: &'static [&'static str],
+    /// The packages among all of these that never use a GPU of NVIDIA's.
     pub(crate) cpu_packages: &'static [&'static str],
     /// The directory of its module below the import directory: `torch`. `{}` is the CUDA major version in the name of the
     /// package.
@@ -130,13 +136,25 @@ pub(crate) struct ByName {
 impl Kind {
     /// The packages of this framework among those that are installed.
     pub(crate) fn distributions_in<'a>(&self, installed: &'a [Distribution]) -> impl Iterator<Item = &'a Distribution> {
-        let is_in = |names: &[&str], distribution: &Distribution| names.contains(&distribution.name.as_str());
-        let is_installed = installed.iter().any(|distribution| is_in(self.packages, distribution));
-        let names = if is_installed { self.packages } else { self.fallback_packages };
-        installed.iter().filter(move |distribution| is_in(names, distribution))
+        let is_installed = installed.iter().any(|distribution| self.is_package(&distribution.name));
+        let is_fallback = |distribution: &Distribution| self.fallback_packages.contains(&distribution.name.as_str());
+        installed.iter().filter(move |distribution| {
+            if is_installed { self.is_package(&distribution.name) } else { is_fallback(distribution) }
+        })
     }
 
-    /// Whether the package with this normalised name never uses a GPU.
+    /// Whether the package with this normalised name contains it, for whatever GPU.
+    #[must_use]
+    pub fn is_package(&self, name: &str) -> bool {
+        self.packages.contains(&name) || self.is_rocm_package(name)
+    }
+
+    /// Whether the package with this normalised name contains it for AMD's ROCm.
+    pub(crate) fn is_rocm_package(&self, name: &str) -> bool {
+        self.rocm_packages.iter().any(|start| name.starts_with(start))
+    }
+
+    /// Whether the package with this normalised name never uses a GPU of NVIDIA's.
     #[must_use]
     pub fn is_cpu_package(&self, name: &str) -> bool {
         self.cpu_packages.contains(&name)

@@ -16,7 +16,7 @@
 //! machine, and what to do about it, is for `cudnn-doctor` to say.
 //!
 //! ```text
-//! environment ─► distribution (metadata) ─► requirement which packages, and do their pins hold
+//! environment ─► distribution (metadata, conda) ─► requirement   which packages, and do their pins hold
 //!                     │
 //!                     ▼
 //!                  kind ─► built_for (facts)            what a framework wants
@@ -26,6 +26,7 @@
 //! ```
 
 mod built_for;
+mod conda;
 mod cudnn_name;
 mod distribution;
 mod environment;
@@ -129,17 +130,20 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
 fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey, distribution::Found) {
     let is_wanted = |name: &str| {
         requirement::is_cuda(name)
-            || KINDS.iter().any(|kind| kind.packages.contains(&name) || kind.fallback_packages.contains(&name))
+            || KINDS.iter().any(|kind| kind.is_package(name) || kind.fallback_packages.contains(&name))
     };
     let mut found = distribution::read(environment, is_wanted);
+    let records = conda::records(environment);
     let mut frameworks: Vec<Framework> = Vec::new();
     for kind in KINDS {
         for distribution in kind.distributions_in(&found.distributions) {
             let dir = kind.dir(environment, distribution);
             let mut pins = requirement::pins(distribution, &found.distributions, environment);
+            let of_conda = conda::of(kind, distribution, &records, &environment.root);
+            pins.extend(conda::pins(&of_conda, &records));
             let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&distribution.name.as_str()));
             pins.extend(twins.map(|twin| requirement::same_version(distribution, twin, &found.distributions)));
-            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, reads_kernels);
+            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, reads_kernels);
             frameworks.push(Framework {
                 kind,
                 version: distribution.version.clone(),

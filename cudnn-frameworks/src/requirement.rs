@@ -31,6 +31,22 @@ pub struct Pin {
     pub through: Option<String>,
 }
 
+impl Pin {
+    /// The requirement without its marker, as installers take it: `nvidia-cudnn-cu12==9.10.2.21`, or
+    /// `nvidia-cudnn-cu12 @ https://example.org/cudnn.whl`.
+    #[must_use]
+    pub fn without_marker(&self) -> String {
+        if let Some((name, address)) = self.requirement.split_once('@') {
+            // An address may contain a semicolon; a marker follows a blank.
+            let address = address.split(" ;").next().unwrap_or(address);
+            return format!("{} @ {}", name.trim(), address.trim());
+        }
+        let specifiers = self.requirement.split(';').next().unwrap_or(&self.package);
+        // Until 2024 the versions were in parentheses.
+        specifiers.replace(['(', ')', ' '], "")
+    }
+}
+
 /// Whether a requirement is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -122,4 +138,25 @@ fn pin(
         Err(reason) => (PinState::Unknown(reason), None, Vec::new()),
     };
     Some((Pin { requirement, package, state, extra, through: None }, asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_is_complete_without_its_marker() {
+        for (requirement, expected) in [
+            ("nvidia-cudnn-cu12==9.10.2.21; platform_system == \"Linux\"", "nvidia-cudnn-cu12==9.10.2.21"),
+            ("nvidia-cudnn-cu12 (==8.9.2.26) ; os_name == 'posix'", "nvidia-cudnn-cu12==8.9.2.26"),
+            ("nvidia-cudnn-cu12 (>=9.1, <10)", "nvidia-cudnn-cu12>=9.1,<10"),
+            ("cuda-toolkit[cublas,cudart]==13.2.2", "cuda-toolkit[cublas,cudart]==13.2.2"),
+            ("a @ https://example.org/a(1);b.whl#x=(y)", "a @ https://example.org/a(1);b.whl#x=(y)"),
+            ("a[x]@https://example.org/a.whl ; os_name == 'posix'", "a[x] @ https://example.org/a.whl"),
+        ] {
+            let (package, state) = ("a".into(), PinState::Missing);
+            let pin = Pin { requirement: requirement.into(), package, state, extra: None, through: None };
+            assert_eq!(pin.without_marker(), expected);
+        }
+    }
 }

@@ -46,6 +46,24 @@ const CASES: &[Case] = &[
     ),
     ("torch", "2.9.1+cpu", "", (TORCH, "cuda: Optional[str] = None\nhip: Optional[str] = None\n"), ("", ""), "false"),
     ("torch", "2.9.1+cpu", "", ("", ""), ("", ""), "false"),
+    (
+        "torch",
+        "2.9.1",
+        "",
+        (TORCH, "cuda: Optional[str] = None\nhip: Optional[str] = '6.2.41133'\n"),
+        ("", ""),
+        "rocm 6.2.41133",
+    ),
+    ("torch", "2.9.1+rocm6.2", "", ("", ""), ("", ""), "rocm 6.2"),
+    ("torch", "2.9.1+rocm6.2.4.git1a2b", "", ("", ""), ("torch/lib/libtorch_hip.so", ""), "rocm 6.2.4"),
+    ("torch", "2.9.1", "", ("", ""), ("torch/lib/libtorch_hip.so", ""), "rocm"),
+    ("tensorflow-rocm", "2.18.1", "", ("", ""), ("", ""), "rocm"),
+    ("tensorflow", "2.18.1", "", (TF, "[('is_cuda_build', False), ('is_rocm_build', True)]"), ("", ""), "rocm"),
+    ("onnxruntime-rocm", "1.22.2", "", ("", ""), ("", ""), "rocm"),
+    ("onnxruntime-migraphx", "1.23.0", "", (ORT_INFO, "package_name = 'onnxruntime-migraphx'\n"), ("", ""), "rocm"),
+    ("cupy-rocm-5-0", "13.6.0", "", (WHEEL_JSON, r#"{"cuda": null, "packaging": "pip"}"#), ("", ""), "rocm"),
+    ("jax-rocm7-plugin", "0.8.2", "", ("", ""), ("", ""), "rocm"),
+    ("onnxruntime-openvino", "1.22.0", "", ("", ""), ("", ""), "false"),
     ("torch", "2.9.1+cu128", "", ("", ""), ("", ""), "true 12.8 9.10.2 document"),
     // A build for another CUDA than that of the document has another cuDNN.
     ("torch", "2.7.1+cu118", "", ("", ""), ("", ""), "true 11.8 -"),
@@ -166,7 +184,7 @@ const CASES: &[Case] = &[
         "false",
     ),
     ("tensorrt-cu12-libs", "10.9.0.34", "", ("", ""), ("tensorrt_libs/libnvinfer.so.10", ""), "- 12 -"),
-    ("tensorrt-libs", "8.6.1", "", ("", ""), ("tensorrt_libs/libnvinfer.so.8", "libcudnn.so.8"), "- 12 8.9.0 document"),
+    ("tensorrt-libs", "8.6.1", "", ("", ""), ("tensorrt_libs/libnvinfer.so.8", "libcudnn.so.8"), "- - 8.9.0 document"),
     (
         "transformer-engine-cu13",
         "2.20.2",
@@ -200,7 +218,10 @@ fn each_framework_was_built_for_what_its_files_state() {
         let built_for = &framework.built_for;
         let uses_gpu = built_for.uses_gpu.as_ref().map(|stated| stated.value);
         let mut found = uses_gpu.map_or("-".to_owned(), |value| value.to_string());
-        if uses_gpu != Some(false) {
+        if let Some(rocm) = &built_for.rocm {
+            found = format!("rocm {}", rocm.value).trim_end().to_owned();
+            assert!(framework.opens.needs_none, "{package} {version}: {framework:?}");
+        } else if uses_gpu != Some(false) {
             found += &match built_for.cuda.as_ref().map(|stated| stated.value) {
                 Some((major, Some(minor))) => format!(" {major}.{minor}"),
                 Some((major, None)) => format!(" {major}"),

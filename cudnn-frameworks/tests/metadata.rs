@@ -228,3 +228,56 @@ fn editable_installations_lead_to_their_source() {
         assert_eq!(reasons(&survey), [""; 0], "{name}");
     }
 }
+
+/// Built from conda-forge's recipes: no record of a GPU package was at hand.
+#[test]
+fn condas_records_state_what_a_framework_was_built_for() {
+    let depends = ["cudnn >=9.10.1.4,<10.0a0", "cuda-version >=12.6,<13", "__cuda *", "python >=3.12,<3.13.0a0"];
+    for (name, record, build, depends, expected) in [
+        ("torch", "pytorch", "cuda126_mkl_py312_h1a2b3c4_300", &depends[..], "true 12.6 9.10.1"),
+        ("torch", "libtorch", "cuda126_mkl_h1a2b3c4_300", &depends, "true 12.6 9.10.1"),
+        ("torch", "pytorch", "py3.12_cuda12.1_cudnn8.9.2_0", &[], "true 12.1 8.9.2"),
+        ("torch", "pytorch", "cpu_mkl_py312_h1a2b3c4_100", &[], "false - -"),
+        ("tensorflow", "tensorflow-base", "cuda126py312h1a2b3c4_200", &depends, "true 12.6 9.10.1"),
+        ("jaxlib", "jaxlib", "cuda129_py312h1a2b3c4_200", &["libcudnn >=9.13.1.26,<10.0a0"], "true 12.9 9.13.1"),
+        ("onnxruntime", "onnxruntime", "py312h1a2b3c4_200_cuda", &depends, "true 12.6 9.10.1"),
+        ("onnxruntime", "onnxruntime", "py312h1a2b3c4_200_cpu", &[], "false - -"),
+        ("cupy", "cupy-core", "py312h1a2b3c4_0", &["cuda-version >=12,<13.0a0"], "true 12.0 -"),
+        ("ctranslate2", "ctranslate2", "cuda126py312h1a2b3c4_0", &depends[..1], "true 12.6 9.10.1"),
+    ] {
+        let world = TempDir::new();
+        let conda = PythonEnvironment::conda(world.path());
+        let conda = conda.with_package(name, "2.6.0").with_conda_package(record, "2.6.0", build, depends);
+        let conda = conda.with_conda_package("cudnn", "9.8.0.87", "h1a2b3c4_0", &[]);
+        let survey = read(&conda);
+        let framework = &survey.frameworks[0];
+        let built = &framework.built_for;
+        let cuda = built.cuda.as_ref().map(|cuda| format!("{}.{}", cuda.value.0, cuda.value.1.unwrap_or(0)));
+        let found = format!(
+            "{} {} {}",
+            built.uses_gpu.as_ref().is_some_and(|uses| uses.value),
+            cuda.unwrap_or("-".into()),
+            built.cudnn.as_ref().map_or("-".into(), |cudnn| cudnn.value.to_string()),
+        );
+        assert_eq!(found, expected, "{name} {build}: {built:?}");
+        let is_pinned = depends.iter().any(|depend| depend.starts_with("cudnn "));
+        let pin = framework.pins.iter().find(|pin| pin.package == "cudnn").map(shown);
+        assert_eq!(pin.as_deref(), is_pinned.then_some("cudnn: not met by 9.8.0.87"), "{name} {build}");
+        // pip has installed another version over conda's.
+        let conda = PythonEnvironment::conda(&world.path().join("other")).with_package(name, "2.7.0");
+        let conda = conda.with_conda_package(record, "2.6.0", build, depends);
+        assert!(read(&conda).frameworks[0].pins.is_empty(), "{name} {build}");
+    }
+}
+
+/// No record is trusted to be one.
+#[test]
+fn damaged_records_of_conda_are_passed_over() {
+    let world = TempDir::new();
+    let conda = PythonEnvironment::conda(world.path()).with_package("torch", "2.6.0");
+    for (build, text) in [("a", "{"), ("b", "[]"), ("c", r#"{"name": 1}"#), ("d", ""), ("e", &"[".repeat(100_000))] {
+        std::fs::write(world.path().join(format!("conda-meta/pytorch-2.6.0-{build}.json")), text).unwrap();
+    }
+    std::fs::create_dir(world.path().join("conda-meta/cudnn-9.1.0-x.json")).unwrap();
+    assert_eq!(torch(&read(&conda)).pins, []);
+}

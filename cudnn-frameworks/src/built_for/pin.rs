@@ -2,12 +2,19 @@
 
 use cudnn_probe::Version;
 
+use crate::conda;
 use crate::requirement::Pin;
 
 /// The oldest cuDNN that this requirement accepts, if it is one of cuDNN's.
 pub(crate) fn lower_bound(pin: &Pin) -> Option<Version> {
+    if matches!(pin.package.as_str(), "cudnn" | "libcudnn") {
+        let numbers = conda::lower_bound(&pin.requirement)?;
+        let number = |index: usize| numbers.get(index).copied().unwrap_or(0);
+        return Some(Version::new(*numbers.first()?, number(1), number(2)));
+    }
     let is_cudnn = pin.package.strip_prefix("nvidia-cudnn-cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
-    if !is_cudnn {
+    // An address is no version.
+    if !is_cudnn || pin.requirement.contains('@') {
         return None;
     }
     // Until 2024 the specifiers were in parentheses.
@@ -39,6 +46,10 @@ mod tests {
             ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12<10.0", None),
             ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12; python_version >= '3.9'", None),
             ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12==x", None),
+            ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12 @ https://example.org/cudnn.whl?a==9.1", None),
+            ("cudnn", "cudnn >=9.10.1.4,<10.0a0", Some((9, 10, 1))),
+            ("libcudnn", "libcudnn 9.10.*", Some((9, 10, 0))),
+            ("cudnn", "cudnn", None),
             ("nvidia-cublas-cu12", "nvidia-cublas-cu12==12.8.4.1", None),
             ("nvidia-cudnn-frontend", "nvidia-cudnn-frontend==1.13.0", None),
         ] {

@@ -12,6 +12,8 @@ pub(crate) struct Statements {
     pub(crate) cuda: Option<String>,
     pub(crate) cudnn: Option<String>,
     pub(crate) uses_gpu: Option<bool>,
+    /// The release of ROCm, or an empty text where only a build for ROCm is stated.
+    pub(crate) rocm: Option<String>,
 }
 
 /// Reads the version file of a framework, whose module is in this directory.
@@ -40,15 +42,16 @@ fn assignments(text: &str, cuda: &str, cudnn: &str) -> Statements {
     let package = value("package_name").and_then(unquoted);
     let uses_gpu = match (value(cuda), package) {
         (_, Some(package)) => Some(package.contains("gpu")),
-        (Some(_), _) if quoted(cuda).is_some() => Some(true),
-        // A build for ROCm uses a GPU, and no cuDNN.
-        (Some(_), _) => Some(quoted("hip").is_some()),
+        (Some(_), _) => Some(quoted(cuda).is_some()),
         (None, _) => None,
     };
+    let hip = quoted("hip").filter(is_release).map(str::to_owned);
+    let is_rocm_package = package.is_some_and(|package| package.ends_with("rocm") || package.ends_with("migraphx"));
     Statements {
         cuda: quoted(cuda).filter(is_release).map(str::to_owned),
         cudnn: quoted(cudnn).filter(is_release).map(str::to_owned),
         uses_gpu,
+        rocm: hip.or_else(|| is_rocm_package.then(String::new)),
         file: None,
     }
 }
@@ -77,7 +80,8 @@ fn tuples(text: &str, cuda: &str, cudnn: &str, is_gpu: &str) -> Statements {
     };
     let quoted = |name: &str| value(name).and_then(unquoted).map(str::to_owned);
     let uses_gpu = value(is_gpu).map(|value| value == "True");
-    Statements { cuda: quoted(cuda), cudnn: quoted(cudnn), uses_gpu, file: None }
+    let rocm = (value("is_rocm_build") == Some("True")).then(String::new);
+    Statements { cuda: quoted(cuda), cudnn: quoted(cudnn), uses_gpu, rocm, file: None }
 }
 
 /// `"cuda": "12.x"`, `"cudnn": {"version": "8.8.1"`.
@@ -91,6 +95,7 @@ fn json(text: &str, cuda: &str, cudnn: &str) -> Statements {
         cuda: member(cuda).and_then(unquoted).map(str::to_owned),
         cudnn: member(cudnn).and_then(version),
         uses_gpu: member(cuda).map(|_| true),
+        rocm: None,
         file: None,
     }
 }
@@ -112,7 +117,9 @@ mod tests {
         let cpu = "cuda: Optional[str] = None\nhip: Optional[str] = None\n";
         assert_eq!(shown(&assignments(cpu, "cuda", "")), (None, None, Some(false)));
         let rocm = "cuda: Optional[str] = None\nhip: Optional[str] = '6.2'\n";
-        assert_eq!(shown(&assignments(rocm, "cuda", "")), (None, None, Some(true)));
+        assert_eq!(shown(&assignments(rocm, "cuda", "")), (None, None, Some(false)));
+        assert_eq!(assignments(rocm, "cuda", "").rocm.as_deref(), Some("6.2"));
+        assert_eq!(assignments(cpu, "cuda", "").rocm, None);
         let paddle = "cuda_version     = '11.8'\ncudnn_version    = '8.6.0'\n";
         assert_eq!(
             shown(&assignments(paddle, "cuda_version", "cudnn_version")),

@@ -32,7 +32,7 @@ pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
 }
 
 /// Whether a file name fits a pattern with `*`.
-fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
     let mut parts = parts.peekable();

@@ -148,7 +148,7 @@ pub(super) fn again(framework: &Framework, survey: &Survey) -> Help {
 
 /// What pip takes: the requirement without its marker.
 pub(super) fn requirement(pin: &Pin) -> String {
-    pin.requirement.split(';').next().unwrap_or(&pin.package).replace(['(', ')', ' '], "")
+    pin.without_marker()
 }
 
 pub(super) fn command(
