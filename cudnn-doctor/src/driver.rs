@@ -18,6 +18,15 @@ pub(crate) const LIBRARY: &str = "libcuda.so.1";
 pub(crate) const HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
                                If LD_LIBRARY_PATH leads to another libcuda.so.1, remove that directory from it";
 
+/// A driver's version: `580.65.06`. `None` for any other text, which can be compared with no version.
+pub(crate) fn version(text: &str) -> Option<&str> {
+    const MAX_DIGITS: usize = 5;
+    let is_number =
+        |part: &str| (1..=MAX_DIGITS).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.split('.').count();
+    ((2..=4).contains(&count) && text.split('.').all(is_number)).then_some(text)
+}
+
 /// The fault of the driver's library, if that explains how a process ended that loaded it beside others.
 pub(crate) fn fault(ended: &Ended, patience: &Patience) -> Option<String> {
     let step = ended.step.as_ref()?;
@@ -40,4 +49,21 @@ pub(crate) fn run_child() -> ExitCode {
 pub(crate) fn open() -> bool {
     begin(Work::OpenDriver, format!("opened {LIBRARY}"));
     Gpu::has_driver()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_is_one() {
+        for text in ["580.65.06", "470.57", "535.104.5.1"] {
+            assert_eq!(version(text), Some(text));
+        }
+        for text in
+            ["", "580", "580.", ".580", "580.65.06\u{1b}[31m", "r580.65", "580.65-beta", "1.2.3.4.5", "999999.1"]
+        {
+            assert_eq!(version(text), None, "{text}");
+        }
+    }
 }

@@ -508,3 +508,71 @@ fn all_that_a_program_would_not_find_is_one_finding() {
     let found = with_code(&findings, "C082");
     assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
 }
+
+/// A driver's version is a text of a library that anybody may have put there.
+#[test]
+fn a_driver_that_states_no_version_is_unknown() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
+    venv.package("torch", "2.8.0")
+        .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+        .library("torch/lib/libtorch_cuda.so", &support::ExtensionLibrary::new());
+    for (driver, shown) in [
+        ("garbage", "driver  unknown: NVML states no version, but garbage"),
+        ("\\033[31m1.0", "no version, but \\u{1b}[31m1.0"),
+        ("\\377\\376", "no version, but a text that is not UTF-8"),
+        ("99999999999999999999.1", "no version, but 99999999999999999999.1"),
+    ] {
+        support::FakeNvml { driver, gpu: "A GPU", compute_capability: (9, 0) }.build(root.path());
+        let variables = [("VIRTUAL_ENV", venv.root()), ("LD_LIBRARY_PATH", root.path())];
+        let text = doctor(&["check", "--no-load"], &variables).stdout;
+        assert!(text.contains(shown), "{driver}: {text}");
+        let findings = check(&[], &variables);
+        assert!(with_code(&findings, "C075").is_empty() && with_code(&findings, "C002").is_empty(), "{findings:#?}");
+    }
+}
+
+/// Builds that use no cuDNN are plain rows, not errors.
+#[test]
+fn builds_without_cuda_are_named_as_what_they_are() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(root.path());
+    venv.package("torch", "2.9.1")
+        .file("torch/version.py", "cuda: Optional[str] = None\nhip: Optional[str] = '6.2.41133'\n")
+        .library("torch/lib/libtorch_hip.so", &support::ExtensionLibrary::new());
+    venv.package("tensorflow-cpu", "2.18.1").file("tensorflow/__init__.py", "");
+    venv.package("onnxruntime", "1.22.0").file("onnxruntime/__init__.py", "");
+    venv.package("jaxlib", "0.8.0").file("jaxlib/__init__.py", "");
+    venv.package("cupy-rocm-5-0", "13.6.0").file("cupy/__init__.py", "");
+    let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[("COLUMNS", Path::new("300"))]);
+    assert_eq!(output.code, Some(0), "{}", output.stdout);
+    for (name, expected) in [
+        ("PyTorch", "AMD's ROCm"),
+        ("TensorFlow", "the CPU"),
+        ("ONNX", "the CPU"),
+        ("JAX", "the CPU"),
+        ("CuPy", "AMD's ROCm"),
+    ] {
+        let line = output.stdout.lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.contains(&format!("built for {expected}: does not use cuDNN")), "{}", output.stdout);
+        assert!(!line.contains("not found") && !line.contains('?'), "{line}");
+    }
+}
+
+/// The commands of the note on packages are run.
+#[test]
+fn what_pip_left_is_removed_by_the_command() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(root.path());
+    let leftover = venv.import_dir().join("~orch-2.9.1.dist-info");
+    std::fs::create_dir(&leftover).unwrap();
+    venv.package("torch", "2.8.0");
+    venv.package("torch", "2.7.1");
+    let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
+    let found = with_code(&findings, "C080");
+    let commands: Vec<&str> = found[0]["commands"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let [remove, again] = commands.as_slice() else { panic!("{commands:?}") };
+    let [remove, again] = if remove.starts_with("rm ") { [remove, again] } else { [again, remove] };
+    assert!(again.contains("torch==2.8.0") && again.contains("--force-reinstall"), "{again}");
+    assert!(Command::new("sh").args(["-c", remove]).status().unwrap().success() && !leftover.exists(), "{remove}");
+}

@@ -12,7 +12,7 @@ use pep508_rs::pep440_rs;
 
 use crate::environment::Environment;
 use crate::metadata;
-use crate::unreadable::Unreadable;
+use crate::unreadable::{Remedy, Unreadable};
 
 pub(crate) use names::normalized;
 
@@ -61,8 +61,12 @@ pub(crate) struct Found {
 
 impl Found {
     fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
+        self.add(Unreadable::new(path, reason));
+    }
+
+    fn add(&mut self, unreadable: Unreadable) {
         if self.unreadable.len() < MAX_UNREADABLE {
-            self.unreadable.push(Unreadable::new(path, reason));
+            self.unreadable.push(unreadable);
         } else {
             self.is_truncated = true;
         }
@@ -79,15 +83,16 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
     for dir in &environment.import_dirs {
         for (name, mut records) in records_in(dir, &mut entries_left, &mut found) {
             let is_wanted = is_wanted(&name);
-            if is_wanted && records.len() > 1 {
-                let versions = records.iter().map(|record| record.version.as_deref().unwrap_or("an unknown one"));
-                let reason = format!("has {} versions: {}", records.len(), versions.collect::<Vec<_>>().join(", "));
-                records.iter().take(1).for_each(|record| found.report(&record.info_dir, reason.as_str()));
-            }
             // An interrupted update leaves a directory without metadata; or two, of which the newer one's files are there.
             let has_metadata = |record: &Record| metadata::file(&record.info_dir).is_file();
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
+            if let Some(used) = records.last().filter(|_| is_wanted && records.len() > 1) {
+                let versions = records.iter().map(|record| record.version.as_deref().unwrap_or("an unknown one"));
+                let reason = format!("has {} versions: {}", records.len(), versions.collect::<Vec<_>>().join(", "));
+                let again = Remedy::Reinstall(name.clone(), used.version.clone());
+                found.add(Unreadable::new(&used.info_dir, reason).with_remedy(again));
+            }
             let Some(record) = records.pop() else { continue };
             if known.contains(&name) {
                 if is_wanted {
@@ -148,12 +153,12 @@ fn records_in(dir: &Path, entries_left: &mut usize, found: &mut Found) -> BTreeM
             continue;
         }
         let Some((package, version)) = names::parse(stem, kind) else {
-            let reason = if stem.starts_with('~') {
-                "is what pip leaves of a package when it is interrupted: remove it"
+            if stem.starts_with('~') {
+                let reason = "is what pip leaves of a package when it is interrupted: remove it";
+                found.add(Unreadable::new(info_dir, reason).with_remedy(Remedy::Remove));
             } else {
-                "is not named as a package's metadata is"
-            };
-            found.report(info_dir, reason);
+                found.report(info_dir, "is not named as a package's metadata is");
+            }
             continue;
         };
         let info_dir = if kind == names::Kind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
@@ -181,7 +186,10 @@ fn distribution(name: String, record: Record, dir: &Path, is_wanted: bool, found
                     }
                 }
             }
-            Err(reason) => found.report(&info_dir, reason),
+            Err(reason) => {
+                let again = Remedy::Reinstall(name.clone(), version.clone());
+                found.add(Unreadable::new(&info_dir, reason).with_remedy(again));
+            }
         }
     }
     let editable = if is_wanted { editable::read(dir, &info_dir, found) } else { None };

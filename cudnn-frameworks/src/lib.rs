@@ -51,7 +51,7 @@ pub use opens::{By, Damaged, Opened, Opens};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState};
 pub use unlisted::Unlisted;
-pub use unreadable::Unreadable;
+pub use unreadable::{Remedy, Unreadable};
 
 /// What an environment has.
 #[derive(Debug)]

@@ -44,8 +44,10 @@ const DRIVER_DIRS: [&str; 6] = [
 /// The driver and the GPUs.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The driver's version; `None` where NVML does not answer.
+    /// The driver's version; `None` where NVML does not answer, or states none.
     pub(crate) driver: Option<String>,
+    /// What NVML states in place of a version.
+    pub(crate) driver_text: Option<String>,
     pub(crate) gpus: Vec<Gpu>,
     library: DriverLibrary,
     /// Why the query of NVML failed.
@@ -75,14 +77,19 @@ impl Machine {
         match query_nvml(patience) {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
+                let driver = answer.get("driver").and_then(Value::as_str).unwrap_or_default();
+                let is_version = driver::version(driver).is_some();
                 Machine {
-                    driver: answer.get("driver").and_then(Value::as_str).map(str::to_owned),
+                    driver: is_version.then(|| driver.to_owned()),
+                    driver_text: (!is_version && !driver.is_empty()).then(|| driver.to_owned()),
                     gpus: gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default(),
                     library,
                     nvml_error: None,
                 }
             }
-            Err(error) => Machine { driver: None, gpus: Vec::new(), library, nvml_error: Some(error) },
+            Err(error) => {
+                Machine { driver: None, driver_text: None, gpus: Vec::new(), library, nvml_error: Some(error) }
+            }
         }
     }
 
@@ -202,7 +209,10 @@ pub(crate) fn run_child() -> ExitCode {
         (0..count).filter_map(|index| gpu(nvml, index).ok()).collect::<Vec<Value>>()
     };
     send(&json!({ ANSWER: {
-        "driver": nvml.as_ref().and_then(|nvml| nvml.sys_driver_version().ok()),
+        "driver": nvml.as_ref().and_then(|nvml| match nvml.sys_driver_version() {
+            Err(NvmlError::Utf8Error(_)) => Some("a text that is not UTF-8".to_owned()),
+            version => version.ok(),
+        }),
         "gpus": nvml.as_ref().map(gpus).unwrap_or_default(),
     }}));
     ExitCode::SUCCESS

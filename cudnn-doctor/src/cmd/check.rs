@@ -89,7 +89,10 @@ fn text(diagnosis: &Diagnosis) {
     let Diagnosis { machine, report, convolution, runs, verified, findings } = diagnosis;
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
-        None => outln!("driver  unknown: NVML does not answer"),
+        None => match &machine.driver_text {
+            Some(text) => outln!("driver  unknown: NVML states no version, but {}", text.printable()),
+            None => outln!("driver  unknown: NVML does not answer"),
+        },
     }
     for gpu in &machine.gpus {
         outln!("GPU     {} (compute capability {})", gpu.name.printable(), gpu.capability());

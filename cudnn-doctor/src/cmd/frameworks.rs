@@ -113,10 +113,11 @@ fn table(frameworks: &[Framework]) -> Table {
         let codes: Vec<String> = built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect();
         table.add_row([
             format!("{} {}", framework.kind.name, framework.version).printable(),
-            if is_cpu {
-                "CPU only".into()
-            } else {
-                built.cuda.as_ref().map_or("?".into(), |cuda| release(cuda.value.0, cuda.value.1))
+            match (&built.rocm, &built.cuda) {
+                (Some(rocm), _) => format!("ROCm {}", rocm.value).trim_end().printable(),
+                (None, _) if is_cpu => "CPU only".into(),
+                (None, Some(cuda)) => release(cuda.value.0, cuda.value.1),
+                (None, None) => "?".into(),
             },
             match &built.cudnn {
                 _ if is_cpu || opens.needs_none => "none".into(),
@@ -125,7 +126,7 @@ fn table(frameworks: &[Framework]) -> Table {
                     Comparison::Minor => format!(">= {}.{}", wanted.value.major, wanted.value.minor),
                     _ => format!(">= {}", wanted.value),
                 },
-                None => "?".into(),
+                None => "not stated by any file".into(),
             },
             match (gets, version) {
                 (Some(_), Some(version)) => version.to_string(),
@@ -136,9 +137,12 @@ fn table(frameworks: &[Framework]) -> Table {
                 (None, _) => "not found".into(),
             },
             if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
-            gets.map_or(String::new(), |opened| {
-                format!("{} ({})", with_canonical_dir(&opened.path).printable(), how_in_short(opened))
-            }),
+            match gets {
+                Some(opened) => format!("{} ({})", with_canonical_dir(&opened.path).printable(), how_in_short(opened)),
+                None if built.rocm.is_some() => "built for AMD's ROCm: does not use cuDNN".into(),
+                None if is_cpu => "built for the CPU: does not use cuDNN".into(),
+                None => String::new(),
+            },
         ]);
     }
     table
@@ -165,6 +169,10 @@ fn framework_value(framework: &Framework) -> Value {
         "package": framework.distribution.name,
         "directory": framework.dir.as_ref().map(|dir| dir.to_string_lossy()),
         "uses_gpu": built.uses_gpu.as_ref().map(|uses_gpu| uses_gpu.value),
+        "rocm": built.rocm.as_ref().map(|rocm| json!({
+            "release": Some(&rocm.value).filter(|release| !release.is_empty()),
+            "source": source(&rocm.source),
+        })),
         "cuda": built.cuda.as_ref().map(|cuda| json!({
             "release": release(cuda.value.0, cuda.value.1),
             "source": source(&cuda.source),

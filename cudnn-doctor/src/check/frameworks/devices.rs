@@ -67,7 +67,8 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
     }
     let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
     let gpu = gpu.name.printable();
-    let message = format!("{} is built without GPU support, and does not use {gpu}", title(framework));
+    let built = if framework.built_for.rocm.is_some() { "for AMD's ROCm" } else { "without GPU support" };
+    let message = format!("{} is built {built}, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
     let Some(gpu_package) = gpu_package else {
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));

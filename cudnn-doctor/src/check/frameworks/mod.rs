@@ -11,10 +11,11 @@ mod pairs;
 mod pins;
 mod text;
 
-use cudnn_frameworks::{Depth, Environment, Framework, Survey, survey_to};
+use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::Host;
+use cudnn_probe::packages::{self, Command, Installer, Package};
 
-use super::finding::{Finding, PACKAGES_UNREADABLE};
+use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
 use super::machine::Machine;
 use crate::escape::Printable;
 pub(crate) use incomplete::is_cudnn;
@@ -65,5 +66,23 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
     let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
     let help = "install such a package again, if a framework belongs to it; the findings leave it out";
-    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest).help(help))
+    let finding = Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest);
+    let commands: Vec<String> = survey.unreadable.iter().take(MAX).filter_map(|one| mend(one, survey)).collect();
+    Some(finding.help(if commands.is_empty() {
+        Help::new(help)
+    } else {
+        commands.into_iter().fold(Help::new(format!("{help}:")), Help::command)
+    }))
+}
+
+/// The command that mends a package that could not be examined, where one is known.
+fn mend(one: &Unreadable, survey: &Survey) -> Option<String> {
+    match one.remedy.as_ref()? {
+        Remedy::Remove => Some(Command::new("rm", ["-r".into(), one.path.clone().into_os_string()]).to_string()),
+        Remedy::Reinstall(name, version) => {
+            let package = Package::new(Installer::Pip, name, version.as_deref(), &survey.environment.root);
+            packages::reinstall(&package).map(|command| command.to_string())
+        }
+        _ => None,
+    }
 }
