@@ -1,9 +1,11 @@
 //! The messages of a child process of the doctor to its parent: each step that it begins, and its results. They go
-//! through the child's standard input, which is a pipe to the parent: libraries may print to its other two streams.
+//! through the child's standard input, which is a socket to the parent: libraries may print to its other two streams.
+//! Each message begins with a token, which the child reads from that socket first.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -30,6 +32,9 @@ const NAMES: [(Work, &str); 5] = [
     (Work::Compute, "compute"),
     (Work::Fetch, "fetch"),
 ];
+
+/// The length of the token before each message, in bytes.
+pub(crate) const TOKEN_LEN: usize = 32;
 
 /// The key of a message about a step.
 const STEP: &str = "step";
@@ -70,12 +75,24 @@ pub(crate) fn begin(work: Work, text: impl Into<String>) {
     send(&json!({ STEP: name, "text": text.into() }));
 }
 
-/// Sends a message to the parent, if there is one.
+/// Sends a message to the parent, if there is one. The first one must go before a library is loaded, which could read the
+/// token.
 pub(crate) fn send(message: &Value) {
+    static TOKEN: OnceLock<Option<String>> = OnceLock::new();
+    let Some(token) = TOKEN.get_or_init(read_token) else { return };
     // Without a parent, nobody reads it.
     if let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() {
-        let _ = File::from(stdin).write_all(format!("{message}\n").as_bytes());
+        let _ = File::from(stdin).write_all(format!("{token}{message}\n").as_bytes());
     }
+}
+
+/// The token that the parent has sent; `None` if standard input is no socket of the doctor.
+fn read_token() -> Option<String> {
+    let mut bytes = [0u8; TOKEN_LEN + 1];
+    // SAFETY: the buffer has this length. The call does not wait, and fails for anything but a socket.
+    let len = unsafe { libc::recv(libc::STDIN_FILENO, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
+    let text = bytes.strip_suffix(b"\n").filter(|_| usize::try_from(len) == Ok(bytes.len()))?;
+    String::from_utf8(text.to_vec()).ok()
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
 //! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Installation, Installed, Requirements, Search, Selection, inventory, select};
+use cudnn_probe::{Host, Installation, Installed, Origin, Requirements, Search, Selection, inventory, select};
 
+use crate::python::Python;
 use crate::python_shim::{self, PythonShim, Surroundings};
 
 /// The host and the search. The search does not look beside the doctor's executable, because programs would not.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) search: Search,
     /// The first `python3` on `PATH`, if a tool has put a script in its place.
     pub(crate) python_shim: Option<PythonShim>,
+    /// The Python whose environment this is about, if the command names or runs one.
+    pub(crate) python: Option<Python>,
 }
 
 impl Context {
@@ -26,7 +31,20 @@ impl Context {
             Some(bin) => with_first_on_path(host, bin),
             None => host,
         };
-        Context { search: Search::new(host.clone()), host, python_shim }
+        Context { search: Search::new(host.clone()), host, python_shim, python: None }
+    }
+
+    /// This context as the programs of a Python see it: as if its environment were the active one.
+    pub(crate) fn of_python(&self, python: Python) -> Context {
+        let environments = self.search.environments();
+        if environments.iter().find_map(Origin::root) == Some(&python.root) {
+            return Context { python: Some(python), ..self.clone() };
+        }
+        let root = |is_active: bool| if is_active { python.root.clone().into() } else { OsString::new() };
+        let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
+            .env("VIRTUAL_ENV", root(python.is_virtual))
+            .env("CONDA_PREFIX", root(python.root.join("conda-meta").is_dir()));
+        Context { search: Search::new(host.clone()), host, python_shim: None, python: Some(python) }
     }
 
     /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.

@@ -20,6 +20,7 @@ mod framework_run;
 mod memory;
 mod named_libraries;
 mod output;
+mod python;
 mod python_shim;
 mod shell;
 mod shim_release;

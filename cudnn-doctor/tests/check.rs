@@ -210,13 +210,20 @@ fn provoke(code: &str) -> Option<Scenario> {
             .address_space(4_000_000),
         "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
         "C090" => scenario.options(&["--run", "torch"]),
-        "C091" => {
-            // A stand-in for Python, which sends what the script of a framework without CUDA sends.
+        "C091" | "C092" => {
+            // A stand-in for Python, which sends what the script of a framework without CUDA sends, or of one in another
+            // environment.
             let bin = scenario.other.path().join("bin");
             std::fs::create_dir(&bin).unwrap();
-            let messages =
-                r#"{"begin": "import"}\n{"end": "import", "outcome": "cpu", "text": "no CUDA"}\n{"finished": true}"#;
-            let program = format!("#!/bin/sh\nprintf '{messages}\\n' >&0\n");
+            let end = if code == "C091" {
+                r#"{"end": "import", "outcome": "cpu", "text": "no CUDA"}"#
+            } else {
+                r#"{"end": "import", "outcome": "done", "prefix": "/opt/elsewhere"}"#
+            };
+            let program = format!(
+                "#!/bin/sh\nIFS= read -r token\nfor message in '{{\"begin\": \"import\"}}' '{end}' '{{\"finished\": true}}'; \
+                 do\n    printf '%s%s\\n' \"$token\" \"$message\" >&0\ndone\n"
+            );
             std::fs::write(bin.join("python3"), program).unwrap();
             std::fs::set_permissions(bin.join("python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
             let root = scenario.other.path().to_owned();

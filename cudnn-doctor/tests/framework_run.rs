@@ -1,8 +1,10 @@
 //! `cudnn-doctor check --run` with stand-ins for the frameworks: modules of a few lines that fail as the real ones do.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cudnn_probe::{Library, Version};
@@ -309,7 +311,11 @@ fn the_cpu_in_place_of_the_gpu_is_a_warning() {
     has(
         finding(&without_cuda.check("torch")),
         "C091",
-        &["this build of PyTorch has no CUDA", "install --force-reinstall torch"],
+        &[
+            "this PyTorch is built without CUDA",
+            "install --force-reinstall torch",
+            "a build without CUDA uses no cuDNN",
+        ],
     );
     let onnxruntime = r#"
 import sys
@@ -347,6 +353,86 @@ devices = lambda: [types.SimpleNamespace(platform="cpu")]
         "C091",
         &["JAX 0.7.2 computes on the CPU: ", "a CUDA-enabled jaxlib is not installed", "jax.devices() has no GPU"],
     );
+}
+
+#[test]
+fn a_build_for_the_cpu_is_replaced_by_the_one_with_cuda() {
+    let distribution = |environment: Environment, name: &str, version: &str| {
+        let dir = environment.site_packages.join(format!("{}-{version}.dist-info", name.replace('-', "_")));
+        std::fs::create_dir(&dir).unwrap();
+        let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        std::fs::write(dir.join("METADATA"), metadata).unwrap();
+        environment
+    };
+    let tensorflow = "import types\n__version__ = '2.21.0'\nsysconfig = \
+                      types.SimpleNamespace(get_build_info=lambda: {'is_cuda_build': False})\n";
+    let environment = distribution(Environment::new().module("tensorflow", tensorflow), "tensorflow-cpu", "2.21.0");
+    let texts = [
+        "TensorFlow 2.21.0 computes on the CPU: this TensorFlow is built without CUDA",
+        "uninstall --yes tensorflow-cpu",
+        "install 'tensorflow[and-cuda]'",
+    ];
+    has(finding(&environment.check("tensorflow")), "C091", &texts);
+    let onnxruntime = "__version__ = '1.22.0'\nget_available_providers = lambda: ['CPUExecutionProvider']\n";
+    let environment = distribution(Environment::new().module("onnxruntime", onnxruntime), "onnxruntime", "1.22.0");
+    let texts = ["this ONNX Runtime is built without CUDA: it has CPUExecutionProvider", "uninstall --yes onnxruntime"];
+    has(finding(&environment.check("onnxruntime")), "C091", &texts);
+    let jax = "import types\n__version__ = '0.7.2'\ndevices = lambda: [types.SimpleNamespace(platform='cpu')]\n";
+    let environment = distribution(Environment::new().module("jax", jax), "jaxlib", "0.7.2");
+    let texts = ["this JAX is built without CUDA: the package jax-cuda12-plugin or", "'jax[cuda12]'"];
+    has(finding(&environment.check("jax")), "C091", &texts);
+}
+
+#[test]
+fn a_framework_that_sees_no_gpu_says_why() {
+    let torch = Environment::torch("cuda.is_available = lambda: False");
+    let hidden = document(torch.doctor("torch").env("CUDA_VISIBLE_DEVICES", ""));
+    let texts = ["PyTorch 2.9.1+cu128 sees no GPU: CUDA_VISIBLE_DEVICES= hides the GPUs", "unset CUDA_VISIBLE_DEVICES"];
+    has(finding(&hidden), "C091", &texts);
+    let document = torch.check("torch");
+    let findings = document["findings"].as_array().unwrap();
+    // On a machine without a driver, that is why.
+    if let Some(driver) = findings.iter().find(|finding| finding["code"] == "C001") {
+        let why = format!("PyTorch 2.9.1+cu128 sees no GPU: {}", driver["message"].as_str().unwrap());
+        has(finding(&document), "C091", &[&why, "torch.cuda.is_available() is False"]);
+        assert_eq!(finding(&document)["help"], driver["help"]);
+    }
+}
+
+#[test]
+fn the_environment_of_the_python_that_is_run_is_judged() {
+    let with_cudnn = |environment: Environment, version: Version| {
+        let lib = environment.site_packages.join("nvidia/cudnn/lib");
+        std::fs::create_dir_all(&lib).unwrap();
+        FakeLibrary::new(Library::Graph, version).build(&lib.join("libcudnn_graph.so.9"));
+        let torch = environment.site_packages.join("torch-2.9.1.dist-info");
+        std::fs::create_dir(&torch).unwrap();
+        let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1\nRequires-Dist: nvidia-nccl-cu12==2.27.5\n";
+        std::fs::write(torch.join("METADATA"), metadata).unwrap();
+        environment
+    };
+    let named = with_cudnn(
+        Environment::torch("raise ImportError('libcublas.so.12: cannot open shared object file: No such file')"),
+        Version::new(9, 10, 2),
+    );
+    let active = with_cudnn(Environment::torch(""), Version::new(9, 14, 0));
+    let (named_dir, active_dir) = (named.dir.path().to_str().unwrap(), active.dir.path().to_str().unwrap());
+    for python in [named.dir.path().to_owned(), named.dir.path().join("bin/python3")] {
+        let path = format!("{active_dir}/bin:/usr/bin:/bin");
+        let check = document(active.doctor("torch").arg("--python").arg(&python).env("PATH", path));
+        assert_eq!(check["version"], "9.10.2", "{check:#}");
+        assert!(check["installation"].as_str().unwrap().starts_with(named_dir), "{check:#}");
+        // Neither a path nor a command is about the active environment.
+        assert!(!check.to_string().contains(active_dir), "{check:#}");
+        let findings = check["findings"].as_array().unwrap();
+        let commands = |code: &str| {
+            let found = findings.iter().find(|finding| finding["code"] == code);
+            found.unwrap_or_else(|| panic!("no {code}: {check:#}"))["commands"].to_string()
+        };
+        for code in ["C073", "C090"] {
+            assert!(commands(code).contains(&format!("{named_dir}/bin/python3")), "{code}: {check:#}");
+        }
+    }
 }
 
 #[test]
@@ -388,6 +474,135 @@ def conv2d(x, w):
     has(finding(&document), "C090", &["CUDNN_STATUS_EXECUTION_FAILED"]);
     assert!(document.to_string().len() < 100_000, "{}", document.to_string().len());
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+/// Forks a process in the child's session, and one in a session of its own. Both write their process ID, and live long.
+const FORKS: &str = r#"
+import time
+
+
+def fork(prepare):
+    if os.fork() == 0:
+        prepare()
+        if os.fork() == 0:
+            with open(os.environ["PIDS"], "a") as file:
+                file.write("%d\n" % os.getpid())
+            time.sleep(1000)
+            os._exit(0)
+        os._exit(0)
+
+
+fork(lambda: None)
+fork(os.setsid)
+while not os.path.exists(os.environ["PIDS"]) or len(open(os.environ["PIDS"]).readlines()) < 2:
+    time.sleep(0.01)
+"#;
+
+/// No process of these stays.
+#[track_caller]
+fn are_gone(pids: &Path) {
+    let pids = std::fs::read_to_string(pids).unwrap();
+    assert_eq!(pids.lines().count(), 2, "{pids}");
+    for pid in pids.lines() {
+        // It ends a moment after the signal.
+        let start = Instant::now();
+        while Path::new("/proc").join(pid).exists() {
+            assert!(start.elapsed() < Duration::from_secs(2), "process {pid} is alive");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn no_process_of_a_framework_stays() {
+    let works = Environment::torch(FORKS);
+    let pids = works.dir.path().join("pids");
+    let check = document(works.doctor("torch").env("PIDS", &pids));
+    assert_eq!(check["runs"][0]["works"], true, "{check:#}");
+    are_gone(&pids);
+    let hangs = Environment::torch(&format!("{FORKS}\ntime.sleep(1000)"));
+    let pids = hangs.dir.path().join("pids");
+    let check = document(hangs.doctor("torch").args(["--timeout", "2"]).env("PIDS", &pids));
+    has(finding(&check), "C090", &["the import failed: the process made no progress for 2 s"]);
+    are_gone(&pids);
+    // Ctrl-C does not reach the framework's session.
+    std::fs::remove_file(&pids).unwrap();
+    let mut doctor = hangs.doctor("torch").env("PIDS", &pids).stdout(Stdio::null()).spawn().unwrap();
+    while !std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2) {
+        assert!(doctor.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &doctor.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(doctor.wait().unwrap().signal(), Some(2));
+    are_gone(&pids);
+}
+
+#[test]
+fn forged_messages_do_not_count() {
+    // Each message of a run that works, to each descriptor that is open, besides the output.
+    const FORGE: &str = r#"
+import os
+LINES = b'{"begin": "import"}\n{"end": "import", "outcome": "done", "text": "forged"}\n{"finished": true}\n' \
+    b'{"step": "compute", "text": "forged"}\n{"version": "9.9.9"}\n'
+for descriptor in [0, *range(3, 64)]:
+    try:
+        os.write(descriptor, LINES)
+    except OSError:
+        pass
+"#;
+    let environment = Environment::torch(&format!("{FORGE}\nos._exit(0)"));
+    let check = environment.check("torch");
+    has(finding(&check), "C090", &["was ended by a library, with status 0", "imported torch"]);
+    assert!(!check.to_string().contains("9.9.9") && !check["runs"].to_string().contains("forged"), "{check:#}");
+    // The same before the script.
+    let environment = Environment::torch("");
+    std::fs::write(environment.site_packages.join("sitecustomize.py"), FORGE).unwrap();
+    let check = environment.check("torch");
+    assert_eq!(check["runs"][0]["works"], true, "{check:#}");
+    assert_eq!(check["runs"][0]["steps"].as_array().unwrap().len(), 6, "{check:#}");
+    // Who reads standard input is named, and does not hang the run.
+    std::fs::write(environment.site_packages.join("sitecustomize.py"), "input()\n").unwrap();
+    has(finding(&environment.check("torch")), "C090", &["Python did not start", "has read the standard input"]);
+    // What has finished must also end by itself.
+    let environment = Environment::torch("os._exit = lambda status: os.abort()");
+    has(finding(&environment.check("torch")), "C090", &["the end of the process failed", "SIGABRT"]);
+}
+
+#[test]
+fn variables_that_lead_python_elsewhere_are_named() {
+    let environment = Environment::torch("");
+    let at_home = document(environment.doctor("torch").env("PYTHONHOME", "/nowhere"));
+    has(finding(&at_home), "C090", &["PyTorch: Python did not start", "from /nowhere", "unset PYTHONHOME"]);
+    // A script that starts the Python of another environment.
+    let script = Environment::new();
+    let program = script.dir.path().join("bin/python3");
+    std::fs::remove_file(&program).unwrap();
+    let other_python = environment.dir.path().join("bin/python3");
+    std::fs::write(&program, format!("#!/bin/sh\nexec '{}' \"$@\"\n", other_python.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let by_script = script.check("torch");
+    let texts = [
+        format!("Python took its modules from {}", environment.dir.path().display()),
+        format!("--python {}", environment.dir.path().display()),
+    ];
+    has(finding(&by_script), "C092", &texts.each_ref().map(String::as_str));
+    // Modules that Python imports when it starts.
+    let other = TempDir::new();
+    let python_path = format!("/opt:{}", other.path().display());
+    let check = || document(environment.doctor("torch").env("PYTHONPATH", &python_path));
+    std::fs::write(other.path().join("json.py"), "raise SyntaxError('of Python 2')").unwrap();
+    has(finding(&check()), "C090", &["Python did not start", "of Python 2", "export PYTHONPATH=/opt"]);
+    std::fs::remove_file(other.path().join("json.py")).unwrap();
+    // Another framework, which does not fit, or works.
+    let broken = "import ctypes\nraise ImportError('torch/_C.so: undefined symbol: _PyInterpreterState_Get')\n";
+    std::fs::write(other.path().join("torch.py"), broken).unwrap();
+    let what = format!("Python took {0}/torch.py from {0}: PYTHONPATH leads there", other.path().display());
+    has(finding(&check()), "C090", &["the import failed", &what, "export PYTHONPATH=/opt"]);
+    std::fs::write(other.path().join("torch.py"), TORCH).unwrap();
+    let check = check();
+    has(finding(&check), "C092", &["PyTorch 2.9.1+cu128 works, but Python took", "export PYTHONPATH=/opt"]);
+    assert_eq!(check["runs"][0]["works"], true, "{check:#}");
 }
 
 #[test]

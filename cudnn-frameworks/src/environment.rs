@@ -36,8 +36,20 @@ impl Environment {
     #[must_use]
     pub fn at(root: &Path, host: &Host) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let is_virtual = root.join("pyvenv.cfg").is_file();
         let python = Python::of(&root);
+        Environment::with_python(root, python, host)
+    }
+
+    /// The environment of this Python, with this root: a root such as `/usr` can have several.
+    #[must_use]
+    pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
+        let program = std::fs::canonicalize(program).ok();
+        let named = program.and_then(|program| Python::named(program.file_name()?.to_str()?));
+        Environment::with_python(root.to_owned(), named.or_else(|| Python::of(root)), host)
+    }
+
+    fn with_python(root: PathBuf, python: Option<Python>, host: &Host) -> Self {
+        let is_virtual = root.join("pyvenv.cfg").is_file();
         let base = if is_virtual { base_python(&root) } else { None };
         let mut dirs = ImportDirs::default();
         if let Some(path) = host.variable("PYTHONPATH") {

@@ -127,7 +127,8 @@ fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>) -> C
         }
         _ => None,
     });
-    active.or_else(|| pip(None)).unwrap_or_else(|| Command::new("pip", ["install", wheel]))
+    let of_python = || Some(context.python.as_ref()?.pip("install", &[&requirement]));
+    active.or_else(of_python).or_else(|| pip(None)).unwrap_or_else(|| Command::new("pip", ["install", wheel]))
 }
 
 /// Installs cuDNN 9 where an older one is.

@@ -99,12 +99,12 @@ impl Machine {
     }
 
     /// Would ld.so find a driver's library that it can load?
-    pub(super) fn has_driver_library(&self) -> bool {
+    pub(crate) fn has_driver_library(&self) -> bool {
         matches!(self.library, DriverLibrary::Found)
     }
 
     /// A missing or silent driver.
-    pub(super) fn findings(&self) -> Option<Finding> {
+    pub(crate) fn findings(&self) -> Option<Finding> {
         let finding = match &self.library {
             DriverLibrary::Found => {
                 let error = self.nvml_error.as_ref()?;

@@ -54,8 +54,6 @@ pub(crate) struct Requested {
     pub(crate) program: Option<PathBuf>,
     /// Run these frameworks.
     pub(crate) frameworks: Vec<Framework>,
-    /// The interpreter that runs them, or its environment; `None` for the active environment.
-    pub(crate) python: Option<PathBuf>,
 }
 
 /// The result of the check.
@@ -112,7 +110,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     findings.extend(environment::findings());
     findings.extend(active_frameworks(context, &machine));
     findings.extend(requested.program.iter().flat_map(|program| program::findings(program, context)));
-    let run = |framework: &Framework| framework_run::run(*framework, requested.python.as_deref(), context, patience);
+    let run = |framework: &Framework| framework_run::run(*framework, context, &machine, patience);
     let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
     findings.extend(runs.iter().filter_map(|run| run.finding.clone()));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
@@ -163,7 +161,9 @@ fn relative_path() -> Option<Finding> {
 
 /// What is wrong with the frameworks of the environment whose Python a program would use.
 fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
-    let active = Environment::active(&context.search).into_iter().next();
+    let of_python =
+        context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
+    let active = of_python.or_else(|| Environment::active(&context.search).into_iter().next());
     // Kernels matter to a GPU that is here.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false };
     active

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
+use crate::python::Python;
 use crate::subprocess::Patience;
 
 /// The options of `check`.
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
     /// Also run this framework: a convolution, an attention and an RNN step, and explain what fails. Can be repeated.
     #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load")]
     run: Vec<Framework>,
-    /// With --run: the Python to run it with, or its environment. Default: the active environment.
+    /// With --run: the Python to run it with, or its environment, which is the one to check. Default: the active
+    /// environment.
     #[arg(long, value_name = "PATH", requires = "run")]
     python: Option<PathBuf>,
     /// The oldest cuDNN that the program can use: 9.3.0.
@@ -61,9 +63,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         verify: arguments.verify,
         program: arguments.program.clone(),
         frameworks: arguments.run.clone(),
-        python: arguments.python.clone(),
     };
-    let diagnosis = diagnose(context, &requested, patience);
+    // The environment that is judged is the one whose Python is run.
+    let python =
+        if requested.frameworks.is_empty() { None } else { Python::find(arguments.python.as_deref(), context) };
+    let of_python = python.map(|python| context.of_python(python));
+    let diagnosis = diagnose(of_python.as_ref().unwrap_or(context), &requested, patience);
     match format {
         Format::Json => document(&value(&diagnosis)),
         Format::Text => text(&diagnosis),

@@ -1,14 +1,30 @@
 # The part of the scripts that all frameworks share: runs steps, and reports each to the doctor as a line of JSON.
-# Standard input is a pipe to the doctor, because frameworks print to the other two streams.
+#
+# Standard input is a socket to the doctor, because frameworks print to the other two streams. The doctor has sent a token
+# through it, which begins each line, so that no other module can send lines by chance or blindly. It is read before
+# anything is imported: `posix` is a part of the interpreter. (Code that the interpreter itself runs first, such as
+# sitecustomize, could read it. That code can replace the framework as well.)
+import posix
+
+posix.set_blocking(0, False)
+try:
+    TOKEN = posix.read(0, 33)[:32]
+except OSError:
+    TOKEN = b""
+posix.set_blocking(0, True)
+CHANNEL = posix.dup(0)
+posix.dup2(posix.open("/dev/null", posix.O_RDONLY), 0)
+PROCESS = posix.getpid()
+if len(TOKEN) != 32:
+    posix.write(2, b"a module that Python imports at its start has read the standard input\n")
+    posix._exit(1)
+
 import json
 import os
 import sys
 
 # No modules of the working directory.
 sys.path[:] = [path for path in sys.path if path]
-
-CHANNEL = os.dup(0)
-os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
 # Longer texts lose their middle.
 MAX_TEXT_PART = 8000
@@ -23,7 +39,10 @@ class Skipped(Exception):
 
 
 def send(message):
-    line = json.dumps(message).encode() + b"\n"
+    # Not from a copy of this process.
+    if os.getpid() != PROCESS:
+        return
+    line = TOKEN + json.dumps(message).encode() + b"\n"
     while line:
         line = line[os.write(CHANNEL, line):]
 
@@ -66,8 +85,17 @@ def message_of(error):
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def file_of(error):
+    """The file with the code that raised the error."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    file = place.tb_frame.f_code.co_filename if place is not None else ""
+    return file if os.path.isabs(file) else None
+
+
 def step(name, clause, function):
-    """Runs one step. Returns whether it worked. The function returns a text about its result."""
+    """Runs one step. Returns its outcome. The function returns a text about its result."""
     sys.stdout.flush()
     sys.stderr.flush()
     send({"begin": name, "log": log_length(), "libraries": libraries()})
@@ -86,23 +114,86 @@ def step(name, clause, function):
         while len(chain) < 10 and (chain[-1].__cause__ or chain[-1].__context__):
             chain.append(chain[-1].__cause__ or chain[-1].__context__)
         result = {"outcome": "failed", "text": message_of(error), "causes": [message_of(one) for one in chain[1:]]}
+        result["file"] = file_of(chain[-1])
     result.update({"end": name, "libraries": libraries()})
     send(result)
-    return result["outcome"] in ("done", "skipped")
+    return result["outcome"]
 
 
-def report_version(*packages):
-    """Reports the version of the first of these packages that is installed, before anything of it is imported."""
+def version_of(package):
+    """The version of an installed package, or None."""
     try:
         from importlib import metadata
-    except ImportError:
-        return
+
+        return plain(metadata.version(package))
+    except Exception:
+        return None
+
+
+def report_origin(module, packages):
+    """Reports what is installed, before anything of it is imported: the version by the first of these packages that is
+    installed, and the file of the module."""
+    send({"prefix": plain(sys.prefix)})
     for package in packages:
-        try:
-            send({"version": plain(metadata.version(package))})
-            return
-        except Exception:
-            pass
+        version = version_of(package)
+        if version is not None:
+            send({"version": version, "package": package})
+            break
+    try:
+        from importlib import util
+
+        origin = util.find_spec(module).origin
+    except Exception:
+        origin = None
+    if origin:
+        send({"module": plain(origin)})
+
+
+# What the process did in a step, by the name of the step. A framework's name follows.
+CLAUSES = {
+    "cudnn": "asked {} for the version of cuDNN",
+    "device": "started CUDA in {}",
+    "convolution": "ran a convolution in {}",
+    "attention": "ran an attention in {}",
+    "rnn": "ran an LSTM in {}",
+}
+
+
+def run(name, module, packages, describe, *functions):
+    """Imports a framework, then runs these functions as steps, which have their names. `describe` takes the module, and
+    returns a text about its build. Nothing follows a framework that is not there or computes on the CPU."""
+    report_origin(module, packages)
+
+    def import_it():
+        import importlib
+
+        imported = importlib.import_module(module)
+        globals()[module] = imported
+        if hasattr(imported, "__version__"):
+            send({"version": plain(imported.__version__)})
+        return describe(imported)
+
+    steps = [("import", f"imported {module}", import_it)]
+    for function in functions:
+        steps.append((function.__name__, CLAUSES[function.__name__].format(name), function))
+    for one in steps:
+        outcome = step(*one)
+        if outcome == "cpu" or outcome == "failed" and one[0] in ("import", "device"):
+            break
+    finish()
+
+
+def no_cuda(name, more=""):
+    """Raises for a framework without CUDA."""
+    raise OnCpu(f"this {name} is built without CUDA{more}")
+
+
+def no_gpu(reason):
+    """Raises for a framework that sees no GPU."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1"):
+        raise OnCpu(f"CUDA_VISIBLE_DEVICES={visible} hides the GPUs")
+    raise OnCpu(reason)
 
 
 def finish():
@@ -114,8 +205,11 @@ def finish():
 
 
 def check_equal(name, got, expected, tolerance):
-    """Compares two flat sequences of numbers. Returns a text, or raises."""
-    got, expected = [float(value) for value in got], [float(value) for value in expected]
+    """Compares two arrays or flat lists of numbers. Returns a text, or raises."""
+    got, expected = [
+        [float(value) for value in (values.ravel() if hasattr(values, "ravel") else values)]
+        for values in (got, expected)
+    ]
     if len(got) != len(expected):
         raise ValueError(f"the result of the {name} has {len(got)} elements, not {len(expected)}")
     scale = max([abs(value) for value in expected] + [1e-6])
@@ -124,6 +218,12 @@ def check_equal(name, got, expected, tolerance):
     if not error <= tolerance:
         raise ValueError(f"the result of the {name} is wrong: it differs from the CPU's by {error:.2g} of its maximum")
     return f"correct (relative error {error:.1g})"
+
+
+# The shapes of the inputs: NCHW and OIHW; the attention's in the order that the framework takes; length, batch and size.
+IMAGE, FILTER = (2, 16, 12, 12), (8, 16, 3, 3)
+SEQUENCE, HIDDEN = (5, 2, 16), 16
+TOLERANCE = 1e-2
 
 
 def small_integers(count):
@@ -139,7 +239,13 @@ def release(number):
     return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
-# numpy's results, for frameworks that need numpy anyway.
+# numpy's inputs and results, for frameworks that need numpy anyway.
+
+
+def array(*shape):
+    import numpy
+
+    return numpy.array(small_integers(int(numpy.prod(shape))), "float32").reshape(shape)
 
 
 def numpy_convolution(x, w):

@@ -1,20 +1,8 @@
 # CTranslate2's steps. It has no operation of cuDNN without a model, so the functions of cuDNN are called that it calls.
-report_version("ctranslate2")
 
 
-def import_ctranslate2():
-    global ctranslate2
-    import ctranslate2
-
-    send({"version": plain(ctranslate2.__version__)})
+def describe(ctranslate2):
     return ""
-
-
-def find_device():
-    count = ctranslate2.get_cuda_device_count()
-    if count == 0:
-        raise OnCpu("ctranslate2.get_cuda_device_count() is 0")
-    return f"{count} GPU{'' if count == 1 else 's'}"
 
 
 def convolution():
@@ -33,7 +21,18 @@ def convolution():
     return "cuDNN creates its descriptors"
 
 
-if step("import", "imported ctranslate2", import_ctranslate2):
-    step("convolution", "created cuDNN's descriptors for CTranslate2", convolution)
-    step("device", "counted the GPUs in CTranslate2", find_device)
-finish()
+def device():
+    count = ctranslate2.get_cuda_device_count()
+    if count == 0:
+        reason = "ctranslate2.get_cuda_device_count() is 0"
+        try:
+            ctranslate2.get_supported_compute_types("cuda")
+        except Exception as error:
+            reason = f"{reason}: {plain(error)}"
+        no_gpu(reason)
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+CLAUSES["convolution"] = "created cuDNN's descriptors for {}"
+CLAUSES["device"] = "counted the GPUs in {}"
+run("CTranslate2", "ctranslate2", ["ctranslate2"], describe, convolution, device)

@@ -2,8 +2,8 @@
 
 use cudnn_loader::logging::{Entry, Severity, parse};
 
-use super::python::Log;
-use super::{Outcome, Step};
+use super::child::Log;
+use super::step::{Outcome, Step};
 use crate::subprocess::Ended;
 
 /// The number of last lines of a crashed child that become notes, and the characters that are kept of the beginning and

@@ -27,6 +27,8 @@ pub(super) enum Kind {
     NoGpu,
     /// Python does not find this module.
     NoModule(String),
+    /// This variable hides the GPUs.
+    Hidden(String),
     /// The framework was built without CUDA, or its CUDA plugin is missing.
     NoCuda,
     /// Anything else.
@@ -43,6 +45,7 @@ pub(super) struct Cause {
 
 /// What a line must contain, in small letters, and the kind of its cause. The first match counts.
 const SIGNS: &[(&[&str], Kind)] = &[
+    (&["hides the gpus"], Kind::Hidden(String::new())),
     (&["no module named"], Kind::NoModule(String::new())),
     (&["cannot open shared object file"], Kind::MissingLibrary(String::new())),
     (&["unable to load any of {"], Kind::MissingSubLibrary),
@@ -66,8 +69,8 @@ const SIGNS: &[(&[&str], Kind)] = &[
     (&["cuda driver version is insufficient"], Kind::OldDriver),
     (&["cuda_error_unsupported_ptx_version"], Kind::OldDriver),
     (&["cuda-enabled jaxlib is not installed"], Kind::NoCuda),
-    (&["has no cuda"], Kind::NoCuda),
-    (&["build of onnx runtime has no cudaexecutionprovider"], Kind::NoCuda),
+    (&["is built without cuda"], Kind::NoCuda),
+    (&["not compiled with cuda support"], Kind::NoCuda),
     (&["torch not compiled with cuda enabled"], Kind::NoCuda),
 ];
 
@@ -128,13 +131,26 @@ fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
     Some(match kind {
         Kind::MissingLibrary(_) => {
+            if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") {
+                return Some(Kind::NoGpu);
+            }
             let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
             Kind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
         }
         Kind::NoModule(_) => Kind::NoModule(missing_module(line).to_owned()),
         Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
+        Kind::Hidden(_) => Kind::Hidden(line.split(['=', ' ']).next().unwrap_or_default().to_owned()),
         kind => kind.clone(),
     })
+}
+
+/// Is a cause of computing on the CPU explained by a fault of the driver? CUDA calls a missing one insufficient.
+pub(super) fn is_about_gpu(cause: &Cause, has_driver_library: bool) -> bool {
+    match cause.kind {
+        Kind::NoGpu | Kind::Other => true,
+        Kind::OldDriver => !has_driver_library && cause.text.contains("insufficient"),
+        _ => false,
+    }
 }
 
 /// The library in ld.so's message: `libcudnn.so.9: cannot open shared object file`.

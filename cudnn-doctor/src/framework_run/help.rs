@@ -2,29 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages::{self, Command};
+use cudnn_probe::packages;
 use cudnn_probe::{InstallationReport, Version};
 
-use super::Framework;
 use super::explain::{Cause, Kind};
-use super::python::Python;
+use super::framework::Framework;
+use super::{Run, foreign};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{self, Wanted};
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::python::Python;
 use crate::shell::{doctor, prepend_library_path};
 
 /// The variables that lead to another cuDNN than the one of the framework's environment, and where it is below their
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-pub(super) fn help(
-    cause: &Cause,
-    framework: Framework,
-    libraries: &[String],
-    python: &Python,
-    context: &Context,
-) -> Help {
+pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context) -> Help {
+    let Run { framework, libraries, .. } = run;
+    let framework = *framework;
     let (name, loaded) = (framework.name(), loaded_installation(libraries, python, context));
     match &cause.kind {
         Kind::MissingLibrary(library) => missing_library(library, framework, python, context),
@@ -55,24 +52,32 @@ pub(super) fn help(
         ),
         Kind::NoModule(module) if module == framework.module() => {
             Help::new(format!("{name} is not installed for this Python: install it, or name another by --python:"))
-                .command(install(python, &[package(framework, python)]))
+                .command(install(python, &[framework.package(&python.root)]))
         }
         Kind::NoModule(module) => {
             Help::new(format!("install the package with the module {module}, or reinstall {name}"))
         }
-        Kind::NoCuda if framework == Framework::Onnxruntime => {
-            let both = ["--yes", "onnxruntime", "onnxruntime-gpu"];
-            Help::new(
-                "the packages onnxruntime and onnxruntime-gpu overwrite each other: install the one with CUDA alone:",
-            )
-            .command(pip(python, "uninstall", &both))
-            .command(install(python, &[package(framework, python)]))
+        Kind::Hidden(variable) => {
+            Help::new(format!("{variable} hides the GPUs: unset it:")).command(format!("unset {variable}"))
         }
-        // The same release may be installed without CUDA.
-        Kind::NoCuda => Help::new(format!("install a build of {name} with CUDA:"))
-            .command(install(python, &["--force-reinstall", package(framework, python)])),
+        Kind::NoCuda => with_cuda(framework, run.package.as_deref(), python),
         Kind::Other => other(),
     }
+}
+
+/// Installs the build with CUDA. Builds in packages of two names overwrite each other.
+fn with_cuda(framework: Framework, installed: Option<&str>, python: &Python) -> Help {
+    let (name, package, others) = (framework.name(), framework.package(&python.root), framework.cpu_packages());
+    let Some(installed) = installed.filter(|installed| others.contains(installed) || *installed == package) else {
+        // The same release may be installed without CUDA.
+        return Help::new(format!("to use a GPU, install a build of {name} with CUDA:"))
+            .command(install(python, &["--force-reinstall", package]));
+    };
+    let text =
+        format!("to use a GPU, replace {installed} by the build of {name} with CUDA; they overwrite each other:");
+    let both = others.iter().copied().chain((installed == package).then_some(package));
+    let removed: Vec<&str> = std::iter::once("--yes").chain(both).collect();
+    Help::new(text).command(pip(python, "uninstall", &removed)).command(install(python, &[package]))
 }
 
 /// The help for a library that ld.so does not find.
@@ -98,7 +103,7 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
     match packages::wheel_for(library) {
         Some(wheel) => Help::new(format!("install the package with {library}:")).command(install(python, &[&wheel])),
         None if library.is_empty() => Help::new(format!("install {} with the libraries of CUDA:", framework.name()))
-            .command(install(python, &[package(framework, python)])),
+            .command(install(python, &[framework.package(&python.root)])),
         None => Help::new(format!(
             "install the package with {library}; to see what the installed packages require and lack:"
         ))
@@ -114,7 +119,7 @@ fn old_cudnn(built_for: Option<Version>, loaded: Option<InstallationReport>, con
 /// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
 fn by_variable(libraries: &[String], python: &Python) -> Option<Help> {
     let real = |file: &Path| std::fs::canonicalize(file).ok();
-    let environment = python.root().and_then(real);
+    let environment = real(&python.root);
     let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
     let loaded: Vec<PathBuf> = libraries.iter().filter_map(|file| real(Path::new(file))).filter(is_outside).collect();
     // The directory may contain links.
@@ -124,17 +129,9 @@ fn by_variable(libraries: &[String], python: &Python) -> Option<Help> {
         files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
     };
     VARIABLES.into_iter().find_map(|(variable, below)| {
-        let path = std::env::var_os(variable)?;
-        let leads = |dir: &PathBuf| dir.is_absolute() && has_loaded(&dir.join(below));
-        let dir = std::env::split_paths(&path).find(leads)?;
-        let rest = std::env::join_paths(std::env::split_paths(&path).filter(|other| !leads(other))).ok()?;
+        let (dir, line) = foreign::without(variable, |dir| has_loaded(&dir.join(below)))?;
         let dir = dir.printable();
-        let help = Help::new(format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:"));
-        Some(if rest.is_empty() {
-            help.command(format!("unset {variable}"))
-        } else {
-            help.command(format!("export {variable}={}", packages::quoted(rest)))
-        })
+        Some(Help::new(format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:")).command(line))
     })
 }
 
@@ -145,24 +142,8 @@ fn loaded_installation(libraries: &[String], python: &Python, context: &Context)
         name.starts_with("libcudnn.so") || name.starts_with("libcudnn_graph.so")
     };
     let files: Vec<&Path> = libraries.iter().map(Path::new).filter(is_main).collect();
-    let in_environment = files.iter().find(|file| python.root().is_some_and(|root| file.starts_with(root)));
+    let in_environment = files.iter().find(|file| file.starts_with(&python.root));
     InstallationReport::read(in_environment.or(files.first())?.parent()?, &context.host)
-}
-
-/// The package with the framework and CUDA.
-fn package(framework: Framework, python: &Python) -> &'static str {
-    let has_jax_13 = || {
-        let mut dirs = python.root().into_iter().flat_map(packages::site_packages);
-        dirs.any(|dir| dir.join("jax_plugins/xla_cuda13").is_dir())
-    };
-    match framework {
-        Framework::Torch => "torch",
-        Framework::Jax if has_jax_13() => "jax[cuda13]",
-        Framework::Jax => "jax[cuda12]",
-        Framework::Tensorflow => "tensorflow[and-cuda]",
-        Framework::Onnxruntime => "onnxruntime-gpu",
-        Framework::Ctranslate2 => "ctranslate2",
-    }
 }
 
 /// The command that installs something for this Python.
@@ -171,13 +152,7 @@ fn install(python: &Python, arguments: &[&str]) -> String {
 }
 
 fn pip(python: &Python, action: &str, arguments: &[&str]) -> String {
-    let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
-    let command = packages::pip(python.root(), action, arguments());
-    let by_module = || {
-        let module = ["-m", "pip", action].map(str::to_owned);
-        Command::new(&python.program, module.into_iter().chain(arguments()))
-    };
-    command.unwrap_or_else(by_module).to_string()
+    python.pip(action, arguments).to_string()
 }
 
 fn other() -> Help {

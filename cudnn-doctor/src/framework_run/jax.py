@@ -1,16 +1,11 @@
 # JAX's steps.
-report_version("jax")
 
 
-def import_jax():
-    global jax
-    import jax
-
-    send({"version": plain(jax.__version__)})
+def describe(jax):
     return ""
 
 
-def find_cudnn():
+def cudnn():
     try:
         from jax._src.lib import cuda_versions
     except ImportError:
@@ -21,25 +16,25 @@ def find_cudnn():
     return f"{release(found)}, built for {release(built)}"
 
 
-def find_device():
-    device = jax.devices()[0]
-    if device.platform == "cpu":
-        raise OnCpu("jax.devices() has no GPU")
-    return f"{device.device_kind} (compute capability {getattr(device, 'compute_capability', 'unknown')})"
-
-
-def array(*shape):
-    import numpy
-
-    return numpy.array(small_integers(int(numpy.prod(shape))), "float32").reshape(shape)
+def device():
+    gpu = jax.devices()[0]
+    if gpu.platform == "cpu":
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        if platforms == "cpu":
+            raise OnCpu(f"JAX_PLATFORMS={platforms} hides the GPUs")
+        has_plugin = any(version_of(f"jax-cuda{major}-plugin") for major in (12, 13))
+        if not has_plugin and "cuda" not in (version_of("jaxlib") or "cuda"):
+            no_cuda("JAX", ": the package jax-cuda12-plugin or jax-cuda13-plugin is not installed")
+        no_gpu("jax.devices() has no GPU")
+    return f"{gpu.device_kind} (compute capability {getattr(gpu, 'compute_capability', 'unknown')})"
 
 
 def convolution():
     import numpy
 
-    x, w = array(2, 16, 12, 12), array(8, 16, 3, 3)
+    x, w = array(*IMAGE), array(*FILTER)
     got = numpy.asarray(jax.lax.conv(x, w, (1, 1), "VALID"))
-    return check_equal("convolution", got.ravel(), numpy_convolution(x, w).ravel(), 1e-2)
+    return check_equal("convolution", got, numpy_convolution(x, w), TOLERANCE)
 
 
 def attention():
@@ -56,7 +51,7 @@ def attention():
     k, v = q[:, ::-1], q[:, :, :, ::-1]
     half = [jax.numpy.asarray(one, jax.numpy.bfloat16) for one in (q, k, v)]
     got = numpy.asarray(function(*half, implementation="cudnn"), "float32")
-    return check_equal("attention", got.ravel(), numpy_attention(q, k, v).ravel(), 5e-2)
+    return check_equal("attention", got, numpy_attention(q, k, v), 5e-2)
 
 
 def rnn():
@@ -66,21 +61,17 @@ def rnn():
         from jax.experimental import rnn as module
     except ImportError:
         raise Skipped("this JAX has no jax.experimental.rnn") from None
-    sizes = {"input_size": 16, "hidden_size": 16, "num_layers": 1, "bidirectional": False}
+    length, batch, size = SEQUENCE
+    sizes = {"input_size": size, "hidden_size": HIDDEN, "num_layers": 1, "bidirectional": False}
     weights = module.init_lstm_weight(jax.random.PRNGKey(0), **sizes)
-    x = jax.numpy.asarray(array(2, 5, 16) / 4)
-    h_0 = c_0 = jax.numpy.zeros((1, 2, 16))
-    lengths = jax.numpy.full((2,), 5, dtype=jax.numpy.int32)
+    # The batch comes first.
+    x = jax.numpy.asarray(array(batch, length, size) / 4)
+    h_0 = c_0 = jax.numpy.zeros((1, batch, HIDDEN))
+    lengths = jax.numpy.full((batch,), length, dtype=jax.numpy.int32)
     got = module.lstm(x, h_0, c_0, weights, lengths, dropout=0.0, **sizes)[0]
     parts = module.unpack_lstm_weights(weights, **sizes)
     expected = module.lstm_ref(x, h_0, c_0, *parts, lengths, dropout=0.0, **sizes)[0]
-    return check_equal("RNN", numpy.asarray(got).ravel(), numpy.asarray(expected).ravel(), 1e-2)
+    return check_equal("RNN", numpy.asarray(got), numpy.asarray(expected), TOLERANCE)
 
 
-if step("import", "imported jax", import_jax):
-    step("cudnn", "asked JAX for the version of cuDNN", find_cudnn)
-    if step("device", "started CUDA in JAX", find_device):
-        step("convolution", "ran a convolution in JAX", convolution)
-        step("attention", "ran an attention in JAX", attention)
-        step("rnn", "ran an LSTM in JAX", rnn)
-finish()
+run("JAX", "jax", ["jax"], describe, cudnn, device, convolution, attention, rnn)

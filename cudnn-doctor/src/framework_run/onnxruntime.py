@@ -1,17 +1,11 @@
 # ONNX Runtime's steps. A model is a few bytes of protobuf, written here.
-report_version("onnxruntime-gpu", "onnxruntime")
-
 CUDA = "CUDAExecutionProvider"
 
 
-def import_onnxruntime():
-    global onnxruntime
-    import onnxruntime
-
-    send({"version": plain(onnxruntime.__version__)})
+def describe(onnxruntime):
     available = onnxruntime.get_available_providers()
     if CUDA not in available:
-        raise OnCpu(f"this build of ONNX Runtime has no {CUDA}, only {', '.join(available)}")
+        no_cuda("ONNX Runtime", f": it has {' and '.join(available)}")
     return ""
 
 
@@ -47,36 +41,28 @@ def model(operator, inputs, output, attributes=()):
     return field(1, 8) + field(7, graph) + field(8, field(2, 17))
 
 
-def compare(name, model, inputs, tolerance):
+def compare(name, model, inputs):
     options = onnxruntime.SessionOptions()
     session = onnxruntime.InferenceSession(model, options, providers=[CUDA])
     if CUDA not in session.get_providers():
-        raise OnCpu(f"a session with {CUDA} runs on {', '.join(session.get_providers())}")
+        no_gpu(f"a session with {CUDA} runs on {', '.join(session.get_providers())}")
     got = session.run(None, inputs)[0]
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return check_equal(name, got.ravel(), session.run(None, inputs)[0].ravel(), tolerance)
-
-
-def array(*shape):
-    import numpy
-
-    return numpy.array(small_integers(int(numpy.prod(shape))), "float32").reshape(shape)
+    return check_equal(name, got, session.run(None, inputs)[0], TOLERANCE)
 
 
 def convolution():
-    inputs = [("x", (2, 16, 12, 12)), ("w", (8, 16, 3, 3))]
+    inputs = [("x", IMAGE), ("w", FILTER)]
     arrays = {name: array(*shape) for name, shape in inputs}
-    return compare("convolution", model("Conv", inputs, ("y", (2, 8, 10, 10))), arrays, 1e-2)
+    return compare("convolution", model("Conv", inputs, ("y", (2, 8, 10, 10))), arrays)
 
 
 def rnn():
-    inputs = [("x", (5, 2, 16)), ("w", (1, 64, 16)), ("r", (1, 64, 16))]
+    length, batch, size = SEQUENCE
+    inputs = [("x", SEQUENCE), ("w", (1, 4 * HIDDEN, size)), ("r", (1, 4 * HIDDEN, HIDDEN))]
     arrays = {name: array(*shape) / 8 for name, shape in inputs}
-    lstm = model("LSTM", inputs, ("y", (5, 1, 2, 16)), [("hidden_size", 16)])
-    return compare("RNN", lstm, arrays, 1e-2)
+    lstm = model("LSTM", inputs, ("y", (length, 1, batch, HIDDEN)), [("hidden_size", HIDDEN)])
+    return compare("RNN", lstm, arrays)
 
 
-if step("import", "imported onnxruntime", import_onnxruntime):
-    if step("convolution", "ran a convolution in ONNX Runtime", convolution):
-        step("rnn", "ran an LSTM in ONNX Runtime", rnn)
-finish()
+run("ONNX Runtime", "onnxruntime", ["onnxruntime-gpu", "onnxruntime"], describe, convolution, rnn)

@@ -1,19 +1,13 @@
 # PyTorch's steps.
-report_version("torch")
 
 
-def import_torch():
-    global torch
-    import torch
-
-    send({"version": plain(torch.__version__)})
-    cuda = torch.version.cuda
-    if cuda is None:
-        raise OnCpu("this build of PyTorch has no CUDA")
-    return f"built for CUDA {cuda}"
+def describe(torch):
+    if torch.version.cuda is None:
+        no_cuda("PyTorch")
+    return f"built for CUDA {torch.version.cuda}"
 
 
-def find_cudnn():
+def cudnn():
     # Compares the release that PyTorch was built for with the one that is loaded.
     version = torch.backends.cudnn.version()
     if version is None:
@@ -21,13 +15,14 @@ def find_cudnn():
     return release(version)
 
 
-def find_device():
+def device():
     if not torch.cuda.is_available():
+        reason = "torch.cuda.is_available() is False"
         try:
             torch.cuda.init()
         except Exception as error:
-            raise OnCpu(f"torch.cuda.is_available() is False: {plain(error)}") from None
-        raise OnCpu("torch.cuda.is_available() is False")
+            reason = f"{reason}: {plain(error)}"
+        no_gpu(reason)
     major, minor = torch.cuda.get_device_capability(0)
     return f"{torch.cuda.get_device_name(0)} (compute capability {major}.{minor})"
 
@@ -39,11 +34,14 @@ def tensor(*shape):
     return torch.tensor(small_integers(count), dtype=torch.float32).reshape(shape)
 
 
+def compare(name, got, expected, tolerance):
+    return check_equal(name, got.flatten().tolist(), expected.flatten().tolist(), tolerance)
+
+
 def convolution():
-    x, w = tensor(2, 16, 12, 12), tensor(8, 16, 3, 3)
+    x, w = tensor(*IMAGE), tensor(*FILTER)
     expected = torch.nn.functional.conv2d(x, w)
-    got = torch.nn.functional.conv2d(x.cuda(), w.cuda()).cpu()
-    return check_equal("convolution", got.flatten().tolist(), expected.flatten().tolist(), 1e-2)
+    return compare("convolution", torch.nn.functional.conv2d(x.cuda(), w.cuda()).cpu(), expected, TOLERANCE)
 
 
 def attention():
@@ -61,22 +59,16 @@ def attention():
     with sdpa_kernel(backend):
         half = [one.cuda().half() for one in (q, k, v)]
         got = torch.nn.functional.scaled_dot_product_attention(*half).float().cpu()
-    return check_equal("attention", got.flatten().tolist(), expected.flatten().tolist(), 2e-2)
+    return compare("attention", got, expected, 2e-2)
 
 
 def rnn():
-    lstm = torch.nn.LSTM(16, 16)
-    x = tensor(5, 2, 16) / 4
+    lstm = torch.nn.LSTM(SEQUENCE[2], HIDDEN)
+    x = tensor(*SEQUENCE) / 4
     with torch.no_grad():
         expected = lstm(x)[0]
         got = lstm.cuda()(x.cuda())[0].cpu()
-    return check_equal("RNN", got.flatten().tolist(), expected.flatten().tolist(), 1e-2)
+    return compare("RNN", got, expected, TOLERANCE)
 
 
-if step("import", "imported torch", import_torch):
-    step("cudnn", "asked PyTorch for the version of cuDNN", find_cudnn)
-    if step("device", "started CUDA in PyTorch", find_device):
-        step("convolution", "ran a convolution in PyTorch", convolution)
-        step("attention", "ran an attention in PyTorch", attention)
-        step("rnn", "ran an LSTM in PyTorch", rnn)
-finish()
+run("PyTorch", "torch", ["torch"], describe, cudnn, device, convolution, attention, rnn)

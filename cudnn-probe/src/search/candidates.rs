@@ -249,23 +249,12 @@ impl Search {
         }
     }
 
-    /// The environment of the first `python3` on `PATH`, and whether that is a virtual one: the directory above its `bin`
-    /// if that is a virtual environment; else, like Python itself, the one of the program that the link leads to. This
-    /// runs nothing, so it cannot know what pyenv's scripts would choose; in a program that they start, `PATH` leads to
-    /// the real one.
+    /// The environment of the first `python3` on `PATH`, and whether that is a virtual one. This runs nothing, so it cannot
+    /// know what pyenv's scripts would choose; in a program that they start, `PATH` leads to the real one.
     fn python_on_path(&self) -> Option<(PathBuf, bool)> {
         let path = self.host.variable("PATH")?;
-        let bin =
-            std::env::split_paths(&path).filter(|dir| dir.is_absolute()).find(|dir| dir.join("python3").exists())?;
-        let root = bin.parent()?;
-        if root.join("pyvenv.cfg").exists() {
-            return Some((root.to_owned(), true));
-        }
-        let program = std::fs::canonicalize(bin.join("python3")).ok()?;
-        // Keep the spelling of PATH where it leads to the same directory (/bin for /usr/bin).
-        let real = program.parent()?.parent()?;
-        let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
-        Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
+        let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
+        environment_of(&programs.find(|program| program.exists())?)
     }
 
     /// The directories that ld.so would search for a bare name.
@@ -364,6 +353,21 @@ fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
         Some(environment) => Origin::BasePython { root, environment: environment.to_owned() },
         None => Origin::Python(root),
     }
+}
+
+/// The environment of this Python, and whether that is a virtual one: the directory above its `bin` if that is a virtual
+/// environment; else, like Python itself, the one of the program that the link leads to.
+#[must_use]
+pub fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
+    let root = python.parent()?.parent()?;
+    if root.join("pyvenv.cfg").exists() {
+        return Some((root.to_owned(), true));
+    }
+    let program = std::fs::canonicalize(python).ok()?;
+    // Keep the spelling of the path where it leads to the same directory (/bin for /usr/bin).
+    let real = program.parent()?.parent()?;
+    let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
+    Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
 }
 
 /// The root of the Python that a virtual environment was made with, if the environment includes its packages.

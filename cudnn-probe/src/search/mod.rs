@@ -4,5 +4,5 @@
 mod candidates;
 mod origin;
 
-pub use candidates::{DIR_VARIABLE, Search, VARIABLES, base_python};
+pub use candidates::{DIR_VARIABLE, Search, VARIABLES, base_python, environment_of};
 pub use origin::{Candidate, Origin};

@@ -1,4 +1,4 @@
-//! The interpreter of the framework's environment, and how it is started: with the user's variables, cuDNN's log on, and
+//! The child process: how a framework's script is started by the interpreter: with the user's variables, cuDNN's log on, and
 //! without the modules of the working directory.
 
 use std::ffi::OsString;
@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::framework::Framework;
 use crate::child_report::end_with_parent;
-use crate::context::Context;
 
 /// The part that all scripts share.
 const COMMON: &str = include_str!("common.py");
@@ -31,58 +31,28 @@ const SETTINGS: [(&str, &str); 3] = [
     ("TF_CPP_VMODULE", "dso_loader=1"),
 ];
 
-/// An interpreter.
-pub(super) struct Python {
-    pub(super) program: PathBuf,
-}
-
-impl Python {
-    /// The interpreter that the user named, or named the environment of; else that of the active environment; else the
-    /// first on `PATH`.
-    pub(super) fn find(named: Option<&Path>, context: &Context) -> Option<Python> {
-        if let Some(named) = named {
-            let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
-            let program = if named.is_dir() { named.join("bin/python3") } else { named };
-            return Some(Python { program });
-        }
-        let root = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|root| root.is_absolute());
-        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(root).map(|root| root.join("bin"));
-        let shim = context.python_shim.as_ref().and_then(|shim| shim.bin.clone());
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
-        let program =
-            active.chain(shim).chain(path).map(|bin| bin.join("python3")).find(|program| program.is_file())?;
-        Some(Python { program })
+/// The command that runs the script of a framework by this interpreter.
+pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command {
+    let mut command = Command::new(python);
+    // Isolated mode (-I) would hide packages that PYTHONPATH and the user's site directory add, and with them the
+    // fault. The working directory is empty; from Python 3.11 on it is not searched either.
+    command.args(["-u", "-c"]).arg(format!("{COMMON}\n{}", framework.script())).current_dir(&log.dir);
+    command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");
+    command.env_remove("PYTHONINSPECT");
+    command.envs(SETTINGS.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()));
+    command.env(LOG_DESTINATION, &log.destination);
+    if std::env::var_os(LOG_LEVEL).is_none() {
+        // Errors and warnings.
+        command.env(LOG_LEVEL, "2");
     }
-
-    /// The root of its environment: the directory above `bin`.
-    pub(super) fn root(&self) -> Option<&Path> {
-        self.program.parent()?.parent()
-    }
-
-    /// The command that runs a script.
-    pub(super) fn command(&self, script: &str, log: &Log) -> Command {
-        let mut command = Command::new(&self.program);
-        // Isolated mode (-I) would hide packages that PYTHONPATH and the user's site directory add, and with them the
-        // fault. The working directory is empty; from Python 3.11 on it is not searched either.
-        command.args(["-u", "-c"]).arg(format!("{COMMON}\n{script}")).current_dir(&log.dir);
-        command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");
-        command.env_remove("PYTHONINSPECT");
-        command.envs(SETTINGS.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()));
-        command.env(LOG_DESTINATION, &log.destination);
-        if std::env::var_os(LOG_LEVEL).is_none() {
-            // Errors and warnings.
-            command.env(LOG_LEVEL, "2");
-        }
-        // SAFETY: the function makes one system call, which is allowed between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                end_with_parent();
-                Ok(())
-            })
-        };
-        command
-    }
+    // SAFETY: the function makes one system call, which is allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            end_with_parent();
+            Ok(())
+        })
+    };
+    command
 }
 
 /// A private directory, removed on drop: the child's working directory, with cuDNN's log in it unless the user sends that

@@ -1,0 +1,66 @@
+//! The Python that a command names or runs, its environment, and its pip.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::packages::{self, Command};
+use cudnn_probe::{Origin, environment_of};
+
+use crate::context::Context;
+use crate::python_shim::{self, Surroundings};
+
+/// An interpreter, and the environment whose packages it imports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Python {
+    pub(crate) program: PathBuf,
+    /// The root of its environment.
+    pub(crate) root: PathBuf,
+    /// The environment is a virtual one.
+    pub(crate) is_virtual: bool,
+}
+
+impl Python {
+    /// The interpreter that the user named, or named the environment of; else that of the first environment in which the
+    /// search looks for cuDNN.
+    pub(crate) fn find(named: Option<&Path>, context: &Context) -> Option<Python> {
+        let in_environment = |root: &Path| root.join("bin/python3");
+        let program = if let Some(named) = named {
+            let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+            let program = if named.is_dir() { in_environment(&named) } else { named };
+            started_by_shim(&program).unwrap_or(program)
+        } else {
+            let environments = context.search.environments();
+            let mut programs = environments.iter().filter_map(Origin::root).map(in_environment);
+            programs.find(|program| program.is_file())?
+        };
+        // A program that is not there still has a name.
+        let above_bin = || Some((program.parent()?.parent()?.to_owned(), false));
+        let (root, is_virtual) = environment_of(&program).or_else(above_bin)?;
+        Some(Python { program, root, is_virtual })
+    }
+
+    /// pip with these arguments, for this interpreter.
+    pub(crate) fn pip(&self, action: &str, arguments: &[&str]) -> Command {
+        let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
+        let real = |program: &Path| std::fs::canonicalize(program).ok();
+        // `/usr` can have several Pythons.
+        let is_main = real(&self.root.join("bin/python3")) == real(&self.program);
+        let command = if is_main { packages::pip(Some(&self.root), action, arguments()) } else { None };
+        let by_module = || {
+            let module = ["-I", "-m", "pip", action].map(str::to_owned);
+            Command::new(&self.program, module.into_iter().chain(arguments()))
+        };
+        command.unwrap_or_else(by_module)
+    }
+}
+
+/// The Python that a script of pyenv or asdf would start.
+fn started_by_shim(program: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
+    let path: OsString = std::env::join_paths(dirs).ok()?;
+    let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { std::env::var_os(name) };
+    let shim = python_shim::find(&Surroundings { variable: &variable, working_dir: std::env::current_dir().ok() })?;
+    let bin = shim.bin.filter(|_| shim.file == program)?;
+    Some(bin.join("python3"))
+}

@@ -1,0 +1,60 @@
+//! Signals that end the doctor while it waits for a child in another session: Ctrl-C does not reach that one, so the
+//! doctor ends it first.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The signals of a terminal, of a batch system and of a container.
+const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// The first signal that arrived; 0 for none.
+static ARRIVED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note(signal: libc::c_int) {
+    ARRIVED.store(signal, Ordering::Relaxed);
+}
+
+/// While it lives, these signals are noted. One that the caller of the doctor has disabled stays disabled.
+pub(super) struct Interruption {
+    caught: Vec<libc::c_int>,
+}
+
+impl Interruption {
+    pub(super) fn catch() -> Interruption {
+        let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        let is_caught = |signal: &libc::c_int| {
+            // SAFETY: the handler does nothing but store a number.
+            let previous = unsafe { libc::signal(*signal, handler) };
+            if previous != libc::SIG_DFL {
+                // SAFETY: the value is from the same call.
+                unsafe { libc::signal(*signal, previous) };
+            }
+            previous == libc::SIG_DFL
+        };
+        Interruption { caught: SIGNALS.into_iter().filter(is_caught).collect() }
+    }
+
+    /// The signal that arrived.
+    pub(super) fn signal(&self) -> Option<libc::c_int> {
+        Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| self.caught.contains(signal))
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        for signal in &self.caught {
+            // SAFETY: the signal had its default action before.
+            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+/// Ends this process by a signal, as if it had not been caught.
+pub(super) fn end_by(signal: libc::c_int) -> ! {
+    // SAFETY: both calls take numbers.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+    // Where the signal is blocked.
+    std::process::exit(128 + signal)
+}

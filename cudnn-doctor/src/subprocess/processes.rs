@@ -1,0 +1,130 @@
+//! The processes of a child: it has a session, and the doctor inherits what leaves that, so that no process stays when
+//! the child has ended.
+
+use std::io::Result;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The time in which killed processes must end. One that the kernel does not let go is abandoned.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// The time between two looks at a killed process.
+const KILL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The children that are watched now: each is the leader of its session.
+static WATCHED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The children that this process had when it started: those of a shell that was replaced by the doctor.
+static STRANGERS: OnceLock<Vec<u32>> = OnceLock::new();
+
+/// Gives this process a session, without a terminal. For the time between fork and exec.
+pub(super) fn new_session() -> Result<()> {
+    // SAFETY: the call takes nothing.
+    if unsafe { libc::setsid() } < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Starts a child with a session.
+pub(super) fn spawn(command: &mut Command) -> Result<Child> {
+    let mut watched = watched();
+    STRANGERS.get_or_init(children);
+    // Orphans of the child become children of this process. Without that, those that have left its session stay.
+    //
+    // SAFETY: the call changes a setting of this process, and takes a number.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    let child = command.spawn()?;
+    watched.push(child.id());
+    Ok(child)
+}
+
+/// Has the child ended? Keeps its process ID in use until [`end`].
+pub(super) fn has_ended(child: &Child) -> bool {
+    has_children_to_wait_for(libc::P_PID, child.id()) != Some(false)
+}
+
+/// Ends the child if it still runs, and with a session each process that it has started. Returns how it ended; `None`
+/// if the kernel does not let it go.
+pub(super) fn end(child: &mut Child, has_session: bool) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    if has_session {
+        kill_group(child.id());
+    }
+    if !has_ended(child) {
+        child.kill()?;
+        while !has_ended(child) && start.elapsed() < KILL_LIMIT {
+            std::thread::sleep(KILL_INTERVAL);
+        }
+    }
+    let status = child.try_wait()?;
+    if has_session {
+        let mut watched = watched();
+        watched.retain(|process| *process != child.id());
+        end_orphans(&watched, start);
+    }
+    Ok(status)
+}
+
+/// Ends the processes that this one has inherited from a child, and those that it inherits from them.
+fn end_orphans(watched: &[u32], start: Instant) {
+    // In a process without children, this is all.
+    while has_children_to_wait_for(libc::P_ALL, 0).is_some() {
+        let orphans: Vec<u32> = children().into_iter().filter(|process| is_orphan(*process, watched)).collect();
+        if orphans.is_empty() || start.elapsed() > KILL_LIMIT {
+            return;
+        }
+        for process in orphans.into_iter().filter_map(|process| libc::pid_t::try_from(process).ok()) {
+            // SAFETY: the process is a child, so its ID is of no other process.
+            unsafe { libc::kill(process, libc::SIGKILL) };
+            // SAFETY: as above; the status is not asked for.
+            unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+        std::thread::sleep(KILL_INTERVAL);
+    }
+}
+
+/// Is this child an orphan of a watched one? It is in another session than the children that the doctor starts otherwise.
+fn is_orphan(process: u32, watched: &[u32]) -> bool {
+    let is_known = watched.contains(&process) || STRANGERS.get().is_some_and(|known| known.contains(&process));
+    // The session is the sixth field.
+    !is_known && stat(process, 3).is_some_and(|session| stat(std::process::id(), 3) != Some(session))
+}
+
+/// The children of this process.
+fn children() -> Vec<u32> {
+    let this = i64::from(std::process::id());
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // The parent is the fourth field.
+    processes.filter(|process| stat(*process, 1) == Some(this)).collect()
+}
+
+/// A field of a process's `stat`, counted from the one after its name, the state.
+pub(super) fn stat(process: u32, field: usize) -> Option<i64> {
+    // The name of the program, in parentheses, may contain anything.
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(") ")?.1.split(' ').nth(field)?.parse().ok()
+}
+
+/// Has one of these children ended? `None` if there are none.
+fn has_children_to_wait_for(kind: libc::idtype_t, id: u32) -> Option<bool> {
+    // SAFETY: zeros are a valid value of this plain structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the call fills the structure, and with WNOWAIT changes nothing.
+    let result = unsafe { libc::waitid(kind, id, &raw mut info, options) };
+    // SAFETY: the call has filled the structure, or it is zero.
+    (result == 0).then(|| unsafe { info.si_pid() } != 0)
+}
+
+/// Kills the process group that this child leads. The child has not been waited for, so the ID is of no other group.
+fn kill_group(leader: u32) {
+    if let Ok(leader) = libc::pid_t::try_from(leader) {
+        // SAFETY: the call takes numbers.
+        unsafe { libc::kill(-leader, libc::SIGKILL) };
+    }
+}
+
+fn watched() -> MutexGuard<'static, Vec<u32>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! What a child process writes: its messages, and its output, of which the beginning and the end are kept.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::child_report::TOKEN_LEN;
+
+/// The parts of a child's output that are kept, in bytes: its beginning and its end.
+const MAX_HEAD_LEN: usize = 1 << 20;
+const MAX_TAIL_LEN: usize = 64 << 10;
+
+/// The bytes that are read from a stream at once, so that a child that writes without end cannot keep its parent busy.
+const MAX_READ_LEN: usize = 1 << 20;
+
+/// The child's streams, as the parent reads them.
+#[derive(Default)]
+pub(super) struct Streams {
+    pub(super) reports: Reports,
+    pub(super) stdout: Stream,
+    pub(super) stderr: Stream,
+}
+
+impl Streams {
+    /// Keeps what the child has written. Returns whether there was anything.
+    pub(super) fn read(&mut self) -> bool {
+        self.reports.stream.read() | self.stdout.read() | self.stderr.read()
+    }
+}
+
+/// The channel of the child's messages. Each line begins with a token that the parent has sent through it, so that a
+/// library which prints the doctor's messages cannot pass for the child.
+#[derive(Default)]
+pub(super) struct Reports {
+    stream: Stream,
+    token: String,
+}
+
+impl Reports {
+    /// The child's end, from which it can read the token already.
+    pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
+        let (mut ours, childs) = UnixStream::pair()?;
+        self.token = token()?;
+        ours.write_all(format!("{}\n", self.token).as_bytes())?;
+        self.stream.read_from(ours.into())?;
+        Ok(OwnedFd::from(childs).into())
+    }
+
+    /// The first message of the child. Lines without the token are not its own.
+    pub(super) fn take_message(&mut self) -> Option<Value> {
+        while let Some(line) = self.stream.take_line() {
+            let line = String::from_utf8_lossy(&line);
+            // Another writer may have begun the line.
+            if let Some((_, message)) = line.rsplit_once(&self.token)
+                && let Ok(message) = serde_json::from_str(message)
+            {
+                return Some(message);
+            }
+        }
+        None
+    }
+}
+
+/// A text that nobody can guess, of [`TOKEN_LEN`] bytes.
+fn token() -> std::io::Result<String> {
+    let mut bytes = [0u8; TOKEN_LEN / 2];
+    // SAFETY: the buffer has this length.
+    let len = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if usize::try_from(len) != Ok(bytes.len()) {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The parent's end of a stream, which is read without waiting: a child of the child may have the other end open
+/// forever.
+#[derive(Default)]
+pub(super) struct Stream {
+    pipe: Option<File>,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    omitted: usize,
+}
+
+impl Stream {
+    /// The child's end.
+    pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
+        let (ours, childs) = std::io::pipe()?;
+        self.read_from(ours.into())?;
+        Ok(childs.into())
+    }
+
+    fn read_from(&mut self, ours: OwnedFd) -> std::io::Result<()> {
+        // SAFETY: the descriptor is open, and the command takes a number.
+        if unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        self.pipe = Some(File::from(ours));
+        Ok(())
+    }
+
+    /// Keeps what the child has written. Returns whether there was anything.
+    fn read(&mut self) -> bool {
+        let Some(pipe) = &mut self.pipe else { return false };
+        let (mut block, mut total) = ([0u8; 1 << 14], 0);
+        while total < MAX_READ_LEN {
+            match pipe.read(&mut block) {
+                Ok(len @ 1..) => {
+                    total += len;
+                    let (bytes, _) = block.split_at(len);
+                    let (head, rest) = bytes.split_at(len.min(MAX_HEAD_LEN.saturating_sub(self.head.len())));
+                    self.head.extend_from_slice(head);
+                    self.tail.extend_from_slice(rest);
+                    let excess = self.tail.len().saturating_sub(MAX_TAIL_LEN);
+                    self.tail.drain(..excess);
+                    self.omitted += excess;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        total > 0
+    }
+
+    /// The first complete line, which leaves the stream.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.head.iter().position(|byte| *byte == b'\n')?;
+        Some(self.head.drain(..=end).collect())
+    }
+
+    pub(super) fn into_text(self) -> String {
+        let mut text = String::from_utf8_lossy(&self.head).into_owned();
+        if self.omitted > 0 {
+            text.push_str(&format!("\n({} bytes are not shown)\n", self.omitted));
+        }
+        text + &String::from_utf8_lossy(&self.tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_long_output_keeps_its_beginning_and_its_end() {
+        let mut stream = Stream::default();
+        let script = "echo first; head -c 2000000 /dev/zero | tr '\\0' x; echo; echo last";
+        let mut command = Command::new("/bin/sh");
+        let mut child = command.args(["-c", script]).stdout(stream.open().unwrap()).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            stream.read();
+        }
+        while stream.read() {}
+        let text = stream.into_text();
+        assert!(text.starts_with("first\n") && text.ends_with("\nlast\n") && text.contains("bytes are not shown"));
+        assert!(text.len() < MAX_HEAD_LEN + MAX_TAIL_LEN + 100);
+    }
+}
