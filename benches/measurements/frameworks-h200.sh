@@ -29,7 +29,7 @@ show() { # TITLE FRAMEWORK PYTHON [VARIABLE=VALUE ...]
     start=$(date +%s)
     env "$@" timeout 150 "$doctor" check --run "$framework" --python "$program" > "$work/output" 2>&1
     status=$?
-    awk 'BEGIN { RS = ""; ORS = "\n\n" } /^(PyTorch|JAX)/ || /\[C09/' "$work/output" | sed "s|$work|\$work|g"
+    awk 'BEGIN { RS = ""; ORS = "\n\n" } /^(PyTorch|JAX|TensorFlow|ONNX Runtime|CTranslate2)/ || /\[C09/' "$work/output" | sed "s|$work|\$work|g"
     [ -s "$work/output" ] || echo '(no output)'
     printf '(exit status %s, %s s)\n```\n' "$status" "$(($(date +%s) - start))"
 }
@@ -56,6 +56,16 @@ environment() { # NAME PYTHON
 printf '## As installed\n'
 show 'PyTorch' torch "$python"
 [ -n "$jax" ] && show 'JAX' jax "$jax"
+# The others, where they are installed.
+for framework in tensorflow onnxruntime ctranslate2; do
+    for candidate in "$python" /opt/*/.venv/bin/python /opt/*/bin/python python3; do
+        if "$candidate" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$framework') is None)" \
+            2> /dev/null; then
+            show "$framework" "$framework" "$candidate"
+            break
+        fi
+    done
+done
 
 printf '\n## An older cuDNN first\n'
 old=$work/old/nvidia/cudnn/lib

@@ -181,12 +181,9 @@ findings! {
          compute on the CPU without an error.";
     FRAMEWORK_ELSEWHERE = "C092" Note "a framework was run with modules from outside of its environment":
         "With `--run`: PYTHONHOME or PYTHONPATH leads to another environment, or the interpreter starts another one.";
-<<<<<<< HEAD
     PROGRAM_UNLINKED = "C100" Warning "the program calls cuDNN and is not linked to it":
         "The library was linked without cuDNN. It works only in a program that has loaded cuDNN for all (RTLD_GLOBAL), or \
          is linked to it.";
-=======
->>>>>>> bb2666f (Judge the environment that check --run runs; leave no process behind)
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.
