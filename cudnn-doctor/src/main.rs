@@ -182,6 +182,9 @@ fn main() -> ExitCode {
     };
     let format = if arguments.json { Format::Json } else { Format::Text };
     let patience = Patience::new(arguments.timeout.map(Duration::from_secs));
+    if format == Format::Json && matches!(arguments.command, Some(Command::Demo(_))) {
+        return output::fail(format, "demo has no JSON: it shows what the other commands state").into();
+    }
     if arguments.in_child {
         child_report::end_with_parent();
     } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {

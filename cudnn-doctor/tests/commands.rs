@@ -645,3 +645,21 @@ fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_demo_and_preload() {
         }
     }
 }
+
+/// To stderr: a shell evaluates the output.
+#[test]
+fn env_names_the_installations_that_it_did_not_choose() {
+    let root = TempDir::new();
+    for name in ["a", "b"] {
+        let dir = root.path().join(name).join("lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        FakeLibrary::new(Library::Graph, Version::new(9, 28, 0)).build(&dir.join("libcudnn_graph.so.9"));
+    }
+    let run = |dir: &Path| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        String::from_utf8(command.arg("env").arg(dir).env_clear().output().unwrap().stderr).unwrap()
+    };
+    let (several, one) = (run(root.path()), run(&root.path().join("b")));
+    assert!(several.contains("contains several installations") && several.contains("/b/lib"), "{several}");
+    assert!(!one.contains("several"), "{one}");
+}

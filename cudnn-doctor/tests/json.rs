@@ -157,3 +157,20 @@ fn libraries_of_cudnn_are_not_listed_among_those_of_cuda() {
     assert!(damaged["file"].as_str().unwrap().ends_with("libcudnn_ops.so.9"), "{torch:#}");
     assert!(dir.join("libcudnn_ops.so.9").is_file());
 }
+
+/// What docs/json.md states for status 3.
+#[test]
+fn a_command_that_could_not_do_all_has_an_error() {
+    let dir = TempDir::new();
+    let other = dir.path().join("nothing");
+    for (arguments, expected) in [
+        (&["list", other.to_str().unwrap()][..], "no such directory"),
+        (&["demo"], "no JSON"),
+        (&["check", "--cuda", "14"], "CUDA 11 to 13"),
+        (&["check", "--cuda", "0"], "CUDA 11 to 13"),
+    ] {
+        let document = document(arguments, None);
+        assert!(document["error"].as_str().unwrap_or_default().contains(expected), "{arguments:?}: {document}");
+        assert!(document["schema"].is_number(), "{document}");
+    }
+}

@@ -49,7 +49,7 @@ pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Damaged, Opened, Opens};
 pub use process::{Pair, pairs};
-pub use requirement::{Pin, PinState};
+pub use requirement::{Pin, PinState, allows_from};
 pub use unlisted::Unlisted;
 pub use unreadable::{Remedy, Unreadable};
 

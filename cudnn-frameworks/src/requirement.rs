@@ -47,6 +47,13 @@ impl Pin {
     }
 }
 
+/// The version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one. `None`
+/// without specifiers, and for text that is no requirement.
+#[must_use]
+pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
+    specifier::allows_from(requirement, minimum)
+}
+
 /// Whether a requirement is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,6 +150,25 @@ fn pin(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_requirement_allows_newer_versions_or_forbids_them() {
+        for (requirement, minimum, expected) in [
+            ("nvidia-cudnn-cu12==9.10.2.21; platform_system == \"Linux\"", "9.15.1", Some(("==9.10.2.21", false))),
+            ("nvidia-cudnn-cu12==9.19.0.56", "9.15.1", Some(("==9.19.0.56", true))),
+            ("nvidia-cudnn-cu12 (>=9.8,<10)", "9.15.1", Some((">=9.8,<10", true))),
+            ("nvidia-cudnn-cu12<9.11", "9.15.1", Some(("<9.11", false))),
+            ("nvidia-cudnn-cu12>9.15.1,<9.16", "9.15.1", Some((">9.15.1,<9.16", true))),
+            ("nvidia-cudnn-cu12", "9.15.1", None),
+            ("nvidia-cudnn-cu12 @ https://example.org/x.whl", "9.15.1", None),
+            ("(", "9", None),
+        ] {
+            let found = allows_from(requirement, minimum);
+            let found = found.as_ref().map(|(text, is_allowed)| (text.replace(' ', ""), *is_allowed));
+            let expected = expected.map(|(text, is_allowed)| (text.to_owned(), is_allowed));
+            assert_eq!(found, expected, "{requirement}");
+        }
+    }
 
     #[test]
     fn a_requirement_is_complete_without_its_marker() {

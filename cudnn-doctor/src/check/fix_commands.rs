@@ -2,14 +2,17 @@
 //! installer that owns the files; this module chooses among them. Each command must work when it is pasted:
 //! `tests/advice.rs` executes them.
 
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
-use cudnn_probe::{DIR_VARIABLE, InstallationReport, LibraryReport, Origin, ProbeError, Version};
+use cudnn_probe::packages::{self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
+use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, LibraryReport, Origin, ProbeError, Version};
 
 use super::finding::{Effect, Help};
+use super::limits::{Choice, Limits};
+use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, prepend_library_path, quoted_path, removal};
@@ -55,9 +58,24 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Help {
         return replace(report);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
-        Some((package, command)) => with_commands(format!("reinstall {}:", package.name), &[command]),
+        Some((package, command)) => {
+            let help = with_commands(format!("reinstall {}:", package.name), &[command]);
+            if package.installer == Installer::Pip { without_dangling_links(help, &report.dir) } else { help }
+        }
         None => by_hand(report),
     }
+}
+
+/// First removes links in this directory that lead to no file: pip fails at them.
+fn without_dangling_links(help: Help, dir: &Path) -> Help {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_cudnn = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
+    let mut links: Vec<PathBuf> =
+        entries.filter(|path| is_cudnn(path) && path.is_symlink() && !path.exists()).collect();
+    links.sort();
+    let sudo = if is_foreign(dir) { "sudo " } else { "" };
+    let removals = links.iter().map(|link| format!("{sudo}rm {}", quoted_path(link)));
+    Help { commands: removals.chain(help.commands).collect(), ..help }
 }
 
 /// Restores wheels of one environment, whose files are deleted.
@@ -68,7 +86,7 @@ pub(super) fn restore(wheels: &[Package]) -> Option<Help> {
     } else {
         let cuda_major = last.name.rsplit("-cu").next().and_then(|major| major.parse().ok());
         let component = last.component().unwrap_or(Component::Cudnn);
-        packages::replace(wheels, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
+        packages::replace(wheels, component, pinned_cuda(wheels).or(cuda_major).unwrap_or(DEFAULT_CUDA_MAJOR))
     };
     let text = format!("install the files of {} again:", names(wheels));
     (!commands.is_empty()).then(|| with_commands(text, &commands))
@@ -78,12 +96,19 @@ pub(super) fn restore(wheels: &[Package]) -> Option<Help> {
 fn replace(report: &InstallationReport) -> Help {
     let packages = all_packages(report);
     let component = packages.first().and_then(Package::component).unwrap_or(Component::Cudnn);
-    let commands = packages::replace(&packages, component, cuda_major(report));
+    let commands = packages::replace(&packages, component, pinned_cuda(&packages).unwrap_or(cuda_major(report)));
     if commands.is_empty() {
         return by_hand(report);
     }
     let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
     change(&packages, text, &commands)
+}
+
+/// The CUDA major of the cuDNN that a framework of the environment requires, if it is one of these.
+fn pinned_cuda(packages: &[Package]) -> Option<u32> {
+    let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
+    let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
+    Limits::new(Some(root), &[], &Host::current()).pinned_cuda(&names)
 }
 
 /// The help if no package manager owns the files: they were copied, or an application ships them.
@@ -109,21 +134,78 @@ fn by_hand(report: &InstallationReport) -> Help {
     }
 }
 
-/// Installs the full cuDNN where there is none, in the active environment.
+/// Installs the full cuDNN where there is none: in the active environment, or in a directory apart where the Python on
+/// `PATH` takes no packages.
 pub(crate) fn install(context: &Context) -> Help {
-    let command = in_environment(context, &Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR), None);
+    let environments = context.search.environments();
+    let is_active = |origin: &Origin| matches!(origin, Origin::VirtualEnvironment(_) | Origin::Conda(_));
+    let python = environments.iter().find_map(|origin| match origin {
+        Origin::Python(root) if root.join("bin/python3").is_file() => Some(root.as_path()),
+        _ => None,
+    });
+    let base = python.map_or(BasePython::Managed { has_pip: false, has_ensurepip: false }, packages::base_python);
+    if !environments.iter().any(is_active)
+        && let BasePython::Managed { has_pip, has_ensurepip } = base
+        && let Some(help) = install_apart(python, has_pip, has_ensurepip, &SystemTools::of(Path::new("/")))
+    {
+        return help;
+    }
+    let command = in_environment(context, &Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR), None, &Choice::default());
     with_commands("install the full cuDNN in the program's environment:", &[command])
 }
 
-/// Installs a wheel in the active environment, at least of this version.
-fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>) -> Command {
-    let requirement = minimum.map_or(wheel.to_owned(), |version| format!("{wheel}>={version}"));
+/// The command of this system's package manager that installs Python's venv and pip.
+struct SystemTools(Option<Command>);
+
+impl SystemTools {
+    fn of(root: &Path) -> Self {
+        const TOOLS: [(&str, &[&str]); 3] = [
+            ("apt-get", &["install", "python3-venv"]),
+            ("dnf", &["install", "python3-pip"]),
+            ("zypper", &["install", "python3-pip"]),
+        ];
+        let has = |tool: &str| root.join("usr/bin").join(tool).is_file();
+        let found = TOOLS.into_iter().find(|(tool, _)| has(tool));
+        SystemTools(found.map(|(tool, arguments)| Command::new(tool, arguments.iter().copied())))
+    }
+}
+
+/// Installs the full cuDNN in a directory apart, with the pip of this Python or in a virtual environment.
+fn install_apart(python: Option<&Path>, has_pip: bool, has_ensurepip: bool, tools: &SystemTools) -> Option<Help> {
+    let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
+    let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR);
+    let program = python.map_or(PathBuf::from("python3"), |root| root.join("bin/python3"));
+    let (why, commands) = if has_pip {
+        let pip = ["-I", "-m", "pip", "install", "--target"].map(OsString::from);
+        let arguments = pip.into_iter().chain([dir.clone().into_os_string(), wheel.into()]);
+        ("the system's Python takes no packages from pip", vec![Command::new(program, arguments)])
+    } else {
+        let tool = if has_ensurepip { None } else { Some(tools.0.clone()?) };
+        let venv = Command::new(program, ["-m".into(), "venv".into(), dir.clone().into_os_string()]);
+        let install = Command::new(dir.join("bin/python3"), ["-I", "-m", "pip", "install", &wheel]);
+        ("the system's Python has no pip", tool.into_iter().chain([venv, install]).collect())
+    };
+    let text =
+        format!("no environment is active, and {why}: install the full cuDNN in a directory apart, and use that:");
+    let used = format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir));
+    let help = commands.iter().fold(Help::new(text), |help, command| help.command(line(command)));
+    Some(help.command(used).effect(Effect::OtherDir))
+}
+
+/// Installs a wheel in the active environment, at least of this version, and as was chosen.
+fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>, choice: &Choice) -> Command {
+    let requirement = match (&choice.exact, minimum) {
+        (Some(exact), _) => format!("{wheel}=={exact}"),
+        (None, Some(version)) => format!("{wheel}>={version}{}", choice.specifiers),
+        (None, None) => wheel.to_owned(),
+    };
     let pip = |root: Option<&Path>| packages::pip(root, "install", [requirement.clone()]);
     let active = context.search.environments().into_iter().find_map(|origin| match &origin {
         Origin::VirtualEnvironment(root) => pip(Some(root.as_path())),
         Origin::Conda(root) => {
             let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
-            packages::upgrade(&package, &minimum.unwrap_or(Version::new(9, 0, 0)).to_string())
+            let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
+            packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers))
         }
         _ => None,
     });
@@ -151,27 +233,56 @@ pub(crate) struct Wanted {
 }
 
 /// Installs what is wanted: all of it, so that one help serves all findings.
-pub(crate) fn meet(report: &InstallationReport, wanted: &Wanted, context: &Context) -> Help {
+///
+/// # Errors
+/// Why no release is what is wanted and fits these GPUs and the frameworks of the environment.
+pub(crate) fn meet(
+    report: &InstallationReport,
+    wanted: &Wanted,
+    gpus: &[Gpu],
+    context: &Context,
+) -> Result<Help, String> {
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     let cuda = wanted.cuda_major.unwrap_or_else(|| cuda_major(report));
+    let choice = limits(package, gpus, context).choose(wanted.minimum, cuda)?;
+    Ok(meet_by(report, wanted, cuda, &choice, context))
+}
+
+/// The limits of the environment that this package is in, or of the active one.
+fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> Limits<'a> {
+    let environments = context.search.environments();
+    let root = match package {
+        Some(package) => Some(package.root.as_path()).filter(|_| package.installer == Installer::Pip),
+        None => environments.first().and_then(Origin::root),
+    };
+    Limits::new(root, gpus, &context.host)
+}
+
+fn meet_by(report: &InstallationReport, wanted: &Wanted, cuda: u32, choice: &Choice, context: &Context) -> Help {
+    let package = report.package.as_ref().filter(|package| package.is_cudnn());
     let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);
     let version = wanted.minimum.map(|version| version.to_string());
     if let Some(package) = package {
-        let component = package.component().filter(|_| !wanted.full).unwrap_or(Component::Cudnn);
+        let component = package.component().filter(|component| !wanted.full && component.is_published(cuda));
+        let component = component.unwrap_or(Component::Cudnn);
         let packages = all_packages(report);
-        let command = version.as_ref().and_then(|version| packages::upgrade(package, version));
+        // The tools for system packages take one version or the newest one, and no range.
+        let has_ranges = matches!(package.installer, Installer::Pip | Installer::Conda);
+        let upgrade = |version: &String| packages::upgrade(package, &format!("{version}{}", choice.specifiers));
+        let command = version.as_ref().filter(|_| has_ranges || choice.exact.is_none()).and_then(upgrade);
         if let (Some(command), Some(version), false) =
             (command, &version, is_other_cuda || wanted.full || packages.len() > 1)
         {
             return change([package], format!("upgrade {} to {version} or newer:", package.name), &[command]);
         }
         // The version of an installed package is kept unless a newer one is wanted.
-        let commands = match version {
-            Some(_) => packages::replace_by(&packages, component, cuda, None),
-            None => packages::replace(&packages, component, cuda),
+        let commands = match (&version, &choice.exact) {
+            (None, None) => packages::replace(&packages, component, cuda),
+            (_, exact) => packages::replace_by(&packages, component, cuda, exact.as_deref()),
         };
         if !commands.is_empty() {
             let text = match (wanted.full, is_other_cuda) {
+                (false, false) if packages.len() == 1 => format!("install another version of {}:", package.name),
                 (true, true) => format!("install the full cuDNN for CUDA {cuda} in place of this one:"),
                 (true, false) => "install the full cuDNN in place of this one:".to_owned(),
                 (false, true) => format!("replace it by a cuDNN for CUDA {cuda}:"),
@@ -188,7 +299,7 @@ pub(crate) fn meet(report: &InstallationReport, wanted: &Wanted, context: &Conte
         (false, Some(version)) => format!("cuDNN {version} or newer"),
         (false, None) => "another cuDNN".to_owned(),
     };
-    beside(report, &text, wanted.minimum, cuda, context)
+    beside(report, &text, wanted.minimum, cuda, choice, context)
 }
 
 /// Gives programs that load `libcudnn.so.9` by its name a shim of the same installation, if this one lacks its shim.
@@ -201,7 +312,8 @@ pub(super) fn with_shim(report: &InstallationReport) -> Help {
         return Help { text, ..help }.command(export);
     }
     let apart = apart_dir(Component::Cudnn, cuda_major(report));
-    let (command, dir) = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
+    let command = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
+    let Some((command, dir)) = command else { return by_hand(report) };
     with_commands("no package can restore it: install a complete cuDNN elsewhere, and use that:", &[command])
         .command(format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir)))
         .effect(Effect::OtherDir)
@@ -213,9 +325,14 @@ fn beside(
     wanted: &str,
     minimum: Option<Version>,
     cuda_major: u32,
+    choice: &Choice,
     context: &Context,
 ) -> Help {
     let text = match &report.package {
+        Some(package @ Package { installer: Installer::Pip, name, .. }) if package.is_cudnn() => format!(
+            "pip cannot change {name} where `pip install --target` has put it; to install {wanted} in the program's \
+             environment:"
+        ),
         Some(Package { installer: Installer::Pip | Installer::Application, name, .. }) => {
             format!("{name} decides which cuDNN it ships; to install {wanted} beside it:")
         }
@@ -224,28 +341,33 @@ fn beside(
         }
         None => format!("install {wanted} in the program's environment:"),
     };
-    let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum)]);
+    let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum, choice)]);
     let help = help.effect(Effect::OtherDir);
     // While it is set, the loader searches no other directory.
     if context.search.explicit_candidate().is_some() { help.command(format!("unset {DIR_VARIABLE}")) } else { help }
 }
 
 /// Installs exactly this release.
+///
+/// # Errors
+/// Why it does not fit the frameworks of the environment.
 pub(super) fn install_version(
     report: &InstallationReport,
     wheel_version: &str,
     max_cuda_major: u32,
     context: &Context,
-) -> Help {
+) -> Result<Help, String> {
     let cuda_major = cuda_major(report).min(max_cuda_major);
+    let package = report.package.as_ref().filter(|package| package.is_cudnn());
+    limits(package, &[], context).accept(wheel_version, cuda_major)?;
     let packages = all_packages(report);
-    let component = packages.first().and_then(Package::component).unwrap_or(Component::Cudnn);
-    let mut commands = packages::replace_by(&packages, component, cuda_major, Some(wheel_version));
+    // Old releases have no JIT-only wheel.
+    let mut commands = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if commands.is_empty() {
-        let wheel = format!("{}=={wheel_version}", Component::Cudnn.wheel(cuda_major));
-        commands.push(in_environment(context, &wheel, None));
+        let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
+        commands.push(in_environment(context, &Component::Cudnn.wheel(cuda_major), None, &choice));
     }
-    change(&packages, "install that release:", &commands)
+    Ok(change(&packages, "install that release:", &commands))
 }
 
 /// A library of CUDA that cuDNN opens by name and ld.so does not find, or finds without what it needs.
@@ -296,7 +418,11 @@ impl Companion<'_> {
                 None => help,
             };
         }
-        let (command, dir) = packages::install_apart(component, cuda_major, &apart);
+        let Some((command, dir)) = packages::install_apart(component, cuda_major, &apart) else {
+            return Help::new(format!(
+                "install {component} for CUDA {cuda_major}, and have ld.so search its directory"
+            ));
+        };
         let text = format!("install {component} for CUDA {cuda_major}, and have ld.so search its directory:");
         let help = with_commands(text, &[command]);
         match prepend_library_path(&dir) {
@@ -403,7 +529,7 @@ fn names(packages: &[Package]) -> String {
 }
 
 fn cuda_major(report: &InstallationReport) -> u32 {
-    report.cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR)
+    report.cuda_major.filter(|major| packages::CUDA_MAJORS.contains(major)).unwrap_or(DEFAULT_CUDA_MAJOR)
 }
 
 /// Does the directory belong to root, and the doctor's user is another?
@@ -429,18 +555,101 @@ fn change<'a>(packages: impl IntoIterator<Item = &'a Package>, text: impl Into<S
     with_commands(text, &all)
 }
 
-/// System packages need the administrator's rights. A container whose user is root often lacks sudo.
-pub(super) fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
+/// The help with these commands, each with what it needs: an environment's pip, and the administrator's rights.
+pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
     let effect = if commands.is_empty() { Effect::Other } else { Effect::SameDir };
-    commands.iter().fold(Help::new(text).effect(effect), |help, command| {
-        let sudo = if command.needs_root() && !is_root() { "sudo " } else { "" };
-        help.command(format!("{sudo}{command}"))
-    })
+    let mut all: Vec<String> = Vec::new();
+    for command in commands {
+        let ensure_pip = packages::ensure_pip(command).map(|command| line(&command));
+        all.extend(ensure_pip.filter(|ensure_pip| !all.contains(ensure_pip)));
+        all.push(line(command));
+    }
+    all.into_iter().fold(Help::new(text).effect(effect), Help::command)
+}
+
+fn line(command: &Command) -> String {
+    format!("{}{command}", sudo(command, is_root()))
+}
+
+/// System packages, and environments of root, need the administrator's rights. A container whose user is root often
+/// lacks sudo.
+fn sudo(command: &Command, is_root: bool) -> &'static str {
+    let is_of_root = |dir: &Path| std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0);
+    let needs_root = command.needs_root() || environment(command).is_some_and(is_of_root);
+    if needs_root && !is_root { "sudo " } else { "" }
+}
+
+/// The root of the environment that a command changes, if the command names it.
+fn environment(command: &Command) -> Option<&Path> {
+    let Command { program, arguments, .. } = command;
+    let value = |option: &str| {
+        let at = arguments.iter().position(|argument| argument == option)?;
+        arguments.get(at + 1).map(Path::new)
+    };
+    if value("--target").is_some() || arguments.iter().any(|argument| argument == "venv") {
+        return None;
+    }
+    let python = Some(Path::new(program)).filter(|program| program.is_absolute()).or_else(|| value("--python"));
+    value("--prefix").or_else(|| python?.parent()?.parent())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_changes_what_belongs_to_root_needs_its_rights() {
+        let command = |line: &str| {
+            let mut words = line.split(' ');
+            Command::new(words.next().unwrap_or_default(), words.collect::<Vec<_>>())
+        };
+        let own = std::env::temp_dir().join(format!("cudnn-doctor-own-{}", std::process::id()));
+        let _ = std::fs::create_dir_all(own.join("bin"));
+        let of_user = std::fs::metadata(&own).is_ok_and(|metadata| metadata.uid() != 0);
+        let own_python = format!("{} -I -m pip install x", own.join("bin/python3").display());
+        for (line, expected) in [
+            ("/usr/bin/python3 -I -m pip install x", true),
+            ("pip --python /usr/bin/python3 install x", true),
+            ("uv pip install --python /usr/bin/python3 --no-cache x", true),
+            ("env CONDA_PKGS_DIRS=/usr/x conda install --prefix /usr x", true),
+            ("apt-get install x", true),
+            ("/usr/bin/python3 -I -m pip install --target /home/x y", false),
+            ("/usr/bin/python3 -m venv /home/x", false),
+            ("pip install x", false),
+            ("conda install x", false),
+            (own_python.as_str(), !of_user),
+        ] {
+            assert_eq!(sudo(&command(line), false), if expected { "sudo " } else { "" }, "{line}");
+            assert_eq!(sudo(&command(line), true), "", "{line}");
+        }
+        let _ = std::fs::remove_dir_all(&own);
+    }
+
+    #[test]
+    fn a_python_that_takes_no_packages_gets_a_directory_apart() {
+        let apt = || SystemTools(Some(Command::new("apt-get", ["install", "python3-venv"])));
+        let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR);
+        let dir = quoted_path(&dir);
+        let venv =
+            |python: &str| format!("{python} -m venv {dir}\n{dir}/bin/python3 -I -m pip install nvidia-cudnn-cu12");
+        let python = Path::new("/nonexistent");
+        for (python, has_pip, has_ensurepip, expected) in [
+            (
+                Some(python),
+                true,
+                false,
+                format!("/nonexistent/bin/python3 -I -m pip install --target {dir} nvidia-cudnn-cu12"),
+            ),
+            (Some(python), false, true, venv("/nonexistent/bin/python3")),
+            (Some(python), false, false, format!("apt-get install python3-venv\n{}", venv("/nonexistent/bin/python3"))),
+            (None, false, false, format!("apt-get install python3-venv\n{}", venv("python3"))),
+        ] {
+            let help = install_apart(python, has_pip, has_ensurepip, &apt());
+            let commands = help.map_or(Vec::new(), |help| help.commands).join("\n").replace("sudo ", "");
+            assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
+        }
+        assert!(install_apart(None, false, false, &SystemTools(None)).is_none());
+    }
 
     #[test]
     fn a_held_package_is_released_before_it_is_changed() {

@@ -5,21 +5,17 @@ use cudnn_probe::{
 };
 
 use super::finding::{
-    Effect, Finding, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
-    OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
+    Effect, Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED,
+    NOT_VERIFIED, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
+use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability, is_older};
 use crate::context::Context;
+use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
 use crate::shell::quoted_path;
 use crate::shim_release;
-
-/// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version.
-const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
-
-/// The CUDA majors after this one do not support these GPUs.
-const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 
 /// The most missing symbols that a finding lists.
 const MAX_SYMBOLS: usize = 4;
@@ -37,7 +33,7 @@ pub(super) fn findings(
     findings.extend(not_verified(report).filter(|_| verify));
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report));
-    findings.extend(known_issues(report, context));
+    findings.extend(known_issues(report, &machine.gpus, context));
     findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu, context)));
     findings.extend(old_driver(report, machine));
     findings
@@ -131,6 +127,8 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 /// Libraries that differ from those that a wheel installed, by its record. Unusable ones are reported already.
 fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
+    // The drop-in stands in place of NVIDIA's shim on purpose.
+    let usable = usable.filter(|part| part.library != Library::Shim || !is_drop_in(&part.path));
     let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
     if differences.is_empty() {
         return None;
@@ -232,15 +230,19 @@ fn overlapping_packages(report: &InstallationReport) -> Option<Finding> {
     )
 }
 
-fn known_issues(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
-    release_facts::known_issues(version)
-        .map(|issue| {
-            Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.description))
-                .note(format!("affects {} through releases before {}", issue.from, issue.fixed_in))
-                .help(fix_commands::meet(report, &wanted(issue.fixed_in), context))
-        })
-        .collect()
+    let finding = |issue: &release_facts::KnownIssue| {
+        let message = format!("cuDNN {version} has a known issue: {}", issue.description);
+        let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
+        let (kind, help) = match fix_commands::meet(report, &wanted(issue.fixed_in), gpus, context) {
+            Ok(help) => (KNOWN_ISSUE, help),
+            // Nothing can be done here.
+            Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Help::new(reason)),
+        };
+        Finding::new(kind, message).note(note).help(help)
+    };
+    release_facts::known_issues(version).map(finding).collect()
 }
 
 fn wanted(minimum: Version) -> Wanted {
@@ -264,9 +266,10 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<
     Some(if gpu.compute_capability < release_facts::min_compute_capability(last) {
         finding.help("no cuDNN 9 supports this GPU; use cuDNN 8 with an older CUDA, or a newer GPU")
     } else {
-        finding
-            .note(format!("{last} is the last release for compute capability {}", gpu.capability()))
-            .help(fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS, context))
+        finding.note(format!("{last} is the last release for compute capability {}", gpu.capability())).help(
+            fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS, context)
+                .unwrap_or_else(Help::new),
+        )
     })
 }
 

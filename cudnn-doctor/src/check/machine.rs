@@ -54,7 +54,7 @@ pub(crate) struct Machine {
     nvml_error: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) name: String,
     /// In tenths: 90 is compute capability 9.0.

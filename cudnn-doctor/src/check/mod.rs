@@ -8,6 +8,7 @@ pub(crate) mod fix_commands;
 pub(crate) mod frameworks;
 pub(crate) mod installation;
 mod ld_so;
+mod limits;
 pub(crate) mod load_test;
 pub(crate) mod machine;
 mod program;
@@ -83,7 +84,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     let (mut convolution, mut verified) = (Vec::new(), requested.verify.then(Vec::new));
     if let (Some(selected), Some(report)) = (selected, &report) {
         findings.extend(several(&others, report));
-        let mut of_used = requirements::findings(requested, context, selected, report);
+        let mut of_used = requirements::findings(requested, context, selected, report, &machine.gpus);
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
         of_used.extend(ld_so::findings(report, context));
         if requested.load {

@@ -6,6 +6,7 @@ use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Require
 use super::Requested;
 use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
 use super::fix_commands::{self, Wanted};
+use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
 
@@ -15,6 +16,7 @@ pub(super) fn findings(
     context: &Context,
     used: &Installation,
     report: &InstallationReport,
+    gpus: &[Gpu],
 ) -> Vec<Finding> {
     // Each alone, so that the first that is not met does not hide the other one.
     let each = [requirements(requested.minimum, None), requirements(None, requested.cuda_major)];
@@ -24,7 +26,7 @@ pub(super) fn findings(
     if unmet.is_none() && lacking.is_empty() {
         return Vec::new();
     }
-    let (note, help) = fix(requested, context, report);
+    let (note, help) = fix(requested, context, report, gpus);
     let add = |finding: Finding| finding.notes(&note).help(help.clone());
     unmet.into_iter().chain(lacking).map(add).collect()
 }
@@ -37,7 +39,7 @@ fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requiremen
 }
 
 /// Another installation that has all that is requested, or the commands that install it.
-fn fix(requested: &Requested, context: &Context, report: &InstallationReport) -> (Option<String>, Help) {
+fn fix(requested: &Requested, context: &Context, report: &InstallationReport, gpus: &[Gpu]) -> (Option<String>, Help) {
     let libraries = || requested.functions.iter().map(|function| function.library().library());
     let newer = requested.functions.iter().map(|function| function.since());
     let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
@@ -53,7 +55,8 @@ fn fix(requested: &Requested, context: &Context, report: &InstallationReport) ->
     let is_jit = report.variant == Variant::JitOnly;
     let lacks = |library: Library| report.library(library).is_none() && (is_jit || report.missing.contains(&library));
     let full = libraries().any(lacks);
-    (None, fix_commands::meet(report, &Wanted { minimum, cuda_major: requested.cuda_major, full }, context))
+    let wanted = Wanted { minimum, cuda_major: requested.cuda_major, full };
+    (None, fix_commands::meet(report, &wanted, gpus, context).unwrap_or_else(Help::new))
 }
 
 fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Finding {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_loader::Function;
 use cudnn_probe::Version;
+use cudnn_probe::packages::CUDA_MAJORS;
 use serde_json::{Value, json};
 
 use super::findings;
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION")]
     minimum: Option<Version>,
     /// The CUDA major that the program is built for: 12.
-    #[arg(long, value_name = "MAJOR")]
+    #[arg(long, value_name = "MAJOR", value_parser = cuda_major)]
     cuda: Option<u32>,
     /// A function of cuDNN that the program calls. Can be repeated.
     #[arg(long, value_name = "NAME", value_parser = function)]
@@ -51,6 +52,12 @@ pub(crate) struct Arguments {
 
 fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
+}
+
+fn cuda_major(text: &str) -> Result<u32, String> {
+    let major = text.parse().ok().filter(|major| CUDA_MAJORS.contains(major));
+    let (first, last) = (CUDA_MAJORS.start(), CUDA_MAJORS.end());
+    major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {

@@ -24,7 +24,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         None => context.selected(),
         Some(root) => {
             let candidates = context.search.under_root(root);
-            candidates.iter().find_map(|candidate| check_dir(candidate, &Requirements::default()).ok())
+            let mut usable =
+                candidates.iter().filter_map(|candidate| check_dir(candidate, &Requirements::default()).ok());
+            let first = usable.next();
+            let mut others: Vec<String> = usable.map(|other| other.dir.printable()).collect();
+            others.retain(|other| first.as_ref().is_some_and(|first| *other != first.dir.printable()));
+            others.dedup();
+            if let Some(first) = first.as_ref().filter(|_| !others.is_empty()) {
+                remark(format_args!(
+                    "note: {} contains several installations; these lines are for {}; the others: {}",
+                    root.printable(),
+                    first.dir.printable(),
+                    others.join(", ")
+                ));
+            }
+            first
         }
     };
     let Some(selected) = selected else {

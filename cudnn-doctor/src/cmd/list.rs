@@ -51,17 +51,24 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             installed,
         })
         .collect();
-    match format {
-        Format::Json => document(&json!({
-            "schema": SCHEMA,
-            "installations": rows.iter().map(value).collect::<Vec<Value>>(),
-        })),
-        Format::Text => text(&rows, selected.as_ref(), &arguments.roots, context),
-    }
     let missing: Vec<String> =
         arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable()).collect();
-    if !missing.is_empty() {
-        remark(format_args!("no such directory: {}", missing.join(", ")));
+    let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
+    match format {
+        Format::Json => {
+            let mut list = json!({
+                "schema": SCHEMA,
+                "installations": rows.iter().map(value).collect::<Vec<Value>>(),
+            });
+            if let (Some(error), Some(list)) = (&error, list.as_object_mut()) {
+                list.insert("error".to_owned(), json!(error));
+            }
+            document(&list);
+        }
+        Format::Text => text(&rows, selected.as_ref(), &arguments.roots, context),
+    }
+    if let Some(error) = error {
+        remark(error);
         return Outcome::Failed;
     }
     // Problems of the other installations do not concern programs that load this one.

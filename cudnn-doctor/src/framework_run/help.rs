@@ -9,7 +9,7 @@ use super::explain::{Cause, Kind};
 use super::framework::Framework;
 use super::{Run, foreign};
 use crate::check::finding::Help;
-use crate::check::fix_commands::{self, Wanted};
+use crate::check::fix_commands::{self, Wanted, with_commands};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python::Python;
@@ -113,7 +113,8 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
 
 fn old_cudnn(built_for: Option<Version>, loaded: Option<InstallationReport>, context: &Context) -> Help {
     let Some(report) = loaded else { return fix_commands::install(context) };
-    fix_commands::meet(&report, &Wanted { minimum: built_for, cuda_major: None, full: false }, context)
+    let wanted = Wanted { minimum: built_for, cuda_major: None, full: false };
+    fix_commands::meet(&report, &wanted, &[], context).unwrap_or_else(Help::new)
 }
 
 /// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
@@ -152,7 +153,7 @@ fn install(python: &Python, arguments: &[&str]) -> String {
 }
 
 fn pip(python: &Python, action: &str, arguments: &[&str]) -> String {
-    python.pip(action, arguments).to_string()
+    with_commands("", &[python.pip(action, arguments)]).commands.join(" && ")
 }
 
 fn other() -> Help {

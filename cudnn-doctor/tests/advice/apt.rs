@@ -68,7 +68,7 @@ fn apt_get_accepts_the_commands_for_system_packages() {
         )
     };
     let status = installed("libcudnn9-cuda-12", "9.10.2.21-1") + &installed("libcudnn9-cuda-13", "9.19.0.56-1");
-    std::fs::write(path("status"), status).unwrap();
+    std::fs::write(path("status"), &status).unwrap();
     let source = format!("deb [trusted=yes] file:{} ./\n", path("repository").display());
     std::fs::write(path("sources.list"), source).unwrap();
     let conf = format!(
@@ -87,8 +87,13 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     let package = |name: &str, version: &str| Package::new(Installer::Dpkg, name, Some(version), "/");
     let (old, cu13) = (package("libcudnn9-cuda-12", "9.10.2.21-1"), package("libcudnn9-cuda-13", "9.19.0.56-1"));
     let one = |command: Option<packages::Command>| vec![command.unwrap()];
+    let mut held = old.clone();
+    held.is_held = true;
+    let again = "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.10.2.21-1";
     let cases = [
-        (one(packages::reinstall(&old)), "Inst libcudnn9-cuda-12"),
+        // The repository has a newer one, too.
+        (one(packages::reinstall(&old)), again),
+        (one(packages::reinstall(&held)), again),
         (one(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),
         (one(packages::install(Component::Cudnn, 13, Installer::Dpkg)), ""),
         (one(packages::install_beside(&old, Component::Cublas, 12, Some(9))), "Inst libcublas-12-9"),
@@ -97,6 +102,9 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     ];
     for (commands, expected) in cases {
         assert!(commands.iter().all(packages::Command::needs_root), "{commands:?}");
+        let is_held = packages::command_line(&commands).contains("held");
+        let hold = |status: &str| status.replacen("install ok installed", "hold ok installed", usize::from(is_held));
+        std::fs::write(path("status"), hold(&status)).unwrap();
         let output: String = commands.iter().map(|command| simulate(root.path(), command)).collect();
         assert!(output.contains(expected), "{}: {output}", packages::command_line(&commands));
     }

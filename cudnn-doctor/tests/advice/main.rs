@@ -45,6 +45,10 @@ fn commands_repair_wheels() {
     let cases: Vec<Case> = vec![
         Case::new("a damaged library", "C013", &["nvidia-cudnn-cu12"], |world| damage(world, Library::Ops)),
         Case::new("a deleted library", "C012", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Cnn)),
+        Case::new("a link that leads to no file", "C013", &["nvidia-cudnn-cu12"], |world| {
+            remove(world, Library::Ops);
+            std::os::unix::fs::symlink("nothing", world.wheel_dir().join(Library::Ops.file_name())).unwrap();
+        }),
         Case::new("a deleted graph", "C010", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Graph)),
         Case::new("a deleted directory", "C011", &["nvidia-cudnn-cu12"], |world| {
             std::fs::remove_dir_all(world.wheel_dir()).unwrap();
@@ -104,6 +108,11 @@ fn commands_repair_a_real_release() {
     Case::new("no convolutions", "C019", &[package], |_| {})
         .options(&["--function", "cudnnConvolutionForward"])
         .run(&world());
+    // NVIDIA publishes no JIT-only wheel for CUDA 11. pip installs before it removes.
+    let world_11 = world();
+    let commands = Case::new("for CUDA 11", "C018", &[package], |_| {}).options(&["--cuda", "11"]).commands(&world_11);
+    assert!(commands[0].ends_with("-m pip install nvidia-cudnn-cu11"), "{commands:?}");
+    assert!(commands[1].ends_with("-m pip uninstall --yes nvidia-cudnn-jit-cu12"), "{commands:?}");
     let file = "nvidia/cudnn_jit/lib/libcudnn_graph.so.9";
     Case::new("a truncated graph", "C010", &[package], |world| {
         let file = world.site_packages().join(file);
@@ -123,10 +132,14 @@ fn commands_repair_environments_without_pip() {
     let world = World::new("env", false).made_by_uv();
     if std::process::Command::new("uv").arg("--version").output().is_err() {
         support::not_run("the commands of uv", "uv is not installed");
+        let bin = world.home().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink("/bin/true", bin.join("uv")).unwrap();
+        let world = world.first_on_path(&bin);
         let commands = Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).commands(&world);
         let python = world.environment().join("bin/python3");
         let expected = format!(
-            "uv pip install --python {} --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56",
+            "uv pip install --python {} --no-cache --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56",
             python.display()
         );
         assert_eq!(commands, [expected]);
@@ -134,6 +147,98 @@ fn commands_repair_environments_without_pip() {
         Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world);
         let two = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
         Case::new("two wheels of uv", "C023", &two, |_| {}).run(&World::new("env", false).made_by_uv());
+        // uv links the files to those of its cache.
+        let world = World::new("env", false).made_by_uv();
+        Case::new("uv, damaged in place", "C013", &[], |world| {
+            world.sh("uv pip install --python \"$VIRTUAL_ENV/bin/python3\" nvidia-cudnn-cu12");
+            std::fs::write(world.wheel_dir().join(Library::Ops.file_name()), "no library").unwrap();
+        })
+        .run(&world);
+    }
+    // Made by uv, which is not here: the command names no program that a shell does not find.
+    let commands = commands_without_tools(&World::new("env", false).made_by_uv(), remove_ops);
+    assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
+}
+
+/// What is printed where `PATH` has the system's programs alone.
+fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<String> {
+    let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap();
+    let path = format!("PATH={}:/usr/bin:/bin\n", doctor.display());
+    world.unpack("nvidia-cudnn-cu12");
+    breaking(world);
+    let findings = world.findings_after("sh", &path, &[]);
+    let found = findings.iter().find(|finding| finding["code"] == "C012").unwrap();
+    found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+}
+
+/// No environment is active, and the distribution's Python takes no packages from pip.
+#[test]
+fn commands_work_where_the_systems_python_takes_no_packages() {
+    let python_dirs = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
+    let is_managed = |dir: &std::path::PathBuf| {
+        let has_pip = dir.join("ensurepip").is_dir() || Path::new("/usr/lib/python3/dist-packages/pip").is_dir();
+        dir.join("EXTERNALLY-MANAGED").exists() && has_pip
+    };
+    if !Path::new("/usr/bin/python3").exists() || !python_dirs.into_iter().any(|dir| is_managed(&dir)) {
+        return support::not_run("an externally managed Python", "/usr/bin/python3 is none, or has no pip");
+    }
+    let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", doctor.display());
+    let world = World::new("env", false).variable("VIRTUAL_ENV", "").variable("PATH", path);
+    let before = world.findings(&[]);
+    let found = before.iter().find(|finding| finding["code"] == "C010").unwrap();
+    let commands: Vec<&str> = found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let after = world.findings_after("sh", &commands.join("\n"), &[]);
+    assert!(after.iter().all(|finding| finding["code"] != "C010"), "{commands:?}: {after:#?}");
+}
+
+/// A command for a newer release would be followed by one for the older release.
+#[test]
+fn a_known_issue_gets_no_command_where_no_fixed_release_fits() {
+    let package = ["nvidia-cudnn-cu12==9.10.2.21"];
+    let torch = |world: &World| {
+        let info = world.site_packages().join("torch-2.8.0.dist-info");
+        std::fs::create_dir_all(&info).unwrap();
+        let text = "Name: torch\nVersion: 2.8.0\nRequires-Dist: nvidia-cudnn-cu12==9.10.2.21\n";
+        std::fs::write(info.join("METADATA"), format!("Metadata-Version: 2.1\n{text}")).unwrap();
+        std::fs::write(info.join("RECORD"), "torch/version.py,,\n").unwrap();
+        std::fs::create_dir_all(world.site_packages().join("torch")).unwrap();
+        std::fs::write(world.site_packages().join("torch/version.py"), "cuda = '12.8'\n").unwrap();
+    };
+    for (case, expected) in [
+        (Case::new("an old GPU", "C017", &package, |_| {}).with_old_gpu(), "9.10.2 is the last"),
+        (Case::new("PyTorch", "C017", &package, torch), "requires nvidia-cudnn-cu12==9.10.2.21"),
+        (
+            Case::new("an old GPU", "C018", &package, |_| {}).with_old_gpu().options(&["--minimum", "9.15"]),
+            "is the last",
+        ),
+        (Case::new("PyTorch", "C018", &package, torch).options(&["--cuda", "13"]), "requires nvidia-cudnn-cu12==9.10"),
+    ] {
+        let findings = case.found(&World::new("env", true));
+        for finding in findings {
+            assert_eq!(finding["commands"].as_array().unwrap().len(), 0, "{finding:#?}");
+            assert!(finding["help"].as_str().unwrap().contains(expected), "{finding:#?}");
+            assert!(finding["code"] != "C017" || finding["severity"] == "note", "{finding:#?}");
+        }
+    }
+}
+
+/// The drop-in in place of NVIDIA's shim is no damage.
+#[test]
+fn the_drop_in_in_a_wheel_is_no_damage() {
+    for (library, expected) in [(Library::Shim, false), (Library::Cnn, true)] {
+        let world = World::new("env", true);
+        world.unpack("nvidia-cudnn-cu12");
+        let file = world.wheel_dir().join(library.file_name());
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::write(&file, [&bytes[..], b"\0cudnnShimGetVersion\0"].concat()).unwrap();
+        let record = world.site_packages().join("nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+        let text = std::fs::read_to_string(&record).unwrap();
+        let line = format!("nvidia/cudnn/lib/{},", library.file_name());
+        let text = text.replace(&format!("{line},"), &format!("{line}sha256=x,{}", bytes.len()));
+        std::fs::write(&record, text).unwrap();
+        let findings = world.findings(&[]);
+        assert_eq!(findings.iter().any(|finding| finding["code"] == "C024"), expected, "{library}: {findings:#?}");
     }
 }
 

@@ -19,7 +19,7 @@ import os, re, sys
 tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
 def fail(why):
     sys.exit(f"{tool}: {why}: {args!r}")
-FLAGS = {"conda": ["--force-reinstall", "--yes", "-y"], "dnf": ["-y", "--assumeyes"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
+FLAGS = {"conda": ["--force-reinstall", "--copy", "--yes", "-y"], "dnf": ["-y", "--assumeyes"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
 VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "dnf": [], "docker": ["--gpus"], "podman": ["--device"], "wsl": []}
 COMMANDS = {"conda": ["install"], "dnf": ["install", "reinstall", "upgrade", "remove"], "docker": ["run"], "podman": ["run"], "wsl": [None]}
 FORMS = {

@@ -193,6 +193,15 @@ impl World {
         self
     }
 
+    /// Puts a directory of programs before all others.
+    pub(crate) fn first_on_path(self, dir: &Path) -> World {
+        let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
+        let path =
+            [dir.to_owned(), doctor].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+        let path = std::env::join_paths(path).unwrap();
+        self.variable("PATH", path)
+    }
+
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> World {
         self.variables.push((name, value.into()));
         self
@@ -356,6 +365,14 @@ impl<'a> Case<'a> {
         let found = found.unwrap_or_else(|| panic!("{}: {} is not found: {findings:#?}", self.name, self.code));
         let commands = found["commands"].as_array().unwrap();
         (commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect(), errors(&findings))
+    }
+
+    /// Installs, breaks, and returns the findings with the code.
+    pub(crate) fn found(&self, world: &World) -> Vec<Value> {
+        let _ = self.arrange(world);
+        let mut findings = world.findings_after("sh", &self.prelude(world), self.options);
+        findings.retain(|finding| finding["code"] == self.code);
+        findings
     }
 
     /// Executes the commands. The finding must be gone afterwards, no new error may have come, and files of other

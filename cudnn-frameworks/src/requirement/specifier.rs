@@ -81,6 +81,24 @@ impl Parsed {
     }
 }
 
+/// The version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
+pub(super) fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
+    let parsed = Parsed::new(requirement).ok()?;
+    let minimum = Version::from_str(minimum).ok()?;
+    let specifiers = match parsed.requirement.version_or_url? {
+        VersionOrUrl::VersionSpecifier(specifiers) => specifiers,
+        VersionOrUrl::Url(_) => return None,
+    };
+    // If any version is allowed, one of these is: the oldest, one that a specifier names, or one just after those.
+    let named = specifiers.iter().map(|specifier| specifier.version().clone());
+    let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
+    let after = |version: &Version| Version::from_str(&format!("{version}.9999")).ok();
+    versions.extend(versions.clone().iter().filter_map(after));
+    let is_allowed = versions.iter().any(|version| *version >= minimum && specifiers.contains(version));
+    let text: Vec<String> = specifiers.iter().map(ToString::to_string).collect();
+    Some((text.join(","), is_allowed))
+}
+
 /// The extras in a marker: `extra == "and-cuda"`.
 fn named_extras(marker: &str) -> Vec<ExtraName> {
     let after = marker.split("extra").skip(1);

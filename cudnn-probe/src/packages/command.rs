@@ -32,7 +32,7 @@ impl Command {
     /// Does it need the rights of the administrator, as commands for the system's packages do?
     #[must_use]
     pub fn needs_root(&self) -> bool {
-        ["apt-get", "apt-mark", "dnf"].iter().any(|program| self.program == *program)
+        ["apt-get", "apt-mark", "dnf", "zypper"].iter().any(|program| self.program == *program)
     }
 
     pub(super) fn and<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
@@ -85,7 +85,9 @@ mod tests {
 
     #[test]
     fn commands_for_the_systems_packages_need_root() {
-        for (program, expected) in [("apt-get", true), ("dnf", true), ("pip", false), ("conda", false), ("uv", false)] {
+        for (program, expected) in
+            [("apt-get", true), ("dnf", true), ("zypper", true), ("pip", false), ("conda", false), ("uv", false)]
+        {
             assert_eq!(Command::new(program, ["install"]).needs_root(), expected, "{program}");
         }
     }

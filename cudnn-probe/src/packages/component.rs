@@ -39,19 +39,31 @@ impl Component {
         }
     }
 
-    /// The wheel on the Python package index. From CUDA 13 on, the names of the wheels of CUDA itself have no suffix.
+    /// Does NVIDIA publish a package of it for this CUDA major? Anybody could publish a name that NVIDIA does not have.
+    #[must_use]
+    pub const fn is_published(self, cuda_major: u32) -> bool {
+        match self {
+            Component::Cudnn => matches!(cuda_major, 11..=13),
+            Component::CudnnJit => matches!(cuda_major, 12..=13),
+            // From CUDA 13 on, one name serves all.
+            Component::Cublas | Component::Nvrtc | Component::Cudart => cuda_major >= 11,
+        }
+    }
+
+    /// The wheel on the Python package index. From CUDA 13 on, the names of the wheels of CUDA itself have no suffix. For a
+    /// CUDA major without a wheel ([`Component::is_published`]): the wheel for the nearest one.
     #[must_use]
     pub fn wheel(self, cuda_major: u32) -> String {
         match self {
-            Component::Cudnn => format!("nvidia-cudnn-cu{cuda_major}"),
-            Component::CudnnJit => format!("nvidia-cudnn-jit-cu{cuda_major}"),
+            Component::Cudnn => format!("nvidia-cudnn-cu{}", cuda_major.clamp(11, 13)),
+            Component::CudnnJit => format!("nvidia-cudnn-jit-cu{}", cuda_major.clamp(12, 13)),
             Component::Cublas | Component::Nvrtc | Component::Cudart => {
                 let name = match self {
                     Component::Cublas => "nvidia-cublas",
                     Component::Nvrtc => "nvidia-cuda-nvrtc",
                     _ => "nvidia-cuda-runtime",
                 };
-                if cuda_major >= 13 { name.to_owned() } else { format!("{name}-cu{cuda_major}") }
+                if cuda_major >= 13 { name.to_owned() } else { format!("{name}-cu{}", cuda_major.max(11)) }
             }
         }
     }
@@ -60,7 +72,7 @@ impl Component {
     #[must_use]
     pub fn requirement(self, cuda_major: u32) -> String {
         let wheel = self.wheel(cuda_major);
-        if wheel.ends_with(&format!("-cu{cuda_major}")) { wheel } else { format!("{wheel}=={cuda_major}.*") }
+        if wheel.contains("-cu1") { wheel } else { format!("{wheel}=={cuda_major}.*") }
     }
 
     /// The directory of the wheel's libraries, relative to the directory of packages.
@@ -124,7 +136,7 @@ impl fmt::Display for Component {
 #[must_use]
 pub fn wheel_for(soname: &str) -> Option<String> {
     let (component, cuda_major) = Component::from_soname(soname)?;
-    Some(component.wheel(cuda_major?))
+    cuda_major.filter(|major| component.is_published(*major)).map(|major| component.wheel(major))
 }
 
 #[cfg(test)]
@@ -142,13 +154,19 @@ mod tests {
         ] {
             assert_eq!(wheel_for(soname).as_deref(), Some(wheel), "{soname}");
         }
-        for soname in ["libcudnn_ops.so.9", "libcublas.so", "libcublasish.so.12", "libz.so.1", ""] {
+        for soname in ["libcudnn_ops.so.9", "libcublas.so", "libcublasish.so.12", "libcublas.so.10", "libz.so.1", ""] {
             assert_eq!(wheel_for(soname), None, "{soname}");
         }
         for (soname, is_cudnn) in
             [("libcudnn.so.9", true), ("libcudnn_ops.so.9", true), ("libcudnnish.so.9", false), ("libz.so.1", false)]
         {
             assert_eq!(Component::from_soname(soname), is_cudnn.then_some((Component::Cudnn, None)), "{soname}");
+        }
+        for cuda_major in [0, 10, 14, 999] {
+            let names = Component::ALL.iter().map(|component| component.wheel(cuda_major));
+            let known = ["cu11", "cu12", "cu13", "cublas", "nvrtc", "runtime"];
+            let unknown: Vec<String> = names.filter(|name| !known.iter().any(|end| name.ends_with(end))).collect();
+            assert!(unknown.is_empty(), "{unknown:?}");
         }
         for (component, cuda_major, requirement, dir) in [
             (Component::Cudnn, 13, "nvidia-cudnn-cu13", "nvidia/cudnn/lib"),

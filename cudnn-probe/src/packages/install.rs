@@ -39,13 +39,14 @@ pub fn install_beside(
 }
 
 /// The commands that install a component into a directory that pip has not written to yet, and the directory's
-/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns.
+/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns. `None` if NVIDIA publishes no
+/// such wheel.
 #[must_use]
-pub fn install_apart(component: Component, cuda_major: u32, target: &Path) -> (Command, PathBuf) {
+pub fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(Command, PathBuf)> {
     let command = Command::new("pip", ["install", "--no-deps", "--target"])
         .and([target])
         .and([component.requirement(cuda_major)]);
-    (command, target.join(component.wheel_dir(cuda_major)))
+    component.is_published(cuda_major).then(|| (command, target.join(component.wheel_dir(cuda_major))))
 }
 
 fn install_into(
@@ -56,6 +57,9 @@ fn install_into(
     root: Option<&Path>,
     version: Option<&str>,
 ) -> Option<Command> {
+    if !component.is_published(cuda_major) {
+        return None;
+    }
     let pinned = |name: String, separator: &str| match version {
         Some(version) => format!("{name}{separator}{version}"),
         None => name,
@@ -74,9 +78,16 @@ fn install_into(
             conda(root, specs, &[])
         }
         Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system("=")?]),
+        Installer::Rpm if is_suse(root) => Command::new("zypper", ["install".to_owned(), system("=")?]),
         Installer::Rpm => Command::new("dnf", ["install".to_owned(), system("-")?]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
+}
+
+/// Does the system with this root have zypper, and not dnf?
+fn is_suse(root: Option<&Path>) -> bool {
+    let bin = root.unwrap_or(Path::new("/")).join("usr/bin");
+    bin.join("zypper").is_file() && !bin.join("dnf").is_file()
 }
 
 /// The command that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
@@ -100,9 +111,13 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     Some(match package.installer {
         Installer::Pip if is_local => return None,
         Installer::Pip => reinstall_requirements(&package.root, [pinned("==")?])?,
-        Installer::Conda => conda(root, [pinned("=")?], &["--force-reinstall"]),
-        // Without the version: apt-get knows which one is installed.
-        Installer::Dpkg => Command::new("apt-get", ["install", "--reinstall", &package.name]),
+        Installer::Conda => conda_reinstall(&package.root, pinned("=")?),
+        // Without the version, apt-get installs a newer one that the repository has.
+        Installer::Dpkg => {
+            let held = package.is_held.then_some("--allow-change-held-packages");
+            Command::new("apt-get", ["install", "--reinstall"]).and(held).and([pinned("=")?])
+        }
+        Installer::Rpm if is_suse(root) => Command::new("zypper", ["install", "--force", &pinned("=")?]),
         Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
@@ -129,6 +144,7 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
         Installer::Pip => pip(root, "install", ["--upgrade".to_owned(), at_least])?,
         Installer::Conda => conda(root, [at_least], &[]),
         Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
+        Installer::Rpm if is_suse(root) => Command::new("zypper", ["update", &package.name]),
         Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
@@ -176,10 +192,28 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
         // conda solves for the environment and removes what does not fit.
         Installer::Conda => Vec::new(),
         Installer::Dpkg => vec![Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names()))],
-        Installer::Rpm => vec![Command::new("dnf", ["remove".to_owned()].into_iter().chain(names()))],
+        Installer::Rpm => {
+            let tool = if is_suse(root) { "zypper" } else { "dnf" };
+            vec![Command::new(tool, ["remove".to_owned()].into_iter().chain(names()))]
+        }
         Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
     };
+    // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
+    let dir = |component: Component| component.wheel_dir(cuda_major);
+    let mut components = packages.iter().filter_map(Package::component);
+    if first.installer == Installer::Pip && components.all(|other| dir(other) != dir(component)) {
+        return [install].into_iter().chain(removal).collect();
+    }
     removal.into_iter().chain([install]).collect()
+}
+
+/// conda links files from its package cache, where damage in place has damaged them, too: with a cache of this
+/// environment, and copies.
+fn conda_reinstall(root: &Path, spec: String) -> Command {
+    let mut cache = OsString::from("CONDA_PKGS_DIRS=");
+    cache.push(root.join("pkgs-reinstall"));
+    let Command { program, arguments } = conda(Some(root), [spec], &["--force-reinstall", "--copy"]);
+    Command::new("env", [cache, program]).and(arguments)
 }
 
 fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
@@ -215,9 +249,10 @@ mod tests {
             (
                 Installer::Conda,
                 "libcudnn",
-                "conda install --prefix /env --channel conda-forge --force-reinstall libcudnn=9.28.0.42",
+                "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --prefix /env --channel conda-forge \
+                 --force-reinstall --copy libcudnn=9.28.0.42",
             ),
-            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install --reinstall libcudnn9-cuda-12"),
+            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install --reinstall libcudnn9-cuda-12=9.28.0.42"),
             (Installer::Rpm, "libcudnn9-cuda-12", "dnf reinstall libcudnn9-cuda-12"),
             (Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", ""),
             (Installer::Application, "koharu", ""),
@@ -261,6 +296,13 @@ mod tests {
             "pip uninstall --yes nvidia-cudnn-cu12 && pip uninstall --yes nvidia-cudnn-cu12 && \
              pip install nvidia-cudnn-cu12==9.28"
         );
+        let jit = [package(Installer::Pip, "nvidia-cudnn-jit-cu12", "9.19")];
+        assert_eq!(
+            command_line(&replace(&jit, Component::Cudnn, 11)),
+            "pip install nvidia-cudnn-cu11 && pip uninstall --yes nvidia-cudnn-jit-cu12"
+        );
+        // NVIDIA publishes neither.
+        assert!(replace(&jit, Component::CudnnJit, 11).is_empty() && replace(&jit, Component::Cudnn, 14).is_empty());
         let debian = [package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1")];
         assert_eq!(
             command_line(&replace_by(&debian, Component::Cudnn, 12, Some("9.10.2.21"))),
@@ -268,6 +310,28 @@ mod tests {
         );
         assert!(replace(&[package(Installer::Pip, "torch", "2.2.0")], Component::Cudnn, 13).is_empty());
         assert!(replace(&[], Component::Cudnn, 13).is_empty());
+    }
+
+    #[test]
+    fn a_system_of_suse_is_served_by_zypper() {
+        let root = std::env::temp_dir().join(format!("cudnn-probe-suse-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("usr/bin")).unwrap_or_default();
+        std::fs::write(root.join("usr/bin/zypper"), "").unwrap_or_default();
+        let package = Package::new(Installer::Rpm, "libcudnn9-cuda-12", Some("9.10.2.21-1"), &root);
+        let lines = [
+            line(reinstall(&package)),
+            line(upgrade(&package, "9.12")),
+            command_line(&replace_by(&[package], Component::Cudnn, 13, Some("9.19.0.56"))),
+        ];
+        let _ = std::fs::remove_dir_all(&root);
+        assert_eq!(
+            lines,
+            [
+                "zypper install --force libcudnn9-cuda-12=9.10.2.21-1",
+                "zypper update libcudnn9-cuda-12",
+                "zypper remove libcudnn9-cuda-12 && zypper install libcudnn9-cuda-13=9.19.0.56-1"
+            ]
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! assert_eq!(command.to_string(), "conda install --channel conda-forge cudnn cuda-version=13");
 //! ```
 
+use std::ops::RangeInclusive;
+
 mod command;
 mod component;
 mod install;
@@ -23,7 +25,10 @@ pub use install::{
     install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
 pub use package::{Installer, Package};
-pub use pip::{pip, recorded_version, site_packages};
+pub use pip::{BasePython, base_python, ensure_pip, is_on_path, pip, recorded_version, site_packages};
 
 /// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;
+
+/// The CUDA majors that releases of cuDNN 9 were built for.
+pub const CUDA_MAJORS: RangeInclusive<u32> = 11..=13;

@@ -81,7 +81,8 @@ pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
     let requirement = pin.map(requirement).or_else(|| {
         let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
         let minimum = framework.built_for.cudnn.as_ref().map(|wanted| format!(">={}", wanted.value));
-        Some(format!("nvidia-cudnn-cu{cuda}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
+        let wheel = Component::Cudnn.is_published(cuda).then(|| Component::Cudnn.wheel(cuda))?;
+        Some(format!("{wheel}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
     });
     // pip does nothing where it has a record of the package, whether the files are there or not.
     let root = &survey.environment.root;

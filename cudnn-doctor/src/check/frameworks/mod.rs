@@ -16,6 +16,7 @@ use cudnn_probe::Host;
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
+use super::fix_commands::with_commands;
 use super::machine::Machine;
 use crate::escape::Printable;
 pub(crate) use incomplete::is_cudnn;
@@ -67,7 +68,7 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
     let help = "install such a package again, if a framework belongs to it; the findings leave it out";
     let finding = Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest);
-    let commands: Vec<String> = survey.unreadable.iter().take(MAX).filter_map(|one| mend(one, survey)).collect();
+    let commands: Vec<String> = survey.unreadable.iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
     Some(finding.help(if commands.is_empty() {
         Help::new(help)
     } else {
@@ -76,13 +77,14 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
 }
 
 /// The command that mends a package that could not be examined, where one is known.
-fn mend(one: &Unreadable, survey: &Survey) -> Option<String> {
-    match one.remedy.as_ref()? {
-        Remedy::Remove => Some(Command::new("rm", ["-r".into(), one.path.clone().into_os_string()]).to_string()),
-        Remedy::Reinstall(name, version) => {
+fn mend(one: &Unreadable, survey: &Survey) -> Vec<String> {
+    let command = match one.remedy.as_ref() {
+        Some(Remedy::Remove) => Some(Command::new("rm", ["-r".into(), one.path.clone().into_os_string()])),
+        Some(Remedy::Reinstall(name, version)) => {
             let package = Package::new(Installer::Pip, name, version.as_deref(), &survey.environment.root);
-            packages::reinstall(&package).map(|command| command.to_string())
+            packages::reinstall(&package)
         }
         _ => None,
-    }
+    };
+    with_commands("", command.as_slice()).commands
 }
