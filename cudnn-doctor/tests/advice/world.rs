@@ -196,9 +196,9 @@ impl World {
     /// Puts a directory of programs before all others.
     pub(crate) fn first_on_path(self, dir: &Path) -> World {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
-        let path =
-            [dir.to_owned(), doctor].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-        let path = std::env::join_paths(path).unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        let dirs = [dir.to_owned(), doctor].into_iter().chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(dirs).unwrap();
         self.variable("PATH", path)
     }
 

@@ -41,7 +41,7 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
 pub fn ensure_pip(command: &Command) -> Option<Command> {
     let python = Path::new(&command.program);
     let root = python.parent()?.parent().filter(|_| command.arguments.get(..3).is_some_and(|first| first == PIP))?;
-    (!has_pip(root)).then(|| Command::new(python, ["-I", "-m", "ensurepip"]))
+    (!has_pip(root) && has_ensurepip(root)).then(|| Command::new(python, ["-I", "-m", "ensurepip"]))
 }
 
 /// How [`pip`] starts pip with a Python.
