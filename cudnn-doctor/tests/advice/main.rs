@@ -47,7 +47,7 @@ fn commands_repair_wheels() {
         Case::new("a deleted library", "C012", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Cnn)),
         Case::new("a link that leads to no file", "C013", &["nvidia-cudnn-cu12"], |world| {
             remove(world, Library::Ops);
-            std::os::unix::fs::symlink("nothing", world.wheel_dir().join(Library::Ops.file_name())).unwrap();
+            std::os::unix::fs::symlink("/nonexistent/file", world.wheel_dir().join(Library::Ops.file_name())).unwrap();
         }),
         Case::new("a deleted graph", "C010", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Graph)),
         Case::new("a deleted directory", "C011", &["nvidia-cudnn-cu12"], |world| {
