@@ -10,6 +10,9 @@ use crate::packages::{Component, DEFAULT_CUDA_MAJOR};
 use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
+/// Linux: too many symbolic links.
+const ELOOP: i32 = 40;
+
 /// Why a file or a directory cannot be used.
 ///
 /// `Display` is one line that continues a path: `"{path} {error}"` reads "/opt/cudnn/lib/libcudnn_graph.so.9 is empty".
@@ -282,6 +285,9 @@ impl ProbeError {
             ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
                 "Give the user that runs this program permission to read it.".into()
             }
+            ProbeError::Unreadable { error } if error.raw_os_error() == Some(ELOOP) => {
+                reinstall("its symbolic links lead in a circle")
+            }
             ProbeError::Unreadable { .. } => "Make the file readable (see the OS error above).".into(),
             ProbeError::BrokenLink { .. } => reinstall("the file that the link leads to is missing"),
             ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => reinstall("this is not a shared library"),
@@ -365,6 +371,11 @@ mod tests {
             ),
             (unreadable(io::ErrorKind::PermissionDenied), "cannot be read: permission denied", "Give the user"),
             (unreadable(io::ErrorKind::StorageFull), "cannot be read: no storage space", "Make the file readable"),
+            (
+                ProbeError::Unreadable { error: io::Error::from_raw_os_error(ELOOP) },
+                "cannot be read: ",
+                "Reinstall this cuDNN: its symbolic links lead in a circle",
+            ),
             (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "`pip install 'nvidia-cudnn-cu12>=9'`"),
             (
                 ProbeError::WrongCuda { found: 12, wanted: 13 },

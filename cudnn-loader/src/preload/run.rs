@@ -357,7 +357,10 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // These engines do not support the convolution: nothing to gain.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
-        Err(_) if !is_available(installation, "libcuda.so.1") => {
+        Err(status)
+            if status != cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
+                && !is_available(installation, "libcuda.so.1") =>
+        {
             StepOutcome::Skipped(format!("libcuda.so.1 was not found: {}", take_last_error()))
         }
         Err(status) => StepOutcome::Status(status, take_last_error()),

@@ -122,7 +122,9 @@ pub fn deleted_wheels(root: &Path) -> Vec<Package> {
     for site_packages in site_packages(root) {
         let is_deleted = |record: &str| {
             let files = record.lines().filter_map(|line| line.split(',').next());
-            files.filter(is_main).any(|file| site_packages.join(file).symlink_metadata().is_err())
+            // One that cannot be looked at may exist: the directory may be readable to its owner alone.
+            let is_deleted = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+            files.filter(is_main).any(|file| site_packages.join(file).symlink_metadata().is_err_and(is_deleted))
         };
         let wheels = records(&site_packages, root).filter(|(package, _)| package.is_cudnn());
         found.extend(wheels.filter(|(_, record)| is_deleted(record)).map(|(package, _)| package));
