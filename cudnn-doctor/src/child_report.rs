@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 pub(crate) enum Work {
     /// Opens one of the driver's libraries.
     OpenDriver,
-    /// Starts the driver, or queries NVML.
+    /// Queries NVML.
+    QueryNvml,
+    /// Starts the driver.
     StartDriver,
     /// Loads a library of cuDNN, or makes a first call that loads some.
     Load,
@@ -25,8 +27,9 @@ pub(crate) enum Work {
 }
 
 /// Each kind of work, and its name in a message.
-const NAMES: [(Work, &str); 5] = [
+const NAMES: [(Work, &str); 6] = [
     (Work::OpenDriver, "open driver"),
+    (Work::QueryNvml, "query NVML"),
     (Work::StartDriver, "start driver"),
     (Work::Load, "load"),
     (Work::Compute, "compute"),
@@ -57,7 +60,7 @@ impl Step {
 
     /// Is it about the driver, and not about cuDNN?
     pub(crate) fn is_of_driver(&self) -> bool {
-        matches!(self.work, Work::OpenDriver | Work::StartDriver)
+        matches!(self.work, Work::OpenDriver | Work::QueryNvml | Work::StartDriver)
     }
 }
 
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_work_has_a_name() {
-        for work in [Work::OpenDriver, Work::StartDriver, Work::Load, Work::Compute, Work::Fetch] {
+        for work in [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute, Work::Fetch] {
             assert_eq!(NAMES.iter().filter(|(known, _)| *known == work).count(), 1, "{work:?}");
         }
     }

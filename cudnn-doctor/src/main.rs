@@ -164,6 +164,9 @@ Examples:
         /// Also start the driver.
         #[arg(long)]
         driver: bool,
+        /// Also make cuDNN register its engines.
+        #[arg(long)]
+        engines: bool,
     },
 }
 
@@ -212,7 +215,10 @@ fn main() -> ExitCode {
         Command::Man { subcommand } => manual(subcommand.as_deref(), format),
         Command::InternalMachine => return check::machine::run_child(),
         Command::InternalDriver => return driver::run_child(),
-        Command::InternalLoad { dir, gpu, driver } => return check::load_test::run_child(&dir, gpu, driver),
+        Command::InternalLoad { dir, gpu, driver, engines } => {
+            let parts = check::load_test::Parts { convolution: gpu, driver, engines };
+            return check::load_test::run_child(&dir, parts);
+        }
     }
     .into()
 }

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 /// A program that loads all of cuDNN, and the libraries of CUDA that it opens, maps about half of this.
 const SCARCE: u64 = 8 << 30;
 
+/// A smaller stack than this may be why a program crashes. Systems give 8 MB.
+const SMALL_STACK: u64 = 1 << 20;
+
 /// Signals that end a program to which the system refuses memory: SIGABRT, SIGBUS, SIGKILL, SIGSEGV.
 const SIGNALS: [i32; 4] = [6, 7, 9, 11];
 const SIGKILL: i32 = 9;
@@ -21,14 +24,17 @@ const REFUSALS: [&str; 7] = [
 ];
 
 /// The help for a program that runs out of memory.
-pub(crate) const HELP: &str = "allow more memory: by `ulimit -v unlimited` in the shell that starts the program, by \
-                               `docker run --memory`, by Kubernetes' limits.memory, or by Slurm's --mem";
+pub(crate) const HELP: &str = "allow more memory: by `ulimit -v unlimited`, and `ulimit -s 8192` for the \
+                               stack, in the shell that starts the program, by `docker run --memory`, by Kubernetes' \
+                               limits.memory, or by Slurm's --mem";
 
 /// The limits in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryLimits {
     /// Each limit's description, and its bytes.
     rlimits: Vec<(&'static str, u64)>,
+    /// The limit of the stack, in bytes.
+    stack: Option<u64>,
     cgroup: Option<Cgroup>,
 }
 
@@ -43,8 +49,15 @@ struct Cgroup {
 impl MemoryLimits {
     /// The limits of this process now.
     pub(crate) fn read() -> MemoryLimits {
-        let limits = read(Path::new("/proc/self/limits"));
-        MemoryLimits { rlimits: rlimits(&limits), cgroup: Cgroup::read(&read(Path::new("/proc/self/cgroup"))) }
+        let names = [
+            (libc::RLIMIT_AS, "each process's address space (`ulimit -v`)"),
+            (libc::RLIMIT_DATA, "each process's data (`ulimit -d`)"),
+        ];
+        MemoryLimits {
+            rlimits: names.into_iter().filter_map(|(resource, name)| Some((name, rlimit(resource)?))).collect(),
+            stack: rlimit(libc::RLIMIT_STACK),
+            cgroup: Cgroup::read(&read(Path::new("/proc/self/cgroup"))),
+        }
     }
 
     /// Did a child run out of memory that began after this was read, was ended by this signal, and wrote this? Says
@@ -57,13 +70,16 @@ impl MemoryLimits {
             let limit = megabytes(cgroup.limit);
             return Some(format!("the kernel killed it: its control group is limited to {limit} of memory"));
         }
+        let is_crash = signal.is_some_and(|signal| SIGNALS.contains(&signal));
+        if let Some(stack) = self.stack.filter(|stack| is_crash && *stack < SMALL_STACK) {
+            return Some(format!("its stack is limited to {} kB (`ulimit -s`); 8192 are usual", stack >> 10));
+        }
         let (name, limit) = self.rlimits.iter().min_by_key(|(_, limit)| *limit)?;
         let limit = format!("{name} is limited to {}", megabytes(*limit));
         if is_refusal(stderr) {
             return Some(format!("it ran out of memory: {limit}"));
         }
         let is_scarce = self.rlimits.iter().any(|(_, limit)| *limit < SCARCE);
-        let is_crash = signal.is_some_and(|signal| SIGNALS.contains(&signal));
         (is_scarce && is_crash).then(|| format!("it probably ran out of memory: {limit}"))
     }
 
@@ -79,17 +95,17 @@ fn is_refusal(text: &str) -> bool {
     REFUSALS.iter().any(|refusal| text.contains(refusal))
 }
 
-/// The limits of memory in `/proc/self/limits`.
-fn rlimits(limits: &str) -> Vec<(&'static str, u64)> {
-    let of = |(line, name): (&str, &'static str)| {
-        let soft = limits.lines().find_map(|found| found.strip_prefix(line))?.split_whitespace().next()?;
-        Some((name, soft.parse().ok()?))
-    };
-    let names = [
-        ("Max address space", "each process's address space (`ulimit -v`)"),
-        ("Max data size", "each process's data (`ulimit -d`)"),
-    ];
-    names.into_iter().filter_map(of).collect()
+/// The soft limit of a resource, if there is one. /proc may not be mounted.
+fn rlimit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the answer has room.
+    let result = unsafe { libc::getrlimit(resource, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// The most files that this process may have open.
+pub(crate) fn limit_of_open_files() -> u64 {
+    rlimit(libc::RLIMIT_NOFILE).unwrap_or(u64::MAX)
 }
 
 impl Cgroup {
@@ -144,22 +160,24 @@ fn megabytes(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                          Max data size             unlimited            unlimited            bytes     \n\
-                          Max address space         2097152000           unlimited            bytes     \n";
+    fn with_address_space(limit: u64) -> MemoryLimits {
+        MemoryLimits { rlimits: vec![("each process's address space", limit)], stack: Some(8 << 20), cgroup: None }
+    }
 
     #[test]
     fn a_crash_is_blamed_on_a_limit_only_if_one_is_in_force() {
-        let limited = MemoryLimits { rlimits: rlimits(LIMITS), cgroup: None };
+        let limited = with_address_space(2_097_152_000);
         let explained = limited.explains(Some(6), "terminate called after throwing 'std::bad_alloc'");
         assert!(explained.is_some_and(|text| text.contains("ran out of memory") && text.contains("2097 MB")));
         assert!(limited.explains(Some(6), "").is_some_and(|text| text.contains("probably")));
         // SIGILL and SIGTRAP are no lack of memory.
         assert_eq!(limited.explains(Some(4), ""), None);
         assert_eq!(MemoryLimits::default().explains(Some(6), "std::bad_alloc"), None);
-        let roomy = LIMITS.replace("2097152000", "99999999999999");
-        let roomy = MemoryLimits { rlimits: rlimits(&roomy), cgroup: None };
+        let roomy = with_address_space(99_999_999_999_999);
         assert_eq!(roomy.explains(Some(11), ""), None);
+        let small = MemoryLimits { stack: Some(64 << 10), ..roomy.clone() };
+        assert!(small.explains(Some(11), "").is_some_and(|text| text.contains("64 kB (`ulimit -s`)")));
+        assert_eq!(small.explains(Some(4), ""), None);
         assert!(roomy.explains_message("libx.so: failed to map segment from shared object").is_some());
     }
 
@@ -171,7 +189,7 @@ mod tests {
             |count: u64| std::fs::write(dir.join("memory.events"), format!("low 0\noom 9\noom_kill {count}\n"));
         let _ = events(3);
         let cgroup = Cgroup { limit: 64 << 20, dir: dir.clone(), kill_count: kill_count(&dir) };
-        let limits = MemoryLimits { rlimits: Vec::new(), cgroup: Some(cgroup) };
+        let limits = MemoryLimits { cgroup: Some(cgroup), ..MemoryLimits::default() };
         assert_eq!(limits.explains(Some(9), ""), None);
         let _ = events(4);
         assert!(limits.explains(Some(9), "").is_some_and(|text| text.contains("67 MB")), "{limits:?}");

@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::Host;
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
+use cudnn_probe::{Host, InstallationReport, Library};
 
+use super::finding::{DRIVER_CRASHED, FindingKind, Help, NOT_LOADED};
+use crate::driver;
 use crate::escape::Printable;
 
 /// The libraries on LD_LIBRARY_PATH that ld.so's message about a library of cuDNN is about.
@@ -36,6 +38,65 @@ pub(super) fn explain(library: &Path, culprits: &[PathBuf]) -> (String, String) 
             dirs.join(" and ")
         ),
     )
+}
+
+/// A damaged file that ld.so would load for cuDNN, and that is none of cuDNN's.
+pub(super) struct Damaged {
+    /// The name by which ld.so finds it.
+    name: String,
+    path: PathBuf,
+    error: String,
+    rule: Rule,
+}
+
+/// The damaged files that the libraries of this cuDNN are linked to, or open by name, each once. To load one may crash
+/// (a truncated file) or hang (a pipe).
+pub(super) fn damaged(report: &InstallationReport) -> Vec<Damaged> {
+    let host = Host::current();
+    let mut opened = vec![driver::LIBRARY.to_owned()];
+    if let Some(major) = report.cuda_major {
+        opened.extend(["libcublasLt", "libnvrtc"].map(|stem| format!("{stem}.so.{major}")));
+    }
+    let mut found: Vec<Damaged> = Vec::new();
+    for part in report.libraries.iter().filter(|part| part.identity.is_ok()) {
+        let Ok(mut simulation) = Simulation::new(&part.path, &host) else { continue };
+        if part.library != Library::Shim {
+            for name in &opened {
+                let _ = simulation.dlopen_incomplete(name, 0);
+            }
+        }
+        for lookup in simulation.lookups() {
+            let Resolution::Unusable { path, rule, error } = &lookup.resolution else { continue };
+            let is_known = lookup.name.starts_with("libcudnn") || found.iter().any(|known| known.path == *path);
+            if !is_known {
+                let (name, path, rule) = (lookup.name.clone(), path.clone(), rule.clone());
+                found.push(Damaged { name, path, rule, error: error.to_string() });
+            }
+        }
+    }
+    found
+}
+
+/// The finding that blames the damaged files: its kind, its message and its help.
+pub(super) fn explain_damaged(damaged: &[Damaged]) -> Option<(FindingKind, String, Help)> {
+    let first = damaged.first()?;
+    let is_of_driver = |damaged: &Damaged| ["libcuda.so", "libnvidia-"].iter().any(|of| damaged.name.starts_with(of));
+    let kind = if damaged.iter().all(is_of_driver) { DRIVER_CRASHED } else { NOT_LOADED };
+    let files: Vec<String> =
+        damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.error)).collect();
+    let message = format!("cuDNN cannot be loaded with a damaged library, and ld.so finds one: {}", files.join("; "));
+    let help = match first.path.parent().filter(|_| first.rule == Rule::LibraryPath) {
+        Some(dir) => format!(
+            "remove that file, or remove {} from LD_LIBRARY_PATH: ld.so takes it before the system's; cuDNN needs no \
+             change",
+            dir.printable()
+        ),
+        None => format!(
+            "replace that file: reinstall the package that it belongs to (found by: {}); cuDNN needs no change",
+            first.rule
+        ),
+    };
+    Some((kind, message, Help::new(help)))
 }
 
 /// The libraries that LD_LIBRARY_PATH leads to, besides those of cuDNN and CUDA.

@@ -108,12 +108,12 @@ findings! {
     RELATIVE_PATH = "C027" Note "LD_LIBRARY_PATH contains a relative directory":
         "ld.so searches a relative directory below the working directory of each program. This project's search ignores \
          it.";
-    NO_CUBLAS = "C030" Warning "cuBLASLt was not found":
+    NO_CUBLAS = "C030" Warning "cuBLASLt was not found or is damaged":
         "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
-    NO_NVRTC = "C031" Warning "NVRTC was not found":
+    NO_NVRTC = "C031" Warning "NVRTC was not found or is damaged":
         "Engines that compile kernels at run time open it. It comes with the CUDA toolkit, or as a wheel for the same \
          CUDA major.";
-    NO_BUILTINS = "C032" Warning "NVRTC's builtins library is missing":
+    NO_BUILTINS = "C032" Warning "NVRTC's builtins library is missing or damaged":
         "NVRTC opens libnvrtc-builtins when it compiles a kernel. Copying libnvrtc alone leaves it behind.";
     OLD_GPU = "C040" Error "a GPU is too old for this release":
         "cuDNN 9.11 and later have no kernels for compute capabilities below 7.5.";
@@ -127,6 +127,9 @@ findings! {
         "With `--gpu`: cuDNN was loaded, but the convolution failed or its result was wrong.";
     NO_MEMORY = "C054" Error "cuDNN ran out of memory while it was loaded":
         "A limit of the shell (`ulimit -v`), of the container or of the batch system leaves too little memory.";
+    NOT_TESTED = "C055" Error "the doctor could not load cuDNN to check it":
+        "The doctor loads cuDNN in a child process, and a limit (`ulimit -n`, `ulimit -u`) or the system kept it from \
+         starting one. This says nothing about cuDNN. The exit status is 3.";
     NO_EFFECT = "C060" Warning "an environment variable has no effect":
         "Its name or its value is misspelled. The loader ignores what it does not know.";
     FRAMEWORK_NO_CUDNN = "C070" Error "a framework would find no cuDNN":
@@ -263,6 +266,11 @@ impl Finding {
     pub(crate) fn help(mut self, help: impl Into<Help>) -> Self {
         self.help = Some(help.into());
         self
+    }
+
+    /// Is it about the doctor, which could not do its work?
+    pub(crate) fn is_of_doctor(&self) -> bool {
+        self.kind.code == NOT_TESTED.code
     }
 
     pub(crate) fn value(&self) -> Value {

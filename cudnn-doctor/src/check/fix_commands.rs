@@ -386,7 +386,9 @@ impl Companion<'_> {
     fn is_in(&self, dir: &Path, context: &Context) -> bool {
         let file = dir.join(self.name);
         let is_incomplete = self.incomplete.and_then(Path::parent) == Some(dir)
-            || self.incomplete.is_some() && !super::ld_so::has_builtins(&file, self.cuda_major);
+            || self.incomplete.is_some()
+                && self.name.starts_with("libnvrtc")
+                && !super::ld_so::has_builtins(&file, self.cuda_major);
         !is_incomplete && file.is_file() && Simulation::new(&file, &context.host).is_ok()
     }
 

@@ -147,6 +147,13 @@ pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, V
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
+/// Has each library the sha256 that a package has recorded? Reads all files.
+pub(super) fn is_as_installed(report: &InstallationReport) -> bool {
+    let (with, without) = verifiable(report);
+    let is_usable = unusable_parts(report).next().is_none();
+    is_usable && without.is_empty() && with.iter().all(|part| difference(part, true).is_none())
+}
+
 /// With `--verify`: the libraries that nothing could be compared with.
 fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let (with, without) = verifiable(report);

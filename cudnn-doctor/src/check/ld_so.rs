@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{Resolution, Simulation};
-use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library};
+use cudnn_probe::ld_so::{Resolution, Simulation, needed};
+use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError};
 
 use super::finding::{
-    Finding, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
+    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
 };
 use super::fix_commands::{self, Companion};
 use super::installation;
@@ -218,19 +218,48 @@ fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<Stri
     foreign.collect()
 }
 
-/// The libraries of CUDA that cuDNN opens by name when it needs them.
+/// The libraries of CUDA that cuDNN opens by name when it needs them: the library that opens it, the kind of finding, and
+/// the name without the major.
+const COMPANIONS: [(Library, FindingKind, &str); 2] =
+    [(Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"), (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc")];
+
+/// Would cuDNN open a damaged library of CUDA? That may end the process.
+pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Context) -> bool {
+    COMPANIONS.iter().any(|(opener, _, stem)| {
+        let (Some(part), Some(major)) = (report.library(*opener), report.cuda_major) else { return false };
+        let simulation = Simulation::new(&part.path, &context.host);
+        simulation.is_ok_and(|mut simulation| damage(&mut simulation, &format!("{stem}.so.{major}")).is_some())
+    })
+}
+
+/// The damaged file, and what is wrong with it, that ld.so would find for a library that the simulated one opens.
+fn damage(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
+    let before = simulation.lookups().len();
+    simulation.dlopen(name, 0);
+    simulation.lookups().iter().skip(before).find_map(|lookup| match &lookup.resolution {
+        Resolution::Unusable { path, error, .. } => Some((path.clone(), error.to_string())),
+        _ => None,
+    })
+}
+
 fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let Some(major) = report.cuda_major else { return Vec::new() };
-    let companions = [
-        (Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"),
-        (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc"),
-    ];
     let mut findings = Vec::new();
-    for (opener, kind, stem) in companions {
+    for (opener, kind, stem) in COMPANIONS {
         let Some(part) = report.library(opener) else { continue };
         let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
         let name = format!("{stem}.so.{major}");
         let companion = Companion { name: &name, cuda_major: major, opener: part, incomplete: None };
+        if let Some((path, error)) = damage(&mut simulation, &name) {
+            let help = Companion { incomplete: Some(&path), ..companion }.help(report, context);
+            let text = format!("replace it (a damaged file that stays must come after the new one): {}", help.text);
+            findings.push(
+                Finding::new(kind, format!("{name} is damaged: {} {error}", path.printable()))
+                    .note(format!("{opener} opens it when needed"))
+                    .help(Help { text, ..help }),
+            );
+            continue;
+        }
         if let Some((path, _)) = resolve(&mut simulation, &name) {
             if opener == Library::EnginesRuntimeCompiled {
                 findings.extend(builtins(companion, &path, report, context));
@@ -256,10 +285,14 @@ fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
 /// NVRTC opens its builtins, which every package installs beside it.
 fn builtins(companion: Companion<'_>, nvrtc: &Path, report: &InstallationReport, context: &Context) -> Option<Finding> {
     let cuda_major = companion.cuda_major;
-    if has_builtins(nvrtc, cuda_major) {
-        return None;
-    }
-    let message = format!("libnvrtc-builtins.so.{cuda_major}.* is not beside {}", nvrtc.printable());
+    let message = match builtins_beside(nvrtc, cuda_major) {
+        Some((_, Ok(()))) => return None,
+        Some((file, Err(error))) => {
+            let name = Path::new(file.file_name().unwrap_or_default()).printable();
+            format!("{name} is damaged: {} {error}", file.printable())
+        }
+        None => format!("libnvrtc-builtins.so.{cuda_major}.* is not beside {}", nvrtc.printable()),
+    };
     let companion = Companion { incomplete: Some(nvrtc), ..companion };
     Some(
         Finding::new(NO_BUILTINS, message)
@@ -268,12 +301,28 @@ fn builtins(companion: Companion<'_>, nvrtc: &Path, report: &InstallationReport,
     )
 }
 
-/// Are the builtins of NVRTC beside this file of NVRTC?
+/// Are usable builtins of NVRTC beside this file of NVRTC?
 pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
+    builtins_beside(nvrtc, cuda_major).is_some_and(|(_, usable)| usable.is_ok())
+}
+
+/// The builtins of NVRTC beside this file of NVRTC, and whether they can be used: the first file that can, or else the
+/// last one.
+fn builtins_beside(nvrtc: &Path, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
     let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
     let name = format!("libnvrtc-builtins.so.{cuda_major}");
-    let is_builtins = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
-    nvrtc.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten().any(is_builtins)
+    let is_builtins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
+    let entries = nvrtc.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let mut last = None;
+    for entry in entries.filter(is_builtins) {
+        let usable = needed(&entry.path()).map(drop);
+        let is_usable = usable.is_ok();
+        last = Some((entry.path(), usable));
+        if is_usable {
+            break;
+        }
+    }
+    last
 }
 
 /// The file that ld.so finds when the simulated program or library opens this name, and the rule.

@@ -8,18 +8,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
-use cudnn_loader::preload::VERSION_CHECKS;
+use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS};
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{InstallationReport, Library, identify};
 use serde_json::{Value, json};
 
 use super::finding::{
-    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED,
+    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED, NOT_TESTED,
 };
-use super::{culprit, fix_commands};
+use super::{culprit, fix_commands, installation};
 use crate::child_report::{Step, Work, begin, end_with_parent, send};
 use crate::escape::Printable;
+use crate::shell::doctor;
 use crate::subprocess::{self, Ended, Patience};
 use crate::{cudnn_file, demo, driver, memory};
 
@@ -53,24 +54,31 @@ pub(super) struct LoadTest {
     pub(super) convolution: Vec<String>,
 }
 
-/// Loads the cuDNN in this directory in a child process, starts the driver there if its library is one that ld.so can
-/// load, and runs the convolution if asked to.
-pub(super) fn load(report: &InstallationReport, convolution: bool, has_driver: bool, patience: &Patience) -> LoadTest {
+/// What the child process does besides loading cuDNN.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts {
+    /// Runs the convolution.
+    pub(crate) convolution: bool,
+    /// Starts the driver: its library must be one that ld.so can load.
+    pub(crate) driver: bool,
+    /// Makes cuDNN register its engines: what they open must not be damaged.
+    pub(crate) engines: bool,
+}
+
+/// Loads the cuDNN in this directory in a child process.
+pub(super) fn load(report: &InstallationReport, parts: Parts, patience: &Patience) -> LoadTest {
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
-    if convolution {
-        arguments.push(OsStr::new("--gpu"));
-    }
-    if has_driver {
-        arguments.push(OsStr::new("--driver"));
-    }
+    let options = [("--gpu", parts.convolution), ("--driver", parts.driver), ("--engines", parts.engines)];
+    arguments.extend(options.iter().filter(|(_, is_wanted)| *is_wanted).map(|(option, _)| OsStr::new(*option)));
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
     match subprocess::run(&arguments, patience) {
-        Ok(ended) => result(&ended, report, convolution),
+        Ok(ended) => result(&ended, report, parts.convolution),
         Err(error) => {
-            let message = format!("the doctor cannot start a child process to load cuDNN: {error}");
-            LoadTest { findings: vec![Finding::new(NOT_LOADED, message)], convolution: Vec::new() }
+            let (message, help) = subprocess::cannot_start(&error);
+            let finding = Finding::new(NOT_TESTED, message).note("cuDNN was not loaded, and its files were only read");
+            LoadTest { findings: vec![finding.help(help)], convolution: Vec::new() }
         }
     }
 }
@@ -103,8 +111,22 @@ fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
         return Some(Finding::new(DRIVER_CRASHED, message).note(note).notes(notes).help(driver::HELP));
     }
     let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
+    let damaged = culprit::damaged(report);
+    if let Some((kind, text, help)) = culprit::explain_damaged(&damaged) {
+        return Some(Finding::new(kind, text).note(message).notes(notes).help(help));
+    }
     let finding = Finding::new(CRASHED, message).notes(notes);
+    if installation::is_as_installed(report) {
+        return Some(finding.note("each file of cuDNN has the sha256 that its package recorded").help(not_by_cudnn()));
+    }
     Some(if ended.end.is_hang() { finding.help(slow(report)) } else { finding.help(fix_commands::reinstall(report)) })
+}
+
+/// The help if cuDNN's files are undamaged: reinstalling them would change nothing.
+fn not_by_cudnn() -> Help {
+    let text = "reinstalling cuDNN would not help; check again without LD_LIBRARY_PATH and LD_PRELOAD, and with \
+                `--timeout 600` if this machine is only slow; to see which files ld.so loads until then:";
+    Help::new(text).command(format!("LD_DEBUG=files {} check", doctor()))
 }
 
 /// The help for a cuDNN that hangs: maybe it is only slow.
@@ -165,12 +187,12 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
 
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
 /// context.
-pub(crate) fn run_child(dir: &Path, convolution: bool, driver: bool) -> ExitCode {
+pub(crate) fn run_child(dir: &Path, parts: Parts) -> ExitCode {
     end_with_parent();
-    if driver {
+    if parts.driver {
         start_driver();
     }
-    load_and_check(dir, convolution);
+    load_and_check(dir, parts);
     send(&json!({ FINISHED: true }));
     ExitCode::SUCCESS
 }
@@ -185,7 +207,7 @@ fn start_driver() {
     }
 }
 
-fn load_and_check(dir: &Path, convolution: bool) {
+fn load_and_check(dir: &Path, parts: Parts) {
     begin(Work::Load, format!("loaded {}", Library::Graph));
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
@@ -211,8 +233,31 @@ fn load_and_check(dir: &Path, convolution: bool) {
         }
     }
     open_others(dir);
-    if convolution {
+    if parts.engines {
+        register_engines(dir);
+    }
+    if parts.convolution {
         run_convolution();
+    }
+}
+
+/// Makes cuDNN register its engines. The libraries that it opens by name state no version in their files: it compares
+/// their versions now.
+fn register_engines(dir: &Path) {
+    begin(Work::Load, "registered cuDNN's engines");
+    let preload = Preload::new().options(Options::new().path(dir)).libraries(&[]);
+    let preload = preload.devices(Devices::List(Vec::new())).engines(true);
+    let report = match preload.run() {
+        Ok(report) => report,
+        Err(error) => error.report,
+    };
+    let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
+    // Other failures are those of a library that could not be opened, which is reported already.
+    if let StepOutcome::Status(status @ cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, text) = step.outcome {
+        let message = format!("cuDNN returned {status:?} when it registered its engines");
+        let mut notes: Vec<String> = text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
+        notes.push("a library of engines or heuristics is of another release; their files state no version".to_owned());
+        report_failure(VERSION_CHECK, &message, notes, "");
     }
 }
 

@@ -12,7 +12,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
-use super::finding::{Finding, Help, NO_DRIVER};
+use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
 use crate::child_report::{Work, begin, end_with_parent, send};
 use crate::driver;
 use crate::escape::Printable;
@@ -51,7 +51,7 @@ pub(crate) struct Machine {
     pub(crate) gpus: Vec<Gpu>,
     library: DriverLibrary,
     /// Why the query of NVML failed.
-    nvml_error: Option<String>,
+    nvml_error: Option<QueryError>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +59,15 @@ pub(crate) struct Gpu {
     pub(crate) name: String,
     /// In tenths: 90 is compute capability 9.0.
     pub(crate) compute_capability: u32,
+}
+
+/// Why the query of NVML failed.
+#[derive(Debug)]
+enum QueryError {
+    /// The child process failed.
+    Failed(String),
+    /// No child process could be started, and what to do about it.
+    NotStarted(String, &'static str),
 }
 
 /// `libcuda.so.1`, as ld.so finds it for a program.
@@ -107,11 +116,13 @@ impl Machine {
     pub(crate) fn findings(&self) -> Option<Finding> {
         let finding = match &self.library {
             DriverLibrary::Found => {
-                let error = self.nvml_error.as_ref()?;
-                return Some(
-                    Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
-                        .help("reinstall the driver, or reboot if it was just updated"),
-                );
+                return Some(match self.nvml_error.as_ref()? {
+                    QueryError::Failed(error) => {
+                        Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
+                            .help("reinstall the driver, or reboot if it was just updated")
+                    }
+                    QueryError::NotStarted(error, help) => Finding::new(NOT_TESTED, error).help(*help),
+                });
             }
             DriverLibrary::Unusable(path, error) => {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
@@ -125,7 +136,7 @@ impl Machine {
         };
         let finding = match (&self.driver, &self.nvml_error) {
             (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
-            (None, Some(error)) => finding.note(error),
+            (None, Some(QueryError::Failed(error) | QueryError::NotStarted(error, _))) => finding.note(error),
             (None, None) => finding.note("NVML (libnvidia-ml.so.1) does not answer either"),
         };
         Some(finding.help(driver_help(Path::new("/"))))
@@ -180,24 +191,29 @@ pub(crate) fn capability(tenths: u32) -> String {
 }
 
 /// The answer of the child process, or why there is none.
-fn query_nvml(patience: &Patience) -> Result<Value, String> {
-    let ended = subprocess::run(&[OsStr::new(COMMAND)], patience)
-        .map_err(|error| format!("the doctor cannot start a child process: {error}"))?;
+fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
+    let ended = subprocess::run(&[OsStr::new(COMMAND)], patience).map_err(|error| {
+        let (error, help) = subprocess::cannot_start(&error);
+        QueryError::NotStarted(error, help)
+    })?;
     match ended.end.failure() {
         // The child always sends an answer.
-        None => {
-            ended.messages.iter().find_map(|message| message.get(ANSWER).cloned()).ok_or_else(|| {
-                "the query of NVML failed: the library ended the child process, with status 0".to_owned()
-            })
+        None => ended.messages.iter().find_map(|message| message.get(ANSWER).cloned()).ok_or_else(|| {
+            QueryError::Failed(
+                "the query of NVML failed: the library ended the child process, with status 0".to_owned(),
+            )
+        }),
+        Some(failure) => {
+            let during = ended.during();
+            Err(QueryError::Failed(format!("the query of NVML failed: the child process {failure}{during}")))
         }
-        Some(failure) => Err(format!("the query of NVML failed: the child process {failure}{}", ended.during())),
     }
 }
 
 /// The child process: queries NVML and sends the answer.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
-    begin(Work::StartDriver, format!("opened {NVML_LIBRARY} and queried it"));
+    begin(Work::QueryNvml, format!("opened {NVML_LIBRARY} and queried it"));
     let nvml = Nvml::builder().lib_path(NVML_LIBRARY.as_ref()).init().ok();
     let gpu = |nvml: &Nvml, index| -> Result<Value, NvmlError> {
         let device = nvml.device_by_index(index)?;

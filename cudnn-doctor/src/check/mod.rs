@@ -88,7 +88,12 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
         of_used.extend(ld_so::findings(report, context));
         if requested.load {
-            let loaded = load_test::load(report, requested.convolution, machine.has_driver_library(), patience);
+            let parts = load_test::Parts {
+                convolution: requested.convolution,
+                driver: machine.has_driver_library(),
+                engines: !ld_so::has_damaged_companion(report, context),
+            };
+            let loaded = load_test::load(report, parts, patience);
             of_used.extend(loaded.findings);
             convolution = loaded.convolution;
         }
@@ -103,9 +108,9 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         let none = none(context, &selection.rejected, &findings);
         findings.push(none);
     }
-    // The load test may have asked the driver itself.
+    // The load test may have asked the driver itself, or may have failed as its query did.
     let is_of_driver = |finding: &Finding| [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code);
-    if !findings.iter().any(is_of_driver) {
+    if !findings.iter().any(|finding| is_of_driver(finding) || finding.is_of_doctor()) {
         findings.extend(machine.findings());
     }
     findings.extend(environment::findings());
@@ -145,8 +150,11 @@ fn agree(findings: &mut [Finding]) {
 fn relative_path() -> Option<Finding> {
     let path = std::env::var_os("LD_LIBRARY_PATH")?;
     let path = path.to_string_lossy().into_owned();
-    let is_relative = |dir: &&str| !dir.is_empty() && !dir.starts_with(['/', '$']);
-    let relative: Vec<&str> = path.split([':', ';']).filter(is_relative).collect();
+    // ld.so ignores an empty variable, but not an empty element of one.
+    let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
+    let describe = |dir: &'_ str| if dir.is_empty() { "an empty element".to_owned() } else { dir.to_owned() };
+    let mut relative: Vec<String> = path.split([':', ';']).filter(is_relative).map(describe).collect();
+    relative.dedup();
     let dirs = relative.join(", ");
     let what = match relative.len() {
         0 => return None,
@@ -156,7 +164,7 @@ fn relative_path() -> Option<Finding> {
     Some(
         Finding::new(RELATIVE_PATH, what)
             .note("ld.so searches it below the working directory of each program; this project's search ignores it")
-            .help("write the full path of the directory"),
+            .help("write the full path of the directory, and no colon before the first or after the last one"),
     )
 }
 
@@ -215,7 +223,8 @@ fn deleted(context: &Context) -> Vec<Finding> {
     let finding = |root: &Path| {
         let wheels = deleted_wheels(root);
         let names: Vec<String> = wheels.iter().map(ToString::to_string).collect();
-        let message = format!("the libraries of {} in {} are deleted", names.join(" and "), root.printable());
+        let (graph, names) = (Library::Graph, names.join(" and "));
+        let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", root.printable());
         let finding = Finding::new(REJECTED, message).note("pip regards them as installed");
         Some(finding.help(fix_commands::restore(&wheels)?))
     };

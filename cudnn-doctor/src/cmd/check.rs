@@ -80,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         Format::Json => document(&value(&diagnosis)),
         Format::Text => text(&diagnosis),
     }
+    if diagnosis.findings.iter().any(Finding::is_of_doctor) {
+        return Outcome::Failed;
+    }
     findings::outcome(&diagnosis.findings)
 }
 

@@ -9,16 +9,17 @@ mod patience;
 mod processes;
 mod streams;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::child_report::Step;
-use crate::memory::MemoryLimits;
+use crate::memory::{self, MemoryLimits};
 use interruption::Interruption;
 use streams::Streams;
 
@@ -103,7 +104,7 @@ impl Ended {
 /// Runs the doctor with these arguments. In the root directory: an empty or relative element of LD_LIBRARY_PATH must
 /// not lead to libraries in the caller's working directory.
 pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(executable()?);
     command
         .args(arguments)
         .current_dir("/")
@@ -112,6 +113,36 @@ pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<
         .env_remove("CUDNN_LOGDEST_DBG")
         .env_remove("CUDNN_LOGLEVEL_DBG");
     run_command(command, patience)
+}
+
+/// This program's file. Without /proc, the path by which it was started.
+fn executable() -> std::io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        // SAFETY: the call has no requirements.
+        let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+        if path.is_null() {
+            return Err(error);
+        }
+        // SAFETY: the kernel has put a path there that ends with a zero byte, and that stays as long as the process.
+        let path = unsafe { CStr::from_ptr(path) };
+        std::path::absolute(OsStr::from_bytes(path.to_bytes()))
+    })
+}
+
+/// Why no child process could be started, and what to do about it.
+pub(crate) fn cannot_start(error: &std::io::Error) -> (String, &'static str) {
+    let (reason, help) = match error.raw_os_error() {
+        Some(libc::EMFILE) => (
+            format!("this process may have only {} open files (`ulimit -n`)", memory::limit_of_open_files()),
+            "allow more open files: `ulimit -n 1024` in the shell that starts the doctor",
+        ),
+        Some(libc::EAGAIN) => (
+            format!("no more processes may be started (`ulimit -u`, or the control group's pids.max): {error}"),
+            "allow more processes: by `ulimit -u`, by `docker run --pids-limit`, or by the batch system",
+        ),
+        _ => (error.to_string(), "check that /proc is mounted, and that the doctor's own file can be executed"),
+    };
+    (format!("the doctor cannot start a child process: {reason}"), help)
 }
 
 /// Runs another program, which sends the same messages.
@@ -127,7 +158,7 @@ pub(crate) fn run_command(mut command: Command, patience: &Patience) -> std::io:
 
 /// Runs this command line again in a child process, with this argument before the others, on the same terminal.
 pub(crate) fn supervise(first: &str, patience: &Patience) -> std::io::Result<Ended> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(executable()?);
     command.arg(first).args(std::env::args_os().skip(1));
     // The child changes its working directory.
     if let Some(log) = absolute_log(std::env::var_os("CUDNN_LOGDEST_DBG")) {
@@ -187,7 +218,6 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
         }
         let (limit, step_limit) = (patience.limit(step.as_ref()), patience.step_limit(step.as_ref()));
         if progress.elapsed() > limit {
-            patience.use_up(limit);
             break Some(End::Hung(limit));
         }
         if step_start.elapsed() > step_limit {

@@ -1,6 +1,5 @@
 //! How long the doctor waits for a child process: for each step without progress, for each step in all, and for the run.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use crate::child_report::{Step, Work};
@@ -14,12 +13,11 @@ const RUN_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// A user's limit for each step extends it to this many times that limit: the longest run has six steps.
 const MAX_LIMITS_OF_RUN: u32 = 6;
 
-/// The time for which a command waits for its child processes while they make no progress.
+/// The time for which a command waits for each of its child processes while that makes no progress. What one child wastes
+/// takes nothing from the next: a driver that hangs must not make cuDNN look as if it did.
 pub(crate) struct Patience {
     /// The user's limit for each step.
     timeout: Option<Duration>,
-    /// What is left for all steps together.
-    left: Cell<Duration>,
     /// The longest time of a child in all.
     total: Duration,
 }
@@ -28,14 +26,14 @@ impl Patience {
     /// The patience of one command. With a limit, each step has that one.
     pub(crate) fn new(timeout: Option<Duration>) -> Patience {
         let total = RUN_LIMIT.max(timeout.unwrap_or_default() * MAX_LIMITS_OF_RUN);
-        Patience { timeout, left: Cell::new(Duration::from_secs(30)), total }
+        Patience { timeout, total }
     }
 
     /// How long a step may make no progress.
     pub(super) fn limit(&self, step: Option<&Step>) -> Duration {
         let work = step.map_or(Work::Load, |step| step.work);
         let seconds = match work {
-            Work::OpenDriver => 10,
+            Work::OpenDriver | Work::QueryNvml => 10,
             Work::Load => 20,
             Work::StartDriver => 30,
             // Compiling a kernel reads nothing.
@@ -43,18 +41,13 @@ impl Patience {
             // pip has limits of its own.
             Work::Fetch => return TOTAL_LIMIT,
         };
-        let limit = Duration::from_secs(seconds);
-        match self.timeout {
-            Some(timeout) => timeout,
-            None if work == Work::Compute => limit,
-            None => limit.min(self.left.get()),
-        }
+        self.timeout.unwrap_or(Duration::from_secs(seconds))
     }
 
     /// How long a step may take, even if it reads all the time.
     pub(super) fn step_limit(&self, step: Option<&Step>) -> Duration {
         let seconds = match step.map(|step| step.work) {
-            Some(Work::OpenDriver | Work::StartDriver) => 60,
+            Some(Work::OpenDriver | Work::QueryNvml | Work::StartDriver) => 60,
             Some(Work::Fetch) => return TOTAL_LIMIT,
             _ => 600,
         };
@@ -64,11 +57,6 @@ impl Patience {
     /// How long a child may take in all, whatever it reports or reads. One on the doctor's terminal may fetch a release.
     pub(super) fn total(&self, has_session: bool) -> Duration {
         if has_session { self.total } else { TOTAL_LIMIT }
-    }
-
-    /// Takes a time without progress from what is left for all steps.
-    pub(super) fn use_up(&self, time: Duration) {
-        self.left.set(self.left.get().saturating_sub(time));
     }
 
     /// The same patience with another limit for a child in all.
@@ -83,13 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_children_of_a_command_share_the_time_without_progress() {
+    fn each_kind_of_step_has_its_own_limit() {
         let step = |work| Step { work, text: String::new() };
-        let patience = Patience::new(None);
-        assert_eq!(patience.limit(Some(&step(Work::StartDriver))).as_secs(), 30);
-        patience.use_up(Duration::from_secs(25));
-        assert_eq!(patience.limit(Some(&step(Work::Load))).as_secs(), 5);
-        assert_eq!(patience.limit(Some(&step(Work::Compute))).as_secs(), 120);
+        let limit = |work| Patience::new(None).limit(Some(&step(work))).as_secs();
+        let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute];
+        assert_eq!(works.map(limit), [10, 10, 30, 20, 120]);
     }
 
     #[test]
