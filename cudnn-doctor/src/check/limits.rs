@@ -39,7 +39,7 @@ struct FrameworkPin {
 
 /// The versions that fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(in crate::check) struct Choice {
     /// To append to a requirement that has a minimum: `,<9.11`.
     pub(super) specifiers: String,
     /// The only full version that fits.
@@ -48,7 +48,7 @@ pub(super) struct Choice {
 
 impl<'a> Limits<'a> {
     /// Those of the environment with this root, on a machine with these GPUs.
-    pub(super) fn new(root: Option<&Path>, gpus: &'a [Gpu], host: &Host) -> Self {
+    pub(in crate::check) fn new(root: Option<&Path>, gpus: &'a [Gpu], host: &Host) -> Self {
         let frameworks = root.map(|root| survey(&Environment::at(root, host), host).frameworks).into_iter().flatten();
         let pins = frameworks.flat_map(|framework| {
             let name = format!("{} {}", framework.kind.name, framework.version);
@@ -68,7 +68,7 @@ impl<'a> Limits<'a> {
     }
 
     /// The versions from this one on that fit, or why there is none.
-    pub(super) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<Choice, String> {
+    pub(in crate::check) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<Choice, String> {
         let (last, last_wheel) = LAST_FOR_OLD_GPUS;
         let is_later = minimum.is_some_and(|minimum| minimum > last);
         let text = minimum.map_or("9".to_owned(), |minimum| minimum.to_string());

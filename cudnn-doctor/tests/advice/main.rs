@@ -196,16 +196,19 @@ fn commands_work_where_the_systems_python_takes_no_packages() {
 #[test]
 fn a_known_issue_gets_no_command_where_no_fixed_release_fits() {
     let package = ["nvidia-cudnn-cu12==9.10.2.21"];
-    let torch = |world: &World| {
+    let torch_with = |world: &World, cudnn: &str| {
         let info = world.site_packages().join("torch-2.8.0.dist-info");
         std::fs::create_dir_all(&info).unwrap();
-        let text = "Name: torch\nVersion: 2.8.0\nRequires-Dist: nvidia-cudnn-cu12==9.10.2.21\n";
-        std::fs::write(info.join("METADATA"), format!("Metadata-Version: 2.1\n{text}")).unwrap();
+        let text = "Name: torch\nVersion: 2.8.0\nRequires-Dist: nvidia-cudnn-cu12==";
+        std::fs::write(info.join("METADATA"), format!("Metadata-Version: 2.1\n{text}{cudnn}\n")).unwrap();
         std::fs::write(info.join("RECORD"), "torch/version.py,,\n").unwrap();
         std::fs::create_dir_all(world.site_packages().join("torch")).unwrap();
         std::fs::write(world.site_packages().join("torch/version.py"), "cuda = '12.8'\n").unwrap();
     };
+    let torch = |world: &World| torch_with(world, "9.10.2.21");
+    let newer_torch = |world: &World| torch_with(world, "9.19.0.56");
     for (case, expected) in [
+        (Case::new("newer PyTorch", "C073", &package, newer_torch).with_old_gpu(), "requires nvidia-cudnn-cu12==9.19"),
         (Case::new("an old GPU", "C017", &package, |_| {}).with_old_gpu(), "9.10.2 is the last"),
         (Case::new("PyTorch", "C017", &package, torch), "requires nvidia-cudnn-cu12==9.10.2.21"),
         (

@@ -45,7 +45,7 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
     findings.extend(loaded::cudnn(framework, survey).or_else(|| incomplete::finding(framework, survey)));
     findings.extend(half_searched::finding(framework, survey));
-    findings.extend(pins::unmet(framework, survey));
+    findings.extend(pins::unmet(framework, survey, machine));
     findings.extend(cuda::missing(framework, survey));
     findings.extend(devices::driver(framework, machine));
     findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));

@@ -1,14 +1,17 @@
 //! The packages that a framework requires, and those that are installed.
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
+use cudnn_probe::Host;
 
 use super::help::{command, is_of_conda, requirement};
 use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding};
 use crate::check::fix_commands::with_commands;
+use crate::check::limits::Limits;
+use crate::check::machine::Machine;
 
 /// Packages that are not those that it requires.
-pub(super) fn unmet(framework: &Framework, survey: &Survey) -> Option<Finding> {
+pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let is_unmet_state = |state: &PinState| matches!(state, PinState::OtherVersion(_) | PinState::Missing);
     let is_unmet = |pin: &&Pin| pin.extra.is_none() && is_unmet_state(&pin.state);
     let unmet: Vec<&Pin> = framework.pins.iter().filter(is_unmet).collect();
@@ -25,6 +28,12 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey) -> Option<Finding> {
         _ => format!("requires {}; not installed", pin.requirement),
     });
     let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
+    let cuda_major = unmet.iter().find_map(|pin| pin.package.strip_prefix("nvidia-cudnn-cu")?.parse().ok());
+    let limits = Limits::new(Some(&survey.environment.root), &machine.gpus, &Host::current());
+    // Nothing that it requires would work here: C040 would have it replaced.
+    if let Some(Err(reason)) = cuda_major.filter(|_| !machine.gpus.is_empty()).map(|cuda| limits.choose(None, cuda)) {
+        return Some(finding.help(reason));
+    }
     let requirements = unmet.iter().map(|pin| requirement(pin));
     Some(match command(framework, survey, requirements).filter(|_| !is_of_conda(framework)) {
         Some(command) => finding.help(with_commands("install what it requires:", &[command])),
