@@ -1,9 +1,11 @@
-//! An application's requirements for the cuDNN that the loader selects. Knows nothing of finding or loading one.
+//! An application's requirements for the cuDNN that the loader selects. Knows nothing of how one is found or loaded.
 
 use std::path::PathBuf;
 
 pub use cudnn_probe::DIR_VARIABLE;
-use cudnn_probe::{Installation, ProbeError, Requirements, Version};
+use cudnn_probe::{Host, Installation, ProbeError, Requirements, VARIABLES, Version};
+
+use crate::dl;
 
 /// Requirements for the cuDNN to load. By default: any cuDNN 9, the first that the search finds.
 ///
@@ -13,6 +15,8 @@ use cudnn_probe::{Installation, ProbeError, Requirements, Version};
 pub struct Options {
     pub(crate) path: Option<PathBuf>,
     pub(crate) requirements: Requirements,
+    /// The environment in which to search; the current one if there is none.
+    pub(crate) host: Option<Host>,
 }
 
 impl Options {
@@ -45,6 +49,12 @@ impl Options {
     pub fn strict(mut self, strict: bool) -> Self {
         self.requirements = self.requirements.strict(strict);
         self
+    }
+
+    /// Has the search use the environment variables of now, for a search in another thread: `getenv` beside a `setenv` of
+    /// the program can read memory that was freed.
+    pub(crate) fn read_environment(&mut self) {
+        self.host = Some(dl::host().with_variables(VARIABLES));
     }
 
     /// Checks an installation that is already selected.

@@ -38,6 +38,19 @@ impl Host {
         self
     }
 
+    /// Reads these environment variables now. After this the search sees these values, and no other variables.
+    #[must_use]
+    pub fn with_variables(mut self, names: &[&str]) -> Self {
+        let mut variables = Vec::new();
+        for name in names {
+            if let Some(value) = self.variable(name) {
+                variables.push((OsString::from(*name), value));
+            }
+        }
+        self.variables = Some(variables);
+        self
+    }
+
     /// Sets the path of the executable, next to which the search looks.
     #[must_use]
     pub fn executable(mut self, path: impl Into<PathBuf>) -> Self {

@@ -71,5 +71,5 @@ pub use platform::{Architecture, Os};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
 pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES, base_python, environment_of};
-pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, select};
+pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

@@ -2,7 +2,7 @@
 //! rejected.
 
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
@@ -233,10 +233,13 @@ pub struct Selection {
 #[must_use]
 pub fn select(search: &Search, requirements: &Requirements) -> Selection {
     let mut rejected = Vec::new();
-    for candidate in search.candidates() {
-        match check_dir(&candidate, requirements) {
-            Ok(installation) => return Selection { installation: Some(installation), rejected },
-            Err(error) => rejected.push(RejectedCandidate { candidate, error }),
+    // An iterator over the candidates of all stages would be a kilobyte of code in each program.
+    for stage in search.stages() {
+        for candidate in stage(search) {
+            match check_dir(&candidate, requirements) {
+                Ok(installation) => return Selection { installation: Some(installation), rejected },
+                Err(error) => rejected.push(RejectedCandidate { candidate, error }),
+            }
         }
     }
     Selection { installation: None, rejected }
@@ -258,10 +261,30 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
     let version = identity.version.ok_or_else(|| ProbeError::Malformed {
         reason: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
     })?;
-    let dir = std::fs::canonicalize(&candidate.dir).map_err(|error| ProbeError::Unreadable { error })?;
+    let dir = installation_dir(&graph).map_err(|error| ProbeError::Unreadable { error })?;
     let installation = Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
     requirements.check(&installation)?;
     Ok(installation)
+}
+
+/// The directory of the installation to which this file of the graph library belongs, with links resolved: its own, or,
+/// if no engines are there, that of the file behind the link. Bazel gives each library a directory, with links to the
+/// files of one installation.
+///
+/// # Errors
+/// The system's, if the directory cannot be resolved.
+pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
+    let dir = std::fs::canonicalize(graph.parent().unwrap_or(graph))?;
+    // All releases have these engines, and a JIT-only installation has little else.
+    let engines = Library::EnginesRuntimeCompiled.file_name();
+    if !dir.join(engines).exists()
+        && let Ok(mut linked) = std::fs::canonicalize(graph)
+        && linked.pop()
+        && linked.join(engines).exists()
+    {
+        return Ok(linked);
+    }
+    Ok(dir)
 }
 
 /// Finds what a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN,

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Architecture, Candidate, Host, Library, ProbeError, Search, VARIABLES, Version, identify_for};
+use cudnn_probe::{
+    Architecture, Candidate, DIR_VARIABLE, Host, Library, ProbeError, Search, VARIABLES, Version, identify_for,
+};
 
 use crate::vars;
 
@@ -56,7 +58,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Returns the first directory that has all of the libraries.
 fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, String> {
-    for variable in VARIABLES.iter().copied().chain([vars::LIB_DIR]) {
+    for variable in VARIABLES.iter().copied().filter(|name| *name != DIR_VARIABLE).chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);

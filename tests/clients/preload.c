@@ -10,6 +10,9 @@
  *   start-each       starts a preload for each log entry that a thread of a preload makes
  *   limit            preloads with a limit of the address space
  *   close-all US     closes all descriptors after that time, then fills pipes and reads them
+ *   set-variables US adds variables to the environment for that time
+ *   deny MODE US     does MODE where the system refuses a thread descriptors of its own, as containers on old kernels do
+ *   wait-at-exit     starts a preload; a destructor waits for its end
  *   report           waits for the preload and prints its report
  *   lock             forks with a lock that a log callback needs
  *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
@@ -20,14 +23,20 @@
 #include <cudnn.h>
 #include <cudnn_shim.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WHAT (CUDNN_SHIM_LIBRARIES | CUDNN_SHIM_ENGINES)
@@ -144,7 +153,32 @@ static void *start_often(void *unused) {
     return unused;
 }
 
+static int waits_at_exit;
+
+__attribute__((destructor)) static void wait_for_preload(void) {
+    if (waits_at_exit) cudnnShimPreloadWait();
+}
+
+/* Runs the program again where close_range and unshare fail. */
+static void deny(char **args) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) perror("seccomp");
+    args[1] = args[0];
+    execv(args[0], args + 1);
+    perror("execv");
+}
+
 int main(int count, char **args) {
+    if (count > 1 && !strcmp(args[1], "deny")) deny(args);
     const char *mode = count > 1 ? args[1] : "";
     const char *value = count > 2 ? args[2] : "0";
     alarm(60);
@@ -178,6 +212,21 @@ int main(int count, char **args) {
             lost += fcntl(pipes[i], F_SETFL, O_NONBLOCK) || read(pipes[i], four, 4) != 4;
         }
         printf("lost = %d, version = %d\n", lost, cudnnGetVersion() > 90000);
+    }
+    if (!strcmp(mode, "set-variables")) {
+        struct timespec start, now;
+        char name[32];
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        for (int i = 0, us = 0; us < atoi(value); i++) {
+            snprintf(name, sizeof name, "SETTING_%d", i);
+            setenv(name, "value", 1);
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            us = (int)((now.tv_sec - start.tv_sec) * 1000000 + (now.tv_nsec - start.tv_nsec) / 1000);
+        }
+    }
+    if (!strcmp(mode, "wait-at-exit")) {
+        waits_at_exit = 1;
+        cudnnShimPreloadStart(WHAT, NULL, 0);
     }
     if (!strcmp(mode, "failing-calls")) fail_in_threads_and_children();
     if (!strcmp(mode, "start-fork")) {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Candidate, Host, Origin, ProbeError, Requirements, Search, select};
@@ -48,9 +49,11 @@ fn full_sandbox(root: &Path) -> Host {
 fn directories_are_searched_in_the_documented_order() {
     let world = TempDir::new();
     let root = world.path();
+    let run_path =
+        |dir: &str, of: &str| vec![Candidate::new(root.join(dir), Origin::RunPath(root.join(of)))];
     let search = Search::new(full_sandbox(root))
         .add_adjacent(root.join("shim"))
-        .add_run_path(root.join("plugins"), root.join("app/bin/program"));
+        .run_paths(run_path("plugins", "app/bin/program"), run_path("other-plugins", "plugin.so"));
     let venv = || Origin::VirtualEnvironment(root.join("venv"));
     let conda = || Origin::Conda(root.join("conda"));
     let expected = [
@@ -70,6 +73,7 @@ fn directories_are_searched_in_the_documented_order() {
         ("conda/lib", conda()),
         ("py/lib/python3.10/dist-packages/nvidia/cudnn/lib", Origin::Python(root.join("py"))),
         ("first", Origin::LibraryPath),
+        ("other-plugins", Origin::RunPath(root.join("plugin.so"))),
     ];
     let found = candidates(&search, root);
     for (index, (dir, origin)) in expected.into_iter().enumerate() {
@@ -80,6 +84,20 @@ fn directories_are_searched_in_the_documented_order() {
     assert!(place(&Origin::LibraryPath) < place(&Origin::LdDefault), "{found:#?}");
     assert!(place(&Origin::LdDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
     assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::WellKnown), "{found:#?}");
+}
+
+/// Each user may put a library into such a directory.
+#[test]
+fn a_directory_that_users_share_is_not_next_to_a_program() {
+    let world = TempDir::new();
+    let root = world.path();
+    let shared = make_dir(root, "app/lib");
+    let search = Search::new(full_sandbox(root));
+    for (mode, is_searched) in [(0o755, true), (0o777, true), (0o1777, false), (0o1755, true)] {
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(mode)).unwrap();
+        let found = candidates(&search, root).contains(&("app/lib".into(), Origin::Adjacent));
+        assert_eq!(found, is_searched, "{mode:o}");
+    }
 }
 
 #[test]

@@ -136,6 +136,10 @@ fn read_list() -> Vec<Entry> {
         if !info.dlpi_name.is_null() {
             // SAFETY: the name ends in NUL, and stays as long as the object is listed.
             let path = to_path(unsafe { CStr::from_ptr(info.dlpi_name) });
+            // The kernel's part of the process, which ld.so searches nothing for.
+            if path.as_os_str().as_bytes().starts_with(b"linux-vdso") {
+                return 0;
+            }
             // SAFETY: `info` comes from ld.so.
             let strings = unsafe { dynamic_strings(info) }.unwrap_or_default();
             list.push(Entry { path, base: info.dlpi_addr as usize, strings });

@@ -6,31 +6,41 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::run_path_dirs;
-use cudnn_probe::{Host, Library};
+use cudnn_probe::{Candidate, Host, Library, Origin};
 
 use super::objects::{LoadedObjects, RunPath};
 
-/// Each run path directory that contains a cuDNN, with the object that names it. Objects that depend on the shim come
-/// first.
-pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> Vec<(PathBuf, PathBuf)> {
+/// The directories in run paths that contain a cuDNN.
+pub(crate) struct RunPathDirs {
+    /// Of objects that depend on the shim: ld.so would search these for it.
+    pub(crate) of_dependents: Vec<Candidate>,
+    /// Of other objects, which may open the shim themselves.
+    pub(crate) of_others: Vec<Candidate>,
+}
+
+/// Each run path directory that contains a cuDNN, once.
+pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDirs {
     let paths = objects.run_paths(Library::Shim.file_name());
-    let (dependents, others): (Vec<RunPath>, Vec<RunPath>) = paths.into_iter().partition(|path| path.needs_soname);
     let mut seen = Vec::new();
-    let mut found = Vec::new();
-    for RunPath { object, dirs, .. } in dependents.into_iter().chain(others) {
-        let object = if object.as_os_str().is_empty() { std::env::current_exe().unwrap_or_default() } else { object };
-        let Some(origin) = object.parent() else { continue };
-        for dir in run_path_dirs(host, OsStr::from_bytes(&dirs), origin) {
-            if seen.contains(&dir) {
-                continue;
+    let mut dirs_of = |is_dependent: bool| {
+        let mut found = Vec::new();
+        for RunPath { object, dirs, needs_soname } in &paths {
+            let program = if object.as_os_str().is_empty() { std::env::current_exe().ok() } else { None };
+            let object = program.as_ref().unwrap_or(object);
+            let Some(origin) = object.parent().filter(|_| *needs_soname == is_dependent) else { continue };
+            for dir in run_path_dirs(host, OsStr::from_bytes(dirs), origin) {
+                if seen.contains(&dir) {
+                    continue;
+                }
+                if dir.join(Library::Graph.file_name()).symlink_metadata().is_ok() {
+                    found.push(Candidate::new(dir.clone(), Origin::RunPath(object.clone())));
+                }
+                seen.push(dir);
             }
-            if dir.join(Library::Graph.file_name()).symlink_metadata().is_ok() {
-                found.push((dir.clone(), object.clone()));
-            }
-            seen.push(dir);
         }
-    }
-    found
+        found
+    };
+    RunPathDirs { of_dependents: dirs_of(true), of_others: dirs_of(false) }
 }
 
 /// The run path of one loaded library.

@@ -44,6 +44,11 @@ pub use hook::to_tracing;
 pub use hook::{Event, set_hook, write_to};
 pub use sink::Destination;
 
+/// Reads the variables of the log, if nothing has read them yet.
+pub(crate) fn read_variables() {
+    sink::env_config();
+}
+
 /// Whether the environment requests a log, which may go to a file.
 pub(crate) fn writes_to_file() -> bool {
     sink::env_config().mask != 0

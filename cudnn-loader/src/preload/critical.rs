@@ -102,11 +102,12 @@ impl CriticalSection {
         let mut backoff = Backoff::with_limit(LIMIT);
         // A thread that is inside already must not wait for somebody who waits for it.
         while !is_inside() && !GATE.try_enter() {
-            if backoff.wait() {
-                continue;
-            }
+            // At once: a destructor of the program may wait for the end of the preload.
             if IS_EXITING.load(Ordering::SeqCst) {
                 return None;
+            }
+            if backoff.wait() {
+                continue;
             }
             // A fork that takes too long, or the first thread has ended by `pthread_exit`, long ago.
             if IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {

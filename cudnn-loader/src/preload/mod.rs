@@ -25,6 +25,7 @@ pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
 use crate::dl;
 use crate::function::Function;
+use crate::logging;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::lock;
@@ -167,17 +168,23 @@ impl Preload {
     /// because glibc then runs the destructors of half-loaded libraries first.
     ///
     /// Starts nothing while sixteen others are running, or in code that a preload calls (a log callback).
-    pub fn start(self) -> PreloadHandle {
-        let run = if is_nested() { None } else { self.start_thread() };
-        PreloadHandle { preload: self, run }
+    pub fn start(mut self) -> PreloadHandle {
+        let is_nested = is_nested();
+        if !is_nested {
+            self.options.read_environment();
+            logging::read_variables();
+        }
+        let preload = Arc::new(self);
+        let run = if is_nested { None } else { Preload::start_thread(&preload) };
+        PreloadHandle { preload, run }
     }
 
     /// Returns `None` if no thread can be started.
-    fn start_thread(&self) -> Option<Arc<BackgroundRun>> {
+    fn start_thread(preload: &Arc<Preload>) -> Option<Arc<BackgroundRun>> {
         critical::protect();
         let running = critical::BackgroundThread::new().filter(|_| dl::is_in_first_namespace())?;
         let run = Arc::new(BackgroundRun { process: std::process::id(), result: Mutex::new(None) });
-        let (in_thread, preload) = (run.clone(), self.clone());
+        let (in_thread, preload) = (run.clone(), preload.clone());
         let started = spawn_detached(Box::new(move || {
             let _guard = (running, ReentrancyGuard::enter(&DOES_INTERNAL_WORK));
             let recorder = run::Recorder::in_background();
@@ -207,7 +214,7 @@ impl BackgroundRun {
 /// A preload in a background thread. It continues if the handle is dropped.
 #[derive(Debug)]
 pub struct PreloadHandle {
-    preload: Preload,
+    preload: Arc<Preload>,
     /// `None` if no thread was started.
     run: Option<Arc<BackgroundRun>>,
 }

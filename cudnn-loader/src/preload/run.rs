@@ -136,8 +136,11 @@ fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
             let _ = recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder));
         }
         // After the other thread has started, which shares the table of this one. The log's file is open in that table.
-        if recorder.is_background && !logging::writes_to_file() {
-            leave_shared_table();
+        let shares_table = recorder.is_background && !logging::writes_to_file() && !leave_shared_table();
+        if shares_table {
+            let reason = "threads here share all descriptors";
+            recorder.step(Step::Select, || StepOutcome::Skipped(reason.into()));
+            return;
         }
         if let Some(installation) = select(preload, recorder) {
             read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));

@@ -1,13 +1,13 @@
 //! The libraries that `libcudnn_graph.so.9` opens itself, by bare name, when it first plans something: heuristics and
 //! engines. It tries four names for each, so ld.so may find another installation's.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, Library, ProbeError};
 
-use super::installation::same_dir;
+use super::installation::is_in;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;
@@ -45,10 +45,6 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         }
     }
     Ok(())
-}
-
-fn is_in(file: &Path, dir: &Path) -> bool {
-    file.parent().is_some_and(|parent| same_dir(parent, dir))
 }
 
 /// The file that ld.so would open for graph, which opens the longest name first.

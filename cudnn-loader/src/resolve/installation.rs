@@ -4,11 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cudnn_probe::{Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify};
+use cudnn_probe::{
+    Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify, installation_dir,
+};
 
 use super::in_memory;
+use crate::dl;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
-use crate::dl::{self, run_paths};
+use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::options::Options;
@@ -89,7 +92,7 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options) -> Shared<Selected> {
-    let host = dl::host();
+    let host = options.host.clone().unwrap_or_else(dl::host);
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
         search = search.explicit(path);
@@ -108,9 +111,8 @@ fn search(options: &Options) -> Shared<Selected> {
     }
     // In secure-execution mode ld.so does not trust every `$ORIGIN` either.
     if !dl::is_secure_execution() {
-        for (dir, object) in run_paths::dirs_with_cudnn(&host, objects) {
-            search = search.add_run_path(dir, object);
-        }
+        let RunPathDirs { of_dependents, of_others } = run_paths::dirs_with_cudnn(&host, objects);
+        search = search.run_paths(of_dependents, of_others);
     }
     let selection = cudnn_probe::select(&search, &options.requirements);
     let rejected = Arc::new(selection.rejected);
@@ -123,13 +125,13 @@ fn search(options: &Options) -> Shared<Selected> {
 /// Selects the cuDNN whose graph library the process has loaded already, or rejects it: a second cuDNN is never loaded.
 /// Its version comes from memory, since its files may have been replaced meanwhile.
 fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Selected> {
-    let dir = dir_of(&graph.path);
+    let dir = installation_dir(&graph.path).unwrap_or_else(|_| dir_of(&graph.path));
     let reject = |dir: &Path, origin: Origin, error| {
         let candidate = Candidate::new(dir, origin);
         Err(no_installation(Arc::new(vec![RejectedCandidate::new(candidate, error)])))
     };
     if let Some(requested) = search.explicit_candidate()
-        && !same_dir(&requested.dir, &dir)
+        && installation_dir(&requested.dir.join(Library::Graph.file_name())).ok().as_ref() != Some(&dir)
     {
         let version = in_memory::version(&graph.handle, Library::Graph);
         let own = identify(&requested.dir.join(Library::Graph.file_name()), Library::Graph);
@@ -168,15 +170,13 @@ fn no_installation(rejected: Arc<Vec<RejectedCandidate>>) -> Arc<Failure> {
     Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, rejected })
 }
 
+/// Whether a file is in this canonical directory: itself, or the file behind the link.
+pub(crate) fn is_in(file: &Path, dir: &Path) -> bool {
+    dir_of(file) == dir || std::fs::canonicalize(file).is_ok_and(|file| file.parent() == Some(dir))
+}
+
 /// The directory of a loaded file, with links resolved if possible.
 pub(crate) fn dir_of(file: &Path) -> PathBuf {
     let dir = file.parent().unwrap_or(file);
     std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
-}
-
-pub(crate) fn same_dir(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
 }

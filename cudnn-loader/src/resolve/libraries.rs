@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, ProbeError, Version};
 
-use super::installation::{Reset, Shared, dir_of, failure, reset_selection, select, selected};
+use super::installation::{Reset, Shared, dir_of, failure, is_in, reset_selection, select, selected};
 use super::{graph_plugins, in_memory};
 use crate::dl::dlerror::DlErrorKind;
 use crate::dl::objects::LoadedObjects;
@@ -197,14 +197,13 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
         return Err(LoadErrorKind::LibraryMissing);
     }
     if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
-        let loaded = dir_of(&object.path);
-        if loaded == installation.dir {
+        if is_in(&object.path, &installation.dir) {
             return Ok((object.path, object.handle, false));
         }
         return Err(LoadErrorKind::Rejected {
             path: installation.path(library.library()),
             error: ProbeError::OtherLoaded {
-                loaded,
+                loaded: dir_of(&object.path),
                 loaded_version: in_memory::version(&object.handle, library.library()),
                 version: Some(installation.version),
             },

@@ -16,7 +16,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-pub(crate) use os::{FileId, bytes_of, file_id, inode, is_executable, is_setid, path_from_bytes, read_at};
+pub(crate) use os::{
+    FileId, bytes_of, file_id, inode, is_executable, is_setid, is_shared_by_users, path_from_bytes, read_at,
+};
 
 /// The operating system that a library is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -29,6 +29,10 @@ pub(crate) fn is_setid(_program: &Path) -> bool {
     false
 }
 
+pub(crate) fn is_shared_by_users(_dir: &Path) -> bool {
+    false
+}
+
 pub(crate) fn is_executable(_path: &Path) -> bool {
     false
 }

@@ -36,6 +36,13 @@ pub(crate) fn is_setid(program: &Path) -> bool {
     std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
 
+/// Is it a directory like /tmp, in which each user puts files and none can remove those of others?
+pub(crate) fn is_shared_by_users(dir: &Path) -> bool {
+    const STICKY_AND_WRITABLE: u32 = 0o1002;
+    let mode = std::fs::metadata(dir).map_or(0, |metadata| metadata.permissions().mode());
+    mode & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE
+}
+
 pub(crate) fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::host::Host;
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIR, Opened, open_regular, path_from_bytes};
+use crate::platform::{CUDA_TARGET_DIR, Opened, is_shared_by_users, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -16,8 +16,9 @@ pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
 /// The environment variables with the root of a CUDA toolkit or a cuDNN.
 const CUDA_VARIABLES: [&str; 6] = ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
 
-/// All other environment variables that a search reads, besides [`DIR_VARIABLE`]: a build script must watch them.
+/// All environment variables that a search reads.
 pub const VARIABLES: &[&str] = &[
+    DIR_VARIABLE,
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
     "PATH",
@@ -72,7 +73,8 @@ pub struct Search {
     explicit: Option<PathBuf>,
     loaded: Vec<PathBuf>,
     adjacent: Vec<PathBuf>,
-    run_paths: Vec<(PathBuf, PathBuf)>,
+    run_paths: Vec<Candidate>,
+    other_run_paths: Vec<Candidate>,
     variable: &'static str,
 }
 
@@ -85,6 +87,7 @@ impl Search {
             loaded: Vec::new(),
             adjacent: Vec::new(),
             run_paths: Vec::new(),
+            other_run_paths: Vec::new(),
             variable: DIR_VARIABLE,
         }
     }
@@ -115,10 +118,12 @@ impl Search {
         self
     }
 
-    /// Adds a directory in the run path (DT_RPATH or DT_RUNPATH) of a file: the program, or a library that it has
-    /// loaded. It comes after the executable's directory.
-    pub fn add_run_path(mut self, dir: impl Into<PathBuf>, of: impl Into<PathBuf>) -> Self {
-        self.run_paths.push((dir.into(), of.into()));
+    /// Searches these directories, which are in the run paths (DT_RPATH or DT_RUNPATH) of the program and of the libraries
+    /// that it has loaded. Those of files that depend on cuDNN's shim come after the executable's directory, and those of
+    /// other files, which may open the shim, after `LD_LIBRARY_PATH`.
+    pub fn run_paths(mut self, of_dependents: Vec<Candidate>, of_others: Vec<Candidate>) -> Self {
+        self.run_paths = of_dependents;
+        self.other_run_paths = of_others;
         self
     }
 
@@ -141,14 +146,21 @@ impl Search {
     /// An explicit directory disables the rest of the search: if it is not usable, the result is an error and not
     /// another installation.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        let explicit = self.explicit_candidate();
-        let stages: &[Stage] = if explicit.is_some() { &[] } else { STAGES };
-        explicit.into_iter().chain(self.stages(stages))
+        self.in_stages(self.stages())
+    }
+
+    /// The rules that apply to this search: each gives directories, and costs nothing if one before it had a usable one.
+    pub(crate) fn stages(&self) -> &'static [Stage] {
+        if self.explicit_candidate().is_some() { &[Search::explicit_dir] } else { STAGES }
+    }
+
+    fn explicit_dir(&self) -> Vec<Candidate> {
+        self.explicit_candidate().into_iter().collect()
     }
 
     /// The directories, in order, without an explicit one.
     pub fn default_candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.stages(STAGES)
+        self.in_stages(STAGES)
     }
 
     /// The directories with libraries below the root of a Python or conda environment, a CUDA toolkit, an unpacked
@@ -167,7 +179,7 @@ impl Search {
     }
 
     /// Runs each stage only when no stage before it had a usable directory.
-    fn stages<'a>(&'a self, stages: &'static [Stage]) -> impl Iterator<Item = Candidate> + 'a {
+    fn in_stages<'a>(&'a self, stages: &'static [Stage]) -> impl Iterator<Item = Candidate> + 'a {
         stages.iter().flat_map(|stage| stage(self))
     }
 
@@ -184,15 +196,19 @@ impl Search {
             self.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
         if let Some(dir) = self.host.program_dir() {
             let above = dir.parent().unwrap_or(dir);
-            for dir in [dir.to_owned(), dir.join("lib"), above.join("lib")] {
-                found.push(Candidate::new(dir, Origin::Adjacent));
+            let dirs = [dir.to_owned(), dir.join("lib"), above.join("lib")];
+            for dir in dirs {
+                // Anybody may put a library into /tmp.
+                if !is_shared_by_users(&dir) {
+                    found.push(Candidate::new(dir, Origin::Adjacent));
+                }
             }
         }
         found
     }
 
     fn in_run_paths(&self) -> Vec<Candidate> {
-        self.run_paths.iter().map(|(dir, of)| Candidate::new(dir, Origin::RunPath(of.clone()))).collect()
+        self.run_paths.clone()
     }
 
     fn python_environments(&self) -> Vec<Candidate> {
@@ -259,15 +275,18 @@ impl Search {
 
     /// The directories that ld.so would search for a bare name.
     fn ld_so(&self) -> Vec<Candidate> {
-        let library_path = library_path(&self.host);
-        let library_path = library_path.into_iter().map(|dir| Candidate::new(dir, Origin::LibraryPath));
-        let cache = Cache::read(&self.host);
-        let cached = cache
-            .files(&self.host, Library::Graph.file_name())
-            .filter_map(|file| Some(Candidate::new(file.parent()?, Origin::LdCache)));
-        let default_dirs = distinct_default_dirs(&self.host);
-        let default_dirs = default_dirs.into_iter().map(|dir| Candidate::new(dir, Origin::LdDefault));
-        library_path.chain(cached).chain(default_dirs).collect()
+        let library_path = library_path(&self.host).into_iter();
+        let mut found: Vec<Candidate> = library_path.map(|dir| Candidate::new(dir, Origin::LibraryPath)).collect();
+        found.extend_from_slice(&self.other_run_paths);
+        for file in Cache::read(&self.host).files(&self.host, Library::Graph.file_name()) {
+            if let Some(dir) = file.parent() {
+                found.push(Candidate::new(dir, Origin::LdCache));
+            }
+        }
+        for dir in distinct_default_dirs(&self.host) {
+            found.push(Candidate::new(dir, Origin::LdDefault));
+        }
+        found
     }
 
     fn cuda_variables(&self) -> Vec<Candidate> {
@@ -292,7 +311,8 @@ impl Search {
     }
 }
 
-type Stage = fn(&Search) -> Vec<Candidate>;
+/// A rule of the search.
+pub(crate) type Stage = fn(&Search) -> Vec<Candidate>;
 
 /// The rules of the search, in order.
 const STAGES: &[Stage] = &[

@@ -147,3 +147,33 @@ fn a_loaded_shim_without_libraries_beside_it_does_not_end_the_search() {
     let output = run(Child::bare(DRIVER).env("LD_LIBRARY_PATH", good.path()), &[&open, "load:"]);
     assert!(output.returned("load").unwrap().starts_with("9.19.0 "), "{output:#?}");
 }
+
+/// Bazel gives each library a directory of its own, with a link to the file.
+#[test]
+fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
+    let full = cfg!(feature = "full-releases");
+    let Some(real) = lib_dir(if full { "cu12-9.10.2" } else { "jit-cu12-9.19.0" }) else { return };
+    let real = std::fs::canonicalize(&real).unwrap();
+    let dirs = TempDir::new();
+    let mut links = Vec::new();
+    for library in Library::ALL.iter().filter(|library| real.join(library.file_name()).exists()) {
+        let dir = dirs.path().join(format!("{library:?}"));
+        std::fs::create_dir(&dir).unwrap();
+        links.push(dir.join(library.file_name()));
+        std::os::unix::fs::symlink(real.join(library.file_name()), links.last().unwrap()).unwrap();
+    }
+    let path = std::env::join_paths(links.iter().map(|link| link.parent().unwrap())).unwrap();
+    let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", &path);
+    let opened: Vec<String> = links.iter().map(|link| format!("open:{}", link.display())).collect();
+    let of_ops: &[&str] = if full { &["cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor"] } else { &[] };
+    let calls = [&["load:", "cudnnGetVersion"], of_ops].concat();
+    // Found on the search path; or loaded already, as by a program that is linked to them.
+    let loaded: Vec<&str> = opened.iter().map(String::as_str).chain(calls.iter().copied()).collect();
+    for (child, calls) in [(found(), &calls), (found(), &loaded)] {
+        let output = run(child, calls);
+        assert!(output.returned("load").unwrap().contains(&format!("{real:?}")), "{output:#?}");
+        for call in of_ops {
+            assert!(output.returned(call).unwrap().contains("SUCCESS"), "{call}: {output:#?}");
+        }
+    }
+}
