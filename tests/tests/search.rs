@@ -49,8 +49,7 @@ fn full_sandbox(root: &Path) -> Host {
 fn directories_are_searched_in_the_documented_order() {
     let world = TempDir::new();
     let root = world.path();
-    let run_path =
-        |dir: &str, of: &str| vec![Candidate::new(root.join(dir), Origin::RunPath(root.join(of)))];
+    let run_path = |dir: &str, of: &str| vec![Candidate::new(root.join(dir), Origin::RunPath(root.join(of)))];
     let search = Search::new(full_sandbox(root))
         .add_adjacent(root.join("shim"))
         .run_paths(run_path("plugins", "app/bin/program"), run_path("other-plugins", "plugin.so"));
