@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 program, drop_in, *libraries = sys.argv[1:]
-VALUES = ["all", "libraries", "contexts", "engines"]
+VALUES = ["files", "files,contexts", "libraries", "engines"]
 print("| end |" + "".join(f" `{value}` |" for value in VALUES) + "\n|" + " --- |" * (len(VALUES) + 1))
 for how in ["main", "fork", "thread"]:
     cells = []

@@ -2,7 +2,10 @@
 """Measures the time from the start of a program to the end of its first convolution: lazily through NVIDIA's shim,
 lazily through the drop-in, and preloaded.
 
-    preload-h200.py START DROP_IN DOCTOR CUDNN_DIR     START is start.c, compiled; CUDNN_DIR has cuDNN and NVIDIA's shim
+    preload-h200.py START DROP_IN DOCTOR CUDNN_DIR [LINKED]
+
+START is start.c, compiled; CUDNN_DIR has cuDNN and NVIDIA's shim; LINKED is start.c linked to the drop-in, for the rows
+with CUDNN_LOADER_PRELOAD, which acts in linked programs only.
 
 Each way runs ten times, in turn, each in a new process; the numbers are medians in milliseconds. Prints Markdown. For a
 cold page cache the kernel drops the pages of all files of cuDNN, cuBLAS, NVRTC and the driver (posix_fadvise,
@@ -21,6 +24,10 @@ RUNS = {
     "lazily, the drop-in": [drop_in, "lazily"],
     "preloaded, the drop-in": [drop_in, "preload"],
 }
+linked = os.path.abspath(sys.argv[5]) if len(sys.argv) > 5 else None
+if linked:
+    for words in ("files", "files,contexts", "files,contexts,engines"):
+        RUNS[f"`CUDNN_LOADER_PRELOAD={words}`"] = [drop_in, "lazily", words]
 
 
 def drop_from_cache():
@@ -34,7 +41,12 @@ def drop_from_cache():
 
 
 def run(args):
-    output = subprocess.run([start, *args], env=environment, capture_output=True, text=True)
+    (library, way, *words) = args
+    command, variables = [start, library, way], environment
+    if words:
+        command[0] = linked
+        variables = environment | {"CUDNN_LOADER_PRELOAD": words[0], "LD_LIBRARY_PATH": os.path.dirname(drop_in)}
+    output = subprocess.run(command, env=variables, capture_output=True, text=True)
     if output.returncode:
         sys.exit(f"{args}: {output.stderr}")
     return [float(number) for number in output.stdout.split()]

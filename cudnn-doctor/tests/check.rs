@@ -567,7 +567,25 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
     let scenario = Scenario::complete().replace(graph, Library::Graph);
     let used = scenario.used.path().to_owned();
     support::compile("", &["-shared", "-nostdlib"], &used.join("libcublasLt.so.12"));
-    assert!(refused(&scenario.variable("LD_LIBRARY_PATH", &used)).is_some());
+    let scenario = scenario.variable("LD_LIBRARY_PATH", &used);
+    assert!(refused(&scenario).is_some());
+    // Files of one wheel are not mixed: that saves the time, unless all shall be verified.
+    let scenario = recorded(scenario, "", 0);
+    let wheel = Path::new(&scenario.variables[0].1).to_owned();
+    for entry in std::fs::read_dir(&used).unwrap().flatten() {
+        std::fs::copy(entry.path(), wheel.join(entry.file_name())).unwrap();
+    }
+    let line = |library: &Library| {
+        let name = library.file_name();
+        let length = std::fs::metadata(wheel.join(name)).ok()?.len();
+        Some(format!("nvidia/cudnn/lib/{name},,{length}\n"))
+    };
+    let record: String = Library::ALL.iter().filter_map(line).collect();
+    let dist_info = wheel.parent().unwrap().parent().unwrap().with_file_name("nvidia_cudnn_cu12-9.19.0.56.dist-info");
+    std::fs::write(dist_info.join("RECORD"), record).unwrap();
+    let scenario = scenario.variable("LD_LIBRARY_PATH", &wheel);
+    assert!(refused(&scenario).is_none());
+    assert!(refused(&scenario.options(&["--verify"])).is_some());
 }
 
 #[test]

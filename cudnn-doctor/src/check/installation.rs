@@ -141,6 +141,19 @@ fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).help(fix_commands::reinstall(report)))
 }
 
+/// Does each library but the shim have the size that one and the same wheel has recorded for it?
+pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
+    let package = |part: &LibraryReport| match &part.recorded[..] {
+        [recorded] if std::fs::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
+            Some(recorded.package.clone())
+        }
+        _ => None,
+    };
+    let mut packages = report.libraries.iter().filter(|part| part.library != Library::Shim).map(package);
+    let first = packages.next().flatten();
+    first.is_some() && packages.all(|package| package == first)
+}
+
 /// The libraries whose sha256 a record states, and those whose sha256 no record states.
 pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
     let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
