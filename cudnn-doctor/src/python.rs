@@ -34,7 +34,7 @@ impl Python {
             programs.find(|program| program.is_file())?
         };
         // A program that is not there still has a name.
-        let above_bin = || Some((program.parent()?.parent()?.to_owned(), false));
+        let above_bin = || Some((program.parent()?.parent().unwrap_or(&program).to_owned(), false));
         let (root, is_virtual) = environment_of(&program).or_else(above_bin)?;
         Some(Python { program, root, is_virtual })
     }
@@ -46,11 +46,7 @@ impl Python {
         // `/usr` can have several Pythons.
         let is_main = real(&self.root.join("bin/python3")) == real(&self.program);
         let command = if is_main { packages::pip(Some(&self.root), action, arguments()) } else { None };
-        let by_module = || {
-            let module = ["-I", "-m", "pip", action].map(str::to_owned);
-            Command::new(&self.program, module.into_iter().chain(arguments()))
-        };
-        command.unwrap_or_else(by_module)
+        command.unwrap_or_else(|| packages::pip_by(&self.program, &self.root, action, arguments()))
     }
 }
 

@@ -578,7 +578,7 @@ fn line(command: &Command) -> String {
 fn sudo(command: &Command, is_root: bool) -> &'static str {
     let is_of_root = |dir: &Path| std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0);
     let needs_root = command.needs_root() || environment(command).is_some_and(is_of_root);
-    if needs_root && !is_root { "sudo " } else { "" }
+    if needs_root && !is_root && !packages::changes_packages_of_user(command) { "sudo " } else { "" }
 }
 
 /// The root of the environment that a command changes, if the command names it.
@@ -611,6 +611,8 @@ mod tests {
         let own_python = format!("{} -I -m pip install x", own.join("bin/python3").display());
         for (line, expected) in [
             ("/usr/bin/python3 -I -m pip install x", true),
+            ("/usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install x", true),
+            ("/usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install --user x", false),
             ("pip --python /usr/bin/python3 install x", true),
             ("uv pip install --python /usr/bin/python3 --no-cache x", true),
             ("env CONDA_PKGS_DIRS=/usr/x conda install --prefix /usr x", true),

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages;
+use cudnn_frameworks::Environment;
+use cudnn_probe::packages::{self, CudaWheel};
 use cudnn_probe::{InstallationReport, Version};
 
 use super::explain::{Cause, Kind};
@@ -10,6 +11,7 @@ use super::framework::Framework;
 use super::{Run, foreign};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{self, Wanted, with_commands};
+use crate::check::frameworks::help_for_libraries;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python::Python;
@@ -82,6 +84,13 @@ fn with_cuda(framework: Framework, installed: Option<&str>, python: &Python) -> 
 
 /// The help for a library that ld.so does not find.
 fn missing_library(library: &str, framework: Framework, python: &Python, context: &Context) -> Help {
+    // The libraries that it needs after this one, too.
+    let environment = || Environment::of_python(&python.program, &python.root, &context.host);
+    let of_cuda = Some(framework).filter(|_| !library.is_empty() && !library.starts_with("libcudnn"));
+    let all = of_cuda.and_then(|framework| help_for_libraries(framework.module(), &environment(), &context.host));
+    if let Some(help) = all {
+        return help;
+    }
     if library.starts_with("libcudnn") {
         let installed = context.selected().filter(|_| library.ends_with(".so.9"));
         if let Some(line) = installed.as_ref().and_then(|installed| prepend_library_path(&installed.dir)) {
@@ -100,14 +109,26 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
         }
         return fix_commands::install(context);
     }
-    match packages::wheel_for(library) {
-        Some(wheel) => Help::new(format!("install the package with {library}:")).command(install(python, &[&wheel])),
+    match packages::cuda_wheel(library, None) {
+        Some(wheel) => with_wheel(library, &wheel, python),
         None if library.is_empty() => Help::new(format!("install {} with the libraries of CUDA:", framework.name()))
             .command(install(python, &[framework.package(&python.root)])),
         None => Help::new(format!(
             "install the package with {library}; to see what the installed packages require and lack:"
         ))
         .command(pip(python, "check", &[])),
+    }
+}
+
+/// Installs a wheel with a library, or has ld.so search the wheel that is there.
+fn with_wheel(library: &str, wheel: &CudaWheel, python: &Python) -> Help {
+    let dirs = packages::site_packages(&python.root).map(|site| site.join(&wheel.dir));
+    let installed = dirs.into_iter().find(|dir| dir.join(library).is_file());
+    match installed.as_deref().and_then(prepend_library_path) {
+        Some(line) => Help::new(format!("{library} is in {}: have ld.so search there:", wheel.name)).command(line),
+        None => {
+            Help::new(format!("install the package with {library}:")).command(install(python, &[&wheel.requirement]))
+        }
     }
 }
 

@@ -14,6 +14,51 @@ const BESIDE: &str = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas
 const PJRT: &str = "jax_plugins/xla_cuda12/xla_cuda_plugin.so";
 const PROVIDER: &str = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
 
+/// Tries to load the provider, as ONNX Runtime does.
+const ONNXRUNTIME: &str = r#"
+import ctypes, os, sys
+__version__ = "1.31.1"
+get_available_providers = lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+SessionOptions = object
+
+
+class InferenceSession:
+    def __init__(self, model, options, providers):
+        self.providers = providers
+        try:
+            ctypes.CDLL(os.path.join(os.path.dirname(__file__), "capi/libonnxruntime_providers_cuda.so"))
+        except OSError as error:
+            sys.stderr.write(f"[E:onnxruntime:Default] Failed to load the library with error: {error}\n")
+            self.providers = ["CPUExecutionProvider"]
+
+    def get_providers(self):
+        return self.providers
+
+    def run(self, outputs, inputs):
+        return [inputs["x"]]
+"#;
+
+/// The part of numpy that the run needs.
+const NUMPY: &str = r#"
+import math
+
+
+class array(list):
+    def __init__(self, values, dtype):
+        super().__init__(values)
+
+    def reshape(self, shape):
+        return self
+
+    def __truediv__(self, number):
+        return self
+
+    ravel = lambda self: self
+
+
+prod = math.prod
+"#;
+
 /// Packs a wheel of text files and libraries.
 fn wheel(
     dir: &Path,
@@ -84,9 +129,26 @@ fn wheels() -> &'static TempDir {
         for (version, cuda, library) in [
             ("1.22.0", "12.8", library().needing("libcudnn.so.9")),
             ("1.24.4", "12.8", by_name.clone()),
-            ("1.31.1", "13.0", by_name.needing("libcublasLt.so.13")),
+            (
+                "1.31.1",
+                "13.0",
+                ["libcublasLt.so.13", "libcurand.so.10", "libcufft.so.12", "libcudart.so.13"]
+                    .iter()
+                    .fold(by_name, |library, name| library.needing(name)),
+            ),
         ] {
-            wheel(dir, ("onnxruntime-gpu", version), &[], &[(info_file, &info(cuda))], &[(PROVIDER, library)]);
+            let texts = [(info_file, info(cuda)), ("onnxruntime/__init__.py", ONNXRUNTIME.to_owned())];
+            let texts = texts.each_ref().map(|(path, text)| (*path, text.as_str()));
+            wheel(dir, ("onnxruntime-gpu", version), &[], &texts, &[(PROVIDER, library)]);
+        }
+        wheel(dir, ("numpy", "2.3.0"), &[], &[("numpy/__init__.py", NUMPY)], &[]);
+        for (name, version, file) in [
+            ("curand", "10.4.0.35", "curand.so.10"),
+            ("cufft", "12.0.0.61", "cufft.so.12"),
+            ("cuda-runtime", "13.0.96", "cudart.so.13"),
+        ] {
+            let (file, soname) = (format!("nvidia/cu13/lib/lib{file}"), format!("lib{file}"));
+            wheel(dir, (&format!("nvidia-{name}"), version), &[], &[], &[(&file, library().with_soname(&soname))]);
         }
         let cpu = "package_name = 'onnxruntime'\n__version__ = '1.22.0'\n";
         wheel(dir, ("onnxruntime", "1.22.0"), &[], &[(info_file, cpu)], &[]);
@@ -179,6 +241,16 @@ fn commands_give_frameworks_the_packages_that_they_need() {
     let other_jaxlib = ["jax-cuda12-plugin", "jax-cuda12-pjrt", "jaxlib==0.7.2", "cuda-libraries", CUBLAS, CUDNN];
     let nothing = |_: &World| {};
     let both = ["onnxruntime-gpu==1.24.4", "onnxruntime==1.22.0"];
+    const RUN: [&str; 2] = ["--run", "onnxruntime"];
+    let beside = [
+        "onnxruntime-gpu==1.31.1",
+        "numpy",
+        "nvidia-cublas==13.1.0.3",
+        "nvidia-curand",
+        "nvidia-cufft",
+        "nvidia-cuda-runtime",
+        "nvidia-cudnn-cu13",
+    ];
     for (commands, case) in [
         (1, Case::new("another cuDNN than required", "C073", &older, nothing)),
         (1, Case::new("two packages missing", "C073", &["torch"], nothing)),
@@ -186,6 +258,8 @@ fn commands_give_frameworks_the_packages_that_they_need() {
         (2, Case::new("CTranslate2 without cuBLAS", "C074", &["ctranslate2==4.8.5"], nothing)),
         (1, Case::new("CTranslate2 without a run path", "C074", &["ctranslate2==4.8.5", CUBLAS], nothing)),
         (2, Case::new("CUDA 13 in a wheel for any CUDA", "C074", &["onnxruntime-gpu==1.31.1"], nothing)),
+        (4, Case::new("a run of ONNX Runtime", "C091", &["onnxruntime-gpu==1.31.1", "numpy"], nothing).options(&RUN)),
+        (2, Case::new("a run beside the wheels", "C091", &beside, nothing).options(&RUN)),
         (
             1,
             Case::new("PyTorch, deleted cuBLAS", "C074", &["torch", CUBLAS, CUDNN], |world| {

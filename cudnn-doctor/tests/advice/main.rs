@@ -7,6 +7,7 @@ mod apt;
 mod frameworks;
 mod paths;
 mod tools;
+mod user_site;
 mod world;
 
 use std::path::Path;

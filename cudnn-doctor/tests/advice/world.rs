@@ -77,7 +77,7 @@ fn zip(dir: &Path, wheel: &Path) {
 }
 
 /// The stand-in wheels of all cases, packed once.
-fn wheels() -> &'static TempDir {
+pub(crate) fn stand_ins() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
         let wheels = TempDir::new();
@@ -139,7 +139,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(name: impl Into<OsString>, has_pip: bool) -> World {
-        let find_links = wheels().path().as_os_str().to_owned();
+        let find_links = stand_ins().path().as_os_str().to_owned();
         let world = World { home: TempDir::new(), name: name.into(), variables: Vec::new(), find_links, nvml: None };
         let environment = world.environment();
         let mut create = if has_pip {
@@ -285,7 +285,9 @@ impl World {
     /// What `check` finds in a shell that has run these lines.
     pub(crate) fn findings_after(&self, shell: &str, lines: &str, options: &[&str]) -> Vec<Value> {
         let result = self.home().join("result.json");
-        let script = format!("{lines}\ncudnn-doctor check --no-load --json {} >result.json || true", options.join(" "));
+        let no_load = if options.contains(&"--run") { "" } else { "--no-load" };
+        let options = options.join(" ");
+        let script = format!("{lines}\ncudnn-doctor check {no_load} --json {options} >result.json || true");
         self.shell(shell, &script);
         let text = std::fs::read_to_string(&result).unwrap();
         let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

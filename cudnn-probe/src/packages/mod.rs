@@ -15,17 +15,22 @@ use std::ops::RangeInclusive;
 
 mod command;
 mod component;
+mod cuda_wheel;
 mod install;
 mod package;
 mod pip;
 
 pub use command::{Command, command_line, quoted};
 pub use component::{Component, wheel_for};
+pub use cuda_wheel::{CudaWheel, cuda_wheel};
 pub use install::{
     install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
 pub use package::{Installer, Package};
-pub use pip::{BasePython, base_python, ensure_pip, is_on_path, pip, recorded_version, site_packages};
+pub use pip::{
+    BasePython, base_python, changes_packages_of_user, ensure_pip, is_on_path, pip, pip_by, recorded_version,
+    site_packages,
+};
 
 /// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;

@@ -1,12 +1,13 @@
 //! Which pip an environment has, and what it has recorded there. Reads files; runs nothing.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
 use crate::platform::is_executable;
 
 /// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive
-/// every path, and not with the modules of the working directory (`-I`). An environment without pip is served by uv if
+/// every path, and not with the modules of the working directory ([`pip_by`]). An environment without pip is served by uv if
 /// uv made it, by pip after [`ensure_pip`], or by the pip on `PATH`. `None` for a directory that is no environment: pip
 /// cannot change what `pip install --target` wrote.
 #[must_use]
@@ -14,10 +15,14 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
     let on_path = || Command::new("pip", [action]);
     let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
     let python = root.join("bin/python3");
+    let arguments: Vec<String> = arguments.into_iter().collect();
     if !python.is_file() {
         let mut pythons = python_dirs(root).peekable();
         pythons.peek()?;
         let is_managed = pythons.any(|dir| is_externally_managed(Path::new("/usr/lib"), &dir));
+        if let Some((python, base)) = python_of_user(root, &arguments) {
+            return Some(pip_by(&python, &base, action, arguments));
+        }
         let user = (action == "install" && root.ends_with(".local")).then_some("--user");
         return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
     }
@@ -29,23 +34,156 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
         let no_cache = (action == "install").then_some("--no-cache");
         Command::new("uv", ["pip", action, "--python"]).and([python]).and(no_cache).and(arguments)
     } else if has_pip(root) || has_ensurepip(root) {
-        let is_managed = settings.is_none() && has_managed_python(root);
-        Command::new(python, ["-I", "-m", "pip", action]).and(managed_option(is_managed)).and(arguments)
+        pip_by(&python, root, action, arguments)
     } else {
         Command::new("pip", ["--python"]).and([python]).and([action]).and(arguments)
     })
+}
+
+/// pip with these arguments, by this Python, whose environment has this root.
+///
+/// `-I` keeps the modules of the working directory away, and hides the user's packages, too. A Python that imports the
+/// user's packages starts pip by its path instead: then the working directory is not searched either.
+#[must_use]
+pub fn pip_by(python: &Path, root: &Path, action: &str, arguments: impl IntoIterator<Item = String>) -> Command {
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    let is_managed = settings(root).is_none() && has_managed_python(root);
+    let by_path = || Some(Command::new(python, ["-E"]).and([pip_dir(python, root)?]));
+    let start = if has_user_site(root) { by_path() } else { None };
+    let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
+    let is_of_user = action == "install" && !has_place && start.is_some() && are_of_user(python, root, &arguments);
+    start
+        .unwrap_or_else(|| Command::new(python, PIP))
+        .and([action])
+        .and(managed_option(is_managed))
+        .and(is_of_user.then_some("--user"))
+        .and(arguments)
+}
+
+/// Does this command change the user's packages alone, for which it needs no other rights?
+#[must_use]
+pub fn changes_packages_of_user(command: &Command) -> bool {
+    let arguments = || command.arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+    if arguments().any(|argument| argument == "--user") {
+        return true;
+    }
+    let python = Path::new(&command.program);
+    let named: Vec<String> = arguments().skip_while(|argument| argument != "uninstall").skip(1).collect();
+    let root = python.parent().and_then(Path::parent);
+    let site = root.filter(|root| has_user_site(root)).and_then(|root| user_site(python, root));
+    site.is_some_and(|site| has_records(&site, |record| names(&named).any(|name| name == record)))
 }
 
 /// The command that gives the environment pip, which this command for pip needs.
 #[must_use]
 pub fn ensure_pip(command: &Command) -> Option<Command> {
     let python = Path::new(&command.program);
-    let root = python.parent()?.parent().filter(|_| command.arguments.get(..3).is_some_and(|first| first == PIP))?;
+    let by_module = || command.arguments.get(..3).is_some_and(|first| first == PIP);
+    let by_path = || command.arguments.get(1).is_some_and(|second| Path::new(second).ends_with("site-packages/pip"));
+    let root = python.parent()?.parent().filter(|_| by_module() || by_path())?;
     (!has_pip(root) && has_ensurepip(root)).then(|| Command::new(python, ["-I", "-m", "ensurepip"]))
 }
 
-/// How [`pip`] starts pip with a Python.
+/// How [`pip`] starts pip with a Python that does not import the user's packages.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
+
+/// Packages beside which others are installed: the records of the user's packages that begin like this say that a program
+/// uses those.
+const FRAMEWORKS: [&str; 7] =
+    ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia_cudnn", "nvidia_cublas"];
+
+/// Does the Python with this root import the user's packages? Virtual environments seldom do.
+fn has_user_site(root: &Path) -> bool {
+    let settings = settings(root);
+    settings.is_none_or(|settings| setting(&settings, "include-system-site-packages") == Some("true"))
+}
+
+/// The name of this Python's directory of modules: `python3.12`.
+fn version_name(python: &Path, root: &Path) -> Option<OsString> {
+    let is_version = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("python3."));
+    let program = std::fs::canonicalize(python).ok();
+    let of_program = program.and_then(|program| Some(program.file_name()?.to_owned())).filter(is_version);
+    of_program.or_else(|| {
+        let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
+        // Which of several it is shows only when it runs.
+        names.next().filter(|_| names.next().is_none())
+    })
+}
+
+/// The directory of the pip that this Python starts by its path; it need not exist before [`ensure_pip`].
+fn pip_dir(python: &Path, root: &Path) -> Option<PathBuf> {
+    let version = version_name(python, root)?;
+    let is_of_python = |dir: &PathBuf| {
+        let name = dir.parent().and_then(Path::file_name);
+        name.is_some_and(|name| name == version || name == "python3")
+    };
+    let dirs = site_packages(root).filter(is_of_python).chain(user_site(python, root)).map(|dir| dir.join("pip"));
+    let later = root.join("lib").join(&version).join("site-packages/pip");
+    dirs.into_iter().find(|dir| dir.is_dir()).or_else(|| has_ensurepip(root).then_some(later))
+}
+
+/// The directory above `lib` of the user's packages.
+fn user_base() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    variable("PYTHONUSERBASE").or_else(|| Some(variable("HOME")?.join(".local")))
+}
+
+/// The directory of the user's packages (`pip install --user`) for this Python.
+fn user_site(python: &Path, root: &Path) -> Option<PathBuf> {
+    Some(user_base()?.join("lib").join(version_name(python, root)?).join("site-packages"))
+}
+
+/// The Python on `PATH`, and the root of its environment, that imports the user's packages in this directory.
+fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf)> {
+    if user_base()? != base {
+        return None;
+    }
+    let mut dirs: Vec<PathBuf> = python_dirs(base).collect();
+    let has_named =
+        |dir: &PathBuf| has_records(&dir.join("site-packages"), |record| names(arguments).any(|name| name == record));
+    dirs.sort_by_key(|dir| !has_named(dir));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let name = dirs.first()?.file_name()?;
+    let programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let with_root = |program: PathBuf| Some((program.clone(), program.parent()?.parent()?.to_owned()));
+    let is_usable = |(program, root): &(PathBuf, PathBuf)| {
+        is_executable(program) && has_user_site(root) && pip_dir(program, root).is_some_and(|dir| dir.is_dir())
+    };
+    programs.filter_map(with_root).find(is_usable)
+}
+
+/// Are these packages to be installed with the user's packages? So it is if the user has one of them, or a package beside
+/// which they are installed, and the Python itself does not.
+fn are_of_user(python: &Path, root: &Path, arguments: &[String]) -> bool {
+    let Some(site) = user_site(python, root) else { return false };
+    let is_named = |record: &str| names(arguments).any(|name| name == record);
+    let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
+    // Debian's Python has packages below /usr/local.
+    let of_root = || site_packages(root).chain(site_packages(&root.join("local")));
+    has_records(&site, is_named)
+        || has_records(&site, is_framework) && !of_root().any(|dir| has_records(&dir, is_named))
+}
+
+/// The names of packages among pip's arguments, as they are in the names of records: `nvidia_cudnn_cu12`.
+fn names(arguments: &[String]) -> impl Iterator<Item = String> + '_ {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let requirements = arguments.iter().filter(|argument| !argument.starts_with('-'));
+    let name = move |requirement: &String| {
+        let end = requirement.find(|c: char| !is_of_name(c)).unwrap_or(requirement.len());
+        requirement.get(..end).unwrap_or_default().replace(['-', '.'], "_").to_ascii_lowercase()
+    };
+    requirements.map(name)
+}
+
+/// Does this directory of packages have a record of a package with such a name?
+fn has_records(site: &Path, is_such: impl Fn(&str) -> bool) -> bool {
+    let entries = std::fs::read_dir(site).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        let name = entry.file_name();
+        let record = name.to_str().and_then(|name| name.strip_suffix(".dist-info")?.split_once('-'));
+        record.is_some_and(|(name, _)| is_such(&name.replace('.', "_").to_ascii_lowercase()))
+    })
+}
 
 /// How a Python can be given packages, if it is not a virtual environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +319,7 @@ mod tests {
             (
                 &["bin/python3", "lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
                 "",
-                "$/bin/python3 -I -m pip install --break-system-packages x",
+                "$/bin/python3 -E $/lib/python3.12/site-packages/pip install --break-system-packages x",
             ),
             // A virtual environment is not the distribution's; uv makes some.
             (

@@ -1,10 +1,10 @@
 //! The libraries of CUDA that a framework needs and would not find.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
-use cudnn_probe::packages::{self, Command, Component, Installer, Package};
+use cudnn_probe::packages::{self, CudaWheel};
 
 use super::help::{is_of_conda, with_search};
 use super::incomplete::is_cudnn;
@@ -25,12 +25,13 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
     let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(built);
-    let wheels = wheels(&missing).filter(|_| !is_of_conda(framework));
+    let is_of_conda = is_of_conda(framework);
+    let wheels = if is_of_conda { None } else { wheels(&missing, framework) };
     // What it requires comes first.
     let is_unmet = |pin: &&Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
-    let is_among = |pin: &Pin| {
-        let is_it = |(component, cuda): &(Component, u32)| component.wheel(*cuda) == pin.package;
-        wheels.as_ref().is_none_or(|wheels| wheels.iter().any(is_it))
+    let is_among = |pin: &Pin| match &wheels {
+        Some(wheels) => wheels.keys().any(|wheel| wheel.name == pin.package),
+        None => is_of_conda || pin.package.starts_with("nvidia-"),
     };
     if framework.pins.iter().filter(is_unmet).any(is_among) {
         return Some(finding.help("install what it requires: see the finding about that"));
@@ -39,24 +40,51 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         return Some(finding.help(help));
     }
     let wheels = wheels.unwrap_or_default();
-    let owner = Package::new(Installer::Pip, &framework.distribution.name, None, &survey.environment.root);
-    let commands: Vec<Command> = wheels
-        .iter()
-        .filter_map(|(component, cuda)| packages::install_beside(&owner, *component, *cuda, None))
-        .collect();
+    let commands = install(&wheels, framework, survey);
     Some(if commands.is_empty() {
         finding.help("install the CUDA libraries of this major in its environment")
     } else {
-        let dirs: Vec<PathBuf> = wheels.iter().map(|(component, cuda)| component.wheel_dir(*cuda)).collect();
+        let mut dirs: Vec<PathBuf> = wheels.keys().map(|wheel| wheel.dir.clone()).collect();
+        dirs.sort();
+        dirs.dedup();
         let help = with_commands("install the wheels that contain them:", &commands);
         finding.help(with_search(help, framework, &dirs))
     })
 }
 
-/// The wheels that contain all these libraries, with the CUDA major of each.
-fn wheels(names: &[&String]) -> Option<BTreeSet<(Component, u32)>> {
-    let wheel = |name: &&String| Component::from_soname(name).and_then(|(component, cuda)| Some((component, cuda?)));
-    names.iter().map(wheel).collect()
+/// The wheels that contain all these libraries, with the libraries of each.
+fn wheels<'a>(names: &[&'a String], framework: &Framework) -> Option<BTreeMap<CudaWheel, Vec<&'a String>>> {
+    let cuda = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+    let mut wheels: BTreeMap<CudaWheel, Vec<&String>> = BTreeMap::new();
+    for name in names {
+        wheels.entry(packages::cuda_wheel(name, cuda)?).or_default().push(name);
+    }
+    Some(wheels)
+}
+
+/// The commands that install wheels whose libraries are not in the environment: again, where pip has a record of the
+/// wheel.
+fn install(
+    wheels: &BTreeMap<CudaWheel, Vec<&String>>,
+    framework: &Framework,
+    survey: &Survey,
+) -> Vec<packages::Command> {
+    let (root, site) = (&survey.environment.root, &framework.distribution.import_dir);
+    let is_there =
+        |wheel: &CudaWheel, names: &[&String]| names.iter().all(|name| site.join(&wheel.dir).join(name).is_file());
+    let (mut new, mut again) = (Vec::new(), Vec::new());
+    for (wheel, _) in wheels.iter().filter(|(wheel, names)| !is_there(wheel, names)) {
+        let selected =
+            wheel.requirement.strip_prefix(&format!("{}==", wheel.name)).map(|version| version.trim_end_matches('*'));
+        let is_selected = |version: &String| selected.is_none_or(|selected| version.starts_with(selected));
+        match packages::recorded_version(root, &wheel.name).filter(is_selected) {
+            Some(version) => again.push(format!("{}=={version}", wheel.name)),
+            None => new.push(wheel.requirement.clone()),
+        }
+    }
+    let again = (!again.is_empty()).then(|| packages::reinstall_requirements(root, again)).flatten();
+    let new = (!new.is_empty()).then(|| packages::pip(Some(root), "install", new)).flatten();
+    again.into_iter().chain(new).collect()
 }
 
 /// The directories of wheels that contain all that is missing, for ld.so.

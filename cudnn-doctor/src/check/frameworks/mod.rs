@@ -6,6 +6,7 @@ mod devices;
 mod half_searched;
 mod help;
 mod incomplete;
+mod libraries;
 mod loaded;
 mod pairs;
 mod pins;
@@ -20,6 +21,7 @@ use super::fix_commands::with_commands;
 use super::machine::Machine;
 use crate::escape::Printable;
 pub(crate) use incomplete::is_cudnn;
+pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
 
 /// The frameworks of an environment, and what is wrong with them.
