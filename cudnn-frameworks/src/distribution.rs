@@ -60,11 +60,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
+    pub(crate) fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
         self.add(Unreadable::new(path, reason));
     }
 
-    fn add(&mut self, unreadable: Unreadable) {
+    pub(crate) fn add(&mut self, unreadable: Unreadable) {
         if self.unreadable.len() < MAX_UNREADABLE {
             self.unreadable.push(unreadable);
         } else {

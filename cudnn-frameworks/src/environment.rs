@@ -72,6 +72,12 @@ impl Environment {
         Environment { root, import_dirs: dirs.dirs, python: version, unreadable: dirs.unreadable }
     }
 
+    /// Whether it has a Python, or what states one.
+    pub(crate) fn has_python(&self) -> bool {
+        let parts = ["pyvenv.cfg", "conda-meta", "bin/python3", "bin/python"];
+        self.python.is_some() || parts.iter().any(|part| self.root.join(part).exists())
+    }
+
     /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
     /// specific first: the active virtual environment, the active conda environment, the one of the `python3` on `PATH`,
     /// the system's.

@@ -160,6 +160,20 @@ impl Kind {
         self.cpu_packages.contains(&name)
     }
 
+    /// The first directory or file among its libraries that this user may not read, and the system's reason.
+    pub(crate) fn closed(&self, dir: &Path) -> Option<(PathBuf, String)> {
+        let is_denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+        let explain = |path: &Path, error: std::io::Error| {
+            is_denied(&error).then(|| (path.to_owned(), format!("cannot be read: {error}")))
+        };
+        let dir_of = |pattern: &str| pattern.rsplit_once('/').map_or(dir.to_owned(), |(below, _)| dir.join(below));
+        let dirs = std::iter::once(dir.to_owned()).chain(self.libraries.iter().map(|pattern| dir_of(pattern)));
+        let closed_dir = |path: PathBuf| explain(&path, std::fs::read_dir(&path).err()?);
+        let closed_file = |path: PathBuf| explain(&path, std::fs::File::open(&path).err()?);
+        let files = || self.libraries.iter().flat_map(|pattern| matching(dir, pattern));
+        dirs.into_iter().find_map(closed_dir).or_else(|| files().find_map(closed_file))
+    }
+
     /// The directory of its module. An editable package has it in another import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
         let module = match (self.module.contains("{}"), cuda_in_name(&distribution.name)) {

@@ -29,6 +29,8 @@ mod built_for;
 mod conda;
 mod cudnn_name;
 mod distribution;
+mod driver;
+mod drop_in;
 mod environment;
 pub mod facts;
 mod kind;
@@ -45,6 +47,8 @@ use cudnn_probe::Host;
 
 pub use built_for::{BuiltFor, Source, Stated};
 pub use distribution::Distribution;
+pub use driver::is_of_driver;
+pub use drop_in::{is_drop_in, is_drop_in_named};
 pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Damaged, Opened, Opens};
@@ -65,6 +69,11 @@ pub struct Survey {
     pub unlisted: Vec<Unlisted>,
     /// Packages whose files could not be read, or that are installed twice.
     pub unreadable: Vec<Unreadable>,
+    /// Large libraries of other packages, which were not searched for the name of cuDNN. Empty if [`Depth::unlisted`] is
+    /// not set.
+    pub unsearched: Vec<PathBuf>,
+    /// The directory is no environment: it has neither a Python nor a package.
+    pub is_no_environment: bool,
     /// The limits of the survey were reached: there is more than it reports.
     pub is_truncated: bool,
 }
@@ -121,7 +130,8 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
 pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
     let (mut survey, mut found) = known(environment, host, depth.kernels);
     if depth.unlisted {
-        survey.unlisted = unlisted::read(&mut found, &survey.frameworks, environment, host);
+        let others = unlisted::read(&mut found, &survey.frameworks, environment, host);
+        (survey.unlisted, survey.unsearched) = (others.unlisted, others.unsearched);
         survey.is_truncated = found.is_truncated;
     }
     survey
@@ -135,15 +145,23 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
     let mut found = distribution::read(environment, is_wanted);
     let records = conda::records(environment);
     let mut frameworks: Vec<Framework> = Vec::new();
+    let mut unreadable: Vec<Unreadable> = Vec::new();
     for kind in KINDS {
         for distribution in kind.distributions_in(&found.distributions) {
             let dir = kind.dir(environment, distribution);
             let mut pins = requirement::pins(distribution, &found.distributions, environment);
+            for (requirement, reason) in pins.iter().filter_map(Pin::unreadable) {
+                let reason = format!("has a requirement that was not compared: {requirement}: {reason}");
+                unreadable.push(Unreadable::new(metadata::file(&distribution.info_dir), reason));
+            }
             let of_conda = conda::of(kind, distribution, &records, &environment.root);
             pins.extend(conda::pins(&of_conda, &records));
             let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&distribution.name.as_str()));
             pins.extend(twins.map(|twin| requirement::same_version(distribution, twin, &found.distributions)));
             let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, reads_kernels);
+            if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir)) {
+                unreadable.push(Unreadable::new(closed, error).with_remedy(Remedy::Allow));
+            }
             frameworks.push(Framework {
                 kind,
                 version: distribution.version.clone(),
@@ -155,10 +173,16 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
             });
         }
     }
+    unreadable.into_iter().for_each(|one| found.add(one));
+    let is_here = |dir: &Path| dir.starts_with(&environment.root);
+    let has_packages = found.distributions.iter().any(|package| is_here(&package.import_dir))
+        || found.unreadable.iter().any(|one| is_here(&one.path));
     let survey = Survey {
         environment: environment.clone(),
         frameworks,
         unlisted: Vec::new(),
+        unsearched: Vec::new(),
+        is_no_environment: !environment.has_python() && !has_packages,
         unreadable: std::mem::take(&mut found.unreadable),
         is_truncated: found.is_truncated,
     };

@@ -19,7 +19,7 @@ pub(crate) use import::Process;
 pub(crate) use sub_libraries::Use;
 
 /// What a framework opens.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Opens {
     /// Its libraries that need cuDNN, whether they are linked to it or open it by name.
@@ -36,6 +36,9 @@ pub struct Opens {
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
     pub half_searched: Vec<PathBuf>,
+    /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects. That
+    /// is not followed: `cudnn` has the drop-in alone.
+    pub has_drop_in: bool,
     /// It needs no cuDNN, as far as its files show.
     pub needs_none: bool,
     /// It works without cuDNN, but for a part of its functions.

@@ -32,6 +32,18 @@ pub struct Pin {
 }
 
 impl Pin {
+    /// The start of a requirement that could not be parsed, and the reason. A requirement of the file at an address can be.
+    pub(crate) fn unreadable(&self) -> Option<(String, String)> {
+        const MAX_CHARS: usize = 80;
+        let PinState::Unknown(reason) = &self.state else { return None };
+        let cut = |text: &str| {
+            let start: String = text.chars().take(MAX_CHARS).collect();
+            let dots = if start.len() < text.len() { "..." } else { "" };
+            format!("{start}{dots}")
+        };
+        (!self.requirement.contains('@')).then(|| (cut(&self.requirement), cut(reason)))
+    }
+
     /// The requirement without its marker, as installers take it: `nvidia-cudnn-cu12==9.10.2.21`, or
     /// `nvidia-cudnn-cu12 @ https://example.org/cudnn.whl`.
     #[must_use]

@@ -17,7 +17,8 @@ use crate::opens::{Opens, Process, Use};
 
 use library::Uses;
 
-/// The most libraries that are examined, bytes of them that are searched for a name, and packages that are reported.
+/// The most libraries that are examined, bytes of them that are searched for a name, and packages and libraries that are
+/// reported.
 const MAX_LIBRARIES: usize = 20_000;
 const MAX_SEARCHED_LEN: u64 = 256 << 20;
 const MAX_REPORTED: usize = 32;
@@ -35,8 +36,16 @@ pub struct Unlisted {
     pub opens: Opens,
 }
 
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Others {
+    pub(crate) unlisted: Vec<Unlisted>,
+    /// Libraries that were too large to be searched.
+    pub(crate) unsearched: Vec<PathBuf>,
+}
+
 /// Finds them, within limits.
-pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Vec<Unlisted> {
+pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Others {
     let is_listed = |package: &Distribution| {
         package.name.starts_with("nvidia-")
             || listed.iter().any(|framework| framework.distribution.name == package.name)
@@ -45,18 +54,25 @@ pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Enviro
     let records = in_parallel(&packages, |package| record::libraries(package));
     let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
     for (index, files) in records {
-        libraries.extend(files.into_iter().map(|file| (index, file)));
+        // Another package may contain a part of a framework: `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
+        let is_part =
+            |file: &PathBuf| listed.iter().filter_map(|one| one.dir.as_ref()).any(|dir| file.starts_with(dir));
+        libraries.extend(files.into_iter().filter(|file| !is_part(file)).map(|file| (index, file)));
     }
     let is_truncated = libraries.len() > MAX_LIBRARIES;
     libraries.truncate(MAX_LIBRARIES);
     let budget = library::Budget::new(MAX_SEARCHED_LEN);
     let mut users: BTreeMap<usize, Vec<(PathBuf, Uses)>> = BTreeMap::new();
+    let mut unsearched: Vec<PathBuf> = Vec::new();
     for (index, uses) in in_parallel(&libraries, |(_, file)| library::uses(file, &budget)) {
-        if let (Some(uses), Some((package, file))) = (uses, libraries.get(index)) {
-            users.entry(*package).or_default().push((file.clone(), uses));
+        match (uses, libraries.get(index)) {
+            (Some(Uses::Unknown), Some((_, file))) => unsearched.push(file.clone()),
+            (Some(uses), Some((package, file))) => users.entry(*package).or_default().push((file.clone(), uses)),
+            _ => {}
         }
     }
-    let is_truncated = is_truncated || budget.is_spent() || users.len() > MAX_REPORTED;
+    let is_truncated = is_truncated || unsearched.len() > MAX_REPORTED || users.len() > MAX_REPORTED;
+    unsearched.truncate(MAX_REPORTED);
     let unlisted = users.into_iter().take(MAX_REPORTED).filter_map(|(package, files)| {
         let linked: Vec<PathBuf> =
             files.iter().filter(|(_, uses)| *uses == Uses::Linked).map(|(file, _)| file.clone()).collect();
@@ -68,7 +84,7 @@ pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Enviro
     });
     let unlisted: Vec<Unlisted> = unlisted.collect();
     found.is_truncated |= is_truncated;
-    unlisted
+    Others { unlisted, unsearched }
 }
 
 /// Does the work for each item in a few threads. The results have the items' indices, in order.

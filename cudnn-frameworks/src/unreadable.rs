@@ -22,6 +22,8 @@ pub enum Remedy {
     Reinstall(String, Option<String>),
     /// Removing the file or directory, which belongs to no package any more.
     Remove,
+    /// Allowing this user to read it.
+    Allow,
 }
 
 impl Unreadable {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cudnn_frameworks::{Depth, Environment, Survey, survey, survey_to};
+use cudnn_frameworks::{Depth, Environment, Remedy, Survey, survey, survey_to};
 use cudnn_probe::Host;
 use support::{ExtensionLibrary, PythonEnvironment, TempDir};
 
@@ -91,6 +91,13 @@ fn requirements_may_be_anything() {
     venv.package("torch", "2.9.1").info("METADATA", &text);
     let found = read(venv.root());
     assert!((4..=256).contains(&found.frameworks[0].pins.len()), "{}", found.frameworks[0].pins.len());
+    // None of them vanishes.
+    let reasons: Vec<&str> = found.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect();
+    for start in ["nvidia-c==999", "nvidia-d[x,x", "nvidia-g[a-]==1: the requirement names no package"] {
+        let expected = format!("has a requirement that was not compared: {start}");
+        assert!(reasons.iter().any(|reason| reason.starts_with(&expected)), "{start}: {reasons:#?}");
+    }
+    assert!(reasons.iter().all(|reason| reason.len() < 300), "{reasons:#?}");
 }
 
 /// Names are no part of a package's name or version before they are known to be plain.
@@ -158,6 +165,43 @@ fn directories_may_be_closed() {
     std::fs::set_permissions(venv.import_dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
     // Root reads it all the same.
     assert_eq!(found.unreadable.len(), usize::from(is_closed), "{:?}", found.unreadable);
+    // A closed directory of a framework is no damage.
+    let package = venv.package("torch", "2.9.1");
+    package.library("torch/lib/libtorch_cuda.so", &ExtensionLibrary::new().needing("libcudnn.so.9"));
+    let lib = venv.import_dir().join("torch/lib");
+    std::fs::set_permissions(&lib, std::fs::Permissions::from_mode(0o0)).unwrap();
+    let found = read(venv.root());
+    std::fs::set_permissions(&lib, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let closed: Vec<_> = found.unreadable.iter().filter(|one| one.remedy == Some(Remedy::Allow)).collect();
+    assert_eq!(closed.len(), usize::from(is_closed), "{:?}", found.unreadable);
+    assert!(closed.iter().all(|one| one.path == lib && one.reason.contains("Permission denied")), "{closed:?}");
+}
+
+/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`: it is no other package that uses cuDNN.
+#[test]
+fn a_part_of_a_framework_is_no_other_package() {
+    let world = TempDir::new();
+    let venv = PythonEnvironment::venv(&world.path().join("venv"));
+    let library = ExtensionLibrary::new().needing("libcudnn.so.9");
+    venv.package("jax-cuda12-plugin", "0.12.0.1");
+    venv.package("jax-cuda12-pjrt", "0.12.0.1").library("jax_plugins/xla_cuda12/xla_cuda_plugin.so", &library);
+    let found = read(venv.root());
+    assert!(found.frameworks.len() == 1 && found.unlisted.is_empty(), "{:?}", found.unlisted);
+}
+
+/// A library that is too large to be searched is named, and those after it are searched.
+#[test]
+fn a_large_library_does_not_hide_the_others() {
+    let world = TempDir::new();
+    let venv = PythonEnvironment::venv(&world.path().join("venv"));
+    let library = ExtensionLibrary::new().needing("libcudart.so.12").with_text("libcudnn.so.9");
+    let large = library.clone().with_padding((256 << 20) + 1);
+    venv.package("a-large-one", "1.0").library("large/_C.so", &large);
+    venv.package("another", "1.0").library("another/_C.so", &library);
+    let found = read(venv.root());
+    let names: Vec<&str> = found.unlisted.iter().map(|unlisted| unlisted.distribution.name.as_str()).collect();
+    assert_eq!((names, found.is_truncated), (vec!["another"], false));
+    assert_eq!(found.unsearched, [venv.import_dir().join("large/_C.so")]);
 }
 
 /// An extension library that nobody listed is found by its record; what the record names outside, or what is no library,

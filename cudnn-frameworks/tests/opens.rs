@@ -8,9 +8,9 @@
 )]
 
 use cudnn_frameworks::By;
-use cudnn_probe::Version;
 use cudnn_probe::ld_so::Rule;
-use support::ExtensionLibrary;
+use cudnn_probe::{Library, Version};
+use support::{ExtensionLibrary, FakeLibrary};
 
 mod stand_ins;
 use stand_ins::{Machine, cudnn, file, framework, is_same};
@@ -122,6 +122,40 @@ fn a_missing_library_of_cuda_is_named_and_the_drivers_is_not() {
     needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name)).build(&provider);
     let survey = machine.survey();
     assert_eq!(framework(&survey, "onnxruntime").opens.missing, ["libcublasLt.so.12", "libcudnn.so.9"]);
+}
+
+/// The engines of 9.28.0 are linked to the driver's library. Without a driver nothing of cuDNN is missing or damaged.
+#[test]
+fn a_library_that_needs_the_driver_is_complete_without_one() {
+    let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
+    let engines = machine.site("nvidia/cudnn/lib/libcudnn_engines_runtime_compiled.so.9");
+    let library = ExtensionLibrary::new().with_soname("libcudnn_engines_runtime_compiled.so.9").with_runpath("$ORIGIN");
+    let library = library.needing("libcudnn_graph.so.9").needing("libcuda.so.1").needing("libnvidia-ml.so.1");
+    library.build(&engines);
+    let survey = machine.survey();
+    let torch = framework(&survey, "torch");
+    assert!(torch.opens.missing.is_empty() && torch.opens.damaged.is_empty(), "{:?}", torch.opens);
+    assert!(is_same(&file(torch, "libcudnn_engines_runtime_compiled.so.9").path, &engines));
+    // What is missing beside the driver's library is missing.
+    library.needing("libnvrtc.so.12").build(&engines);
+    assert_eq!(framework(&machine.survey(), "torch").opens.missing, ["libnvrtc.so.12"]);
+}
+
+/// The drop-in takes the libraries of one installation by their paths. What ld.so finds for their names says nothing.
+#[test]
+fn the_drop_in_is_not_followed_as_nvidias_shim() {
+    let machine = Machine::new().torch("2.9.1").cudart();
+    let dir = machine.site("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&dir).unwrap();
+    let opens = |code: &str| {
+        let shim = FakeLibrary::new(Library::Shim, NEW).with_code(code);
+        shim.build(&dir.join("libcudnn.so.9"));
+        framework(&machine.survey(), "torch").opens.clone()
+    };
+    let drop_in = opens("int cudnnShimVersion(void) { return 0; }");
+    assert!(drop_in.has_drop_in && drop_in.missing.is_empty() && drop_in.cudnn.len() == 1, "{drop_in:?}");
+    let shim = opens("");
+    assert!(!shim.has_drop_in && shim.missing.contains(&"libcudnn_graph.so.9".to_owned()), "{shim:?}");
 }
 
 /// As in microsoft/onnxruntime#25609: the wheel is installed, and nothing leads there.
@@ -252,6 +286,25 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     let survey = machine.survey();
     let opens = &framework(&survey, "transformer-engine").opens;
     assert!(opens.half_searched.is_empty() && opens.version() == Some(OLD), "{opens:?}");
+}
+
+/// A search takes time in proportion to the directories, however deep they are.
+#[test]
+fn a_deep_toolkit_is_searched_quickly() {
+    let machine = Machine::new().onnxruntime("1.22.0", true);
+    let library = ExtensionLibrary::new().needing("libcudnn.so.9");
+    let path = "transformer_engine/wheel_lib/libtransformer_engine.so";
+    machine.environment.package("transformer-engine-cu12", "2.20.2").library(path, &library);
+    let toolkit = machine.path("toolkit");
+    let deep = (0..750).fold(toolkit.clone(), |dir, _| dir.join("lib"));
+    std::fs::create_dir_all(&deep).unwrap();
+    cudnn(&toolkit.join("lib"), OLD);
+    let machine = machine.env("CUDA_HOME", &toolkit);
+    let start = std::time::Instant::now();
+    let survey = machine.survey();
+    let duration = start.elapsed();
+    assert_eq!(framework(&survey, "transformer-engine").opens.version(), Some(OLD));
+    assert!(duration < std::time::Duration::from_millis(1500), "{duration:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 870 MB more with the
+//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 1.2 GB more with the
 //! feature `full-releases`.
 #![allow(
     clippy::unwrap_used,
@@ -161,6 +161,89 @@ mod full {
             let shim = &framework(&survey, "onnxruntime").opens.cudnn[0];
             assert_eq!(shim.by, By::LdSo(Rule::LibraryPath));
         }
+    }
+
+    const CTRANSLATE2_4_5: Wheel = Wheel {
+        package: "ctranslate2",
+        version: "4.5.0",
+        sha256: "de3c5877fce31a0fcf3b5edbc8d4e6e22fd94a86c6b49680740ef41130efffc1",
+    };
+    const CTRANSLATE2_4_6: Wheel = Wheel {
+        package: "ctranslate2",
+        version: "4.6.0",
+        sha256: "06b2ca5c2905b540dd833a0b75d912ec9acc18d33a2dc4f85f12032851659a0d",
+    };
+    const JAX_13_PJRT: Wheel = Wheel {
+        package: "jax-cuda13-pjrt",
+        version: "0.12.0.1",
+        sha256: "5899bb6177eda86ea532afb9a26794f2bdd04966f6a01f9028266b16c2b6cf90",
+    };
+    const JAX_13_PLUGIN: Wheel = Wheel {
+        package: "jax-cuda13-plugin",
+        version: "0.12.0.1",
+        sha256: "6028faf179e7aa7cc64100ed3c7c7b1b11346f5aa05d5e9e33e8fe60c5289fa1",
+    };
+    const CUPY_CUDA_13: Wheel = Wheel {
+        package: "cupy-cuda13x",
+        version: "14.2.0",
+        sha256: "9aafadbe29db3d4285026044aafeb28f2a3de4bd0df70718ec6892b7d27a4ded",
+    };
+
+    /// `readelf -d`: libctranslate2 needs the shim `libcudnn-74a4c495.so.9.1.0` in ctranslate2.libs. The shim has the names
+    /// of its libraries alone, and no run path to a wheel: `ctranslate2.libs` in 4.5.0, `$ORIGIN` in 4.6.0. `strings`:
+    /// libctranslate2 opens libcublas.so.12.
+    #[test]
+    fn ctranslate2_4_5_and_4_6_contain_the_shim_of_9_1() {
+        const SHIM: &str = "libcudnn-74a4c495.so.9.1.0";
+        for wheel in [CTRANSLATE2_4_5, CTRANSLATE2_4_6] {
+            let machine = Machine::new().cudnn(Version::new(9, 1, 0));
+            let Some(()) = install(&machine, &[wheel]) else { return };
+            let survey = machine.survey();
+            let found = framework(&survey, "ctranslate2");
+            assert_eq!(built_for(found), (Some((12, None)), Some(Version::new(9, 1, 0))), "{}", wheel.version);
+            assert_eq!(names(&found.opens), [SHIM], "{}", wheel.version);
+            let missing = |name: &str| found.opens.missing.iter().any(|missing| missing == name);
+            for name in ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcublas.so.12"] {
+                assert!(missing(name), "{}: {name}: {:?}", wheel.version, found.opens.missing);
+            }
+            // ld.so searches where the environment's cuDNN is: the libraries are complete.
+            let dir = machine.site("nvidia/cudnn/lib");
+            let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
+            let found = framework(&survey, "ctranslate2");
+            assert_eq!(found.opens.missing, ["libcublas.so.12"], "{}", wheel.version);
+            assert!(names(&found.opens).contains(&"libcudnn_graph.so.9"), "{:?}", found.opens);
+        }
+    }
+
+    /// METADATA: `nvidia-cudnn-cu13<10.0,>=9.12.0.46` with the extra. `readelf -d xla_cuda_plugin.so`: needs no library of
+    /// CUDA, RPATH to `../../nvidia/cudnn/lib` and `../../nvidia/cu13/lib`.
+    #[test]
+    fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
+        let machine = Machine::new();
+        let Some(()) = install(&machine, &[JAX_13_PLUGIN, JAX_13_PJRT]) else { return };
+        let survey = machine.survey();
+        let jax = framework(&survey, "jax");
+        assert_eq!(built_for(jax), (Some((13, None)), Some(Version::new(9, 12, 0))));
+        assert!(!jax.opens.needs_none && jax.opens.cudnn.is_empty(), "{jax:?}");
+        for name in ["libcudart.so.13", "libcublas.so.13"] {
+            assert!(jax.opens.missing.iter().any(|missing| missing == name), "{name}: {:?}", jax.opens.missing);
+        }
+        let machine = machine.cudnn(Version::new(9, 12, 0));
+        let survey = machine.survey();
+        let opens = &framework(&survey, "jax").opens;
+        assert_eq!((opens.cudnn[0].by.clone(), opens.version()), (By::Python, Some(Version::new(9, 12, 0))));
+        assert!(framework(&survey, "jax").searches(&machine.site("nvidia/cu13/lib"), &machine.host));
+    }
+
+    /// `_wheel.json` states CUDA 13.x, and no cuDNN; `cupy_backends/cuda/libs` has no module for it.
+    #[test]
+    fn cupy_for_cuda_13_needs_no_cudnn() {
+        let machine = Machine::new();
+        let Some(()) = install(&machine, &[CUPY_CUDA_13]) else { return };
+        let survey = machine.survey();
+        let cupy = framework(&survey, "cupy");
+        assert_eq!(built_for(cupy), (Some((13, None)), None));
+        assert!(cupy.opens.needs_none && cupy.opens.users.is_empty() && cupy.opens.cudnn.is_empty(), "{cupy:?}");
     }
 
     #[test]

@@ -10,11 +10,9 @@ use super::sub_libraries::{self, Use};
 use super::{By, Damaged, Opened, Opens, bytes, python_code};
 use crate::built_for::BuiltFor;
 use crate::cudnn_name::CudnnName;
+use crate::driver::is_of_driver;
 use crate::environment::Environment;
 use crate::kind::{ByName, Kind, first_matching, matching};
-
-/// The driver's libraries: whether they are there is no question of the environment.
-const OF_DRIVER: [&str; 2] = ["libcuda.so.1", "libnvidia-ml.so.1"];
 
 /// A simulated process of the environment's Python.
 #[derive(Debug)]
@@ -65,7 +63,7 @@ impl Process {
         };
         let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
         for name in *names {
-            if !self.simulation.dlopen(name, from) && !opens.missing.iter().any(|missing| missing == name) {
+            if !self.dlopen(name, from) && !opens.missing.iter().any(|missing| missing == name) {
                 opens.missing.push((*name).to_owned());
             }
         }
@@ -133,9 +131,20 @@ impl Process {
         let loaded = self.simulation.objects().iter().position(|object| is_it(&object.path));
         let Some(from) = loaded.or_else(|| self.simulation.dlopen_incomplete(&name, 0)) else { return };
         let major = built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major);
-        self.simulation.dlopen(&format!("libcudnn.so.{major}"), from);
+        self.dlopen(&format!("libcudnn.so.{major}"), from);
         self.note_lookups(None);
         opens.users.push(opener);
+    }
+
+    /// Simulates `dlopen`, on a machine with a driver: whether one is there is no question of the environment.
+    pub(super) fn dlopen(&mut self, name: &str, from: usize) -> bool {
+        let before = self.simulation.lookups().len();
+        if self.simulation.dlopen(name, from) {
+            return true;
+        }
+        let failed = self.simulation.lookups().get(before..).unwrap_or_default();
+        let mut failed = failed.iter().filter(|lookup| !matches!(lookup.resolution, Resolution::Found { .. }));
+        failed.all(|lookup| is_of_driver(&lookup.name)) && self.simulation.dlopen_incomplete(name, from).is_some()
     }
 
     /// Enters how files were found, since the last time: by ld.so's rules, or in this way by Python code.
@@ -199,7 +208,7 @@ fn opener(by_name: &ByName, dir: &Path) -> Option<PathBuf> {
 pub(super) fn is_missing(lookup: &Lookup) -> bool {
     let is_of_cuda =
         lookup.name.starts_with("libcu") || lookup.name.starts_with("libnv") || lookup.name.starts_with("libnccl");
-    is_of_cuda && !OF_DRIVER.contains(&lookup.name.as_str()) && !matches!(lookup.resolution, Resolution::Found { .. })
+    is_of_cuda && !is_of_driver(&lookup.name) && !matches!(lookup.resolution, Resolution::Found { .. })
 }
 
 fn is_shim(name: &str) -> bool {

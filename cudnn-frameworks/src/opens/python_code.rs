@@ -1,6 +1,7 @@
 //! What a framework's Python code opens by path before its libraries, step by step. Errors are ignored, as there.
 
 use std::collections::{HashSet, VecDeque};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::By;
@@ -95,7 +96,7 @@ fn toolkit_or_wheel(
             return half_searched;
         }
     }
-    let is_found = process.simulation.dlopen("libcudnn.so", 0);
+    let is_found = process.dlopen("libcudnn.so", 0);
     process.note_lookups(None);
     if is_found {
         return half_searched;
@@ -121,8 +122,9 @@ struct Shims {
 fn shims_below(root: &Path) -> Shims {
     let mut shims = Shims::default();
     let mut dirs = VecDeque::from([root.to_owned()]);
-    // A link may lead to a directory above it.
-    let mut known: HashSet<PathBuf> = std::fs::canonicalize(root).into_iter().collect();
+    // A link may lead to a directory above it. Paths without links would take long for a deep directory.
+    let identity = |dir: &Path| std::fs::metadata(dir).map(|metadata| (metadata.dev(), metadata.ino()));
+    let mut known: HashSet<(u64, u64)> = identity(root).into_iter().collect();
     let mut entries = 0;
     'search: while let Some(dir) = dirs.pop_front() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
@@ -139,7 +141,7 @@ fn shims_below(root: &Path) -> Shims {
                 continue;
             }
             if kind.is_dir() || kind.is_symlink() && path.is_dir() {
-                let is_new = std::fs::canonicalize(&path).is_ok_and(|real| known.insert(real));
+                let is_new = identity(&path).is_ok_and(|identity| known.insert(identity));
                 if is_new && known.len() > MAX_DIRS {
                     shims.is_cut = true;
                 } else if is_new {
@@ -159,7 +161,7 @@ fn shims_below(root: &Path) -> Shims {
 
 /// `ctypes.CDLL` with an absolute path.
 fn open(process: &mut Process, file: &Path, by: By) -> bool {
-    let is_loaded = file.is_file() && process.simulation.dlopen(&file.to_string_lossy(), 0);
+    let is_loaded = file.is_file() && process.dlopen(&file.to_string_lossy(), 0);
     if is_loaded {
         process.note_lookups(Some(by));
     } else {

@@ -10,6 +10,7 @@ use cudnn_probe::{Library, Version, identify_any};
 use super::import::{Process, is_missing};
 use super::{By, Damaged, Opened, Opens};
 use crate::cudnn_name::CudnnName;
+use crate::drop_in::is_drop_in;
 
 /// How much of cuDNN a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ const OF_CUDNN_8: [&str; 2] = ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so
 pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut Opens) {
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     let Some(name) = CudnnName::parse(&shim.name) else { return };
+    // It loads the libraries of one installation by their paths, as this project's loader does.
+    if is_drop_in(&shim.path) {
+        opens.has_drop_in = true;
+        return;
+    }
     if name.major == Some(8) {
         for name in OF_CUDNN_8 {
             open_one(process, &[name.to_owned()], from, opens);
@@ -63,7 +69,7 @@ fn open_all(process: &mut Process, libraries: &[Library], version: Option<Versio
 fn open_one(process: &mut Process, names: &[String], from: usize, opens: &mut Opens) {
     for name in names {
         let before = process.simulation.lookups().len();
-        let is_loaded = process.simulation.dlopen(name, from);
+        let is_loaded = process.dlopen(name, from);
         if is_loaded {
             process.note_lookups(None);
         } else {

@@ -19,6 +19,8 @@ pub(super) enum Uses {
     Linked,
     /// It contains its name.
     Named,
+    /// It uses CUDA, and is too large to be searched for the name.
+    Unknown,
 }
 
 /// The bytes that may be searched yet.
@@ -29,14 +31,9 @@ impl Budget {
         Budget(AtomicU64::new(length))
     }
 
-    pub(super) fn is_spent(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
-
-    /// Takes that many bytes, or spends the rest.
+    /// Takes that many bytes, if they are left: others may be smaller.
     fn take(&self, length: u64) -> bool {
-        let take = |left: u64| Some(left.saturating_sub(length));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok_and(|left| left >= length)
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(length)).is_ok()
     }
 }
 
@@ -55,7 +52,7 @@ pub(super) fn uses(file: &Path, budget: &Budget) -> Option<Uses> {
     }
     let length = parts.iter().map(|part| part.end.saturating_sub(part.start)).sum();
     if !budget.take(length) {
-        return None;
+        return Some(Uses::Unknown);
     }
     let file = File::open(file).ok()?;
     parts.into_iter().any(|part| contains_name(&file, part).unwrap_or(false)).then_some(Uses::Named)

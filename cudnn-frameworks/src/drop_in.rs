@@ -1,0 +1,32 @@
+//! Whether a file is this project's drop-in library, which stands in place of NVIDIA's shim and opens nothing by ld.so's
+//! rules. Knows nothing of frameworks.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::cudnn_name::CudnnName;
+
+/// The drop-in library is smaller than this, in bytes.
+const MAX_LEN: u64 = 64 << 20;
+
+/// The start of the names of the functions that the drop-in library adds to cuDNN's.
+const SYMBOL: &[u8] = b"\0cudnnShim";
+
+/// Is this the drop-in library, which stands in place of NVIDIA's shim?
+#[must_use]
+pub fn is_drop_in(file: &Path) -> bool {
+    is_drop_in_named(file, file)
+}
+
+/// Like [`is_drop_in`], for a file that can only be read at another path.
+#[must_use]
+pub fn is_drop_in_named(name: &Path, file: &Path) -> bool {
+    let parsed = name.file_name().and_then(|name| CudnnName::parse(name.to_str()?));
+    let is_shim = parsed.is_some_and(|name| !name.is_mangled && name.major == Some(9));
+    if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_LEN) {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_LEN).read_to_end(&mut bytes));
+    read.is_ok() && bytes.windows(SYMBOL.len()).any(|window| window == SYMBOL)
+}
