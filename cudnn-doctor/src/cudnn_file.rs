@@ -1,33 +1,11 @@
 //! Identifies a file of cuDNN (library and release) by its name and its contents, for commands that look at files
 //! rather than at installations.
 
-use std::io::Read;
 use std::path::Path;
 
 use cudnn_probe::{Identity, Library, Version, identify_any};
 
-/// The drop-in library is smaller than this, in bytes.
-const MAX_DROP_IN_LEN: u64 = 64 << 20;
-
-/// The start of the names of the functions that the drop-in library adds to cuDNN's.
-const DROP_IN_SYMBOL: &[u8] = b"\0cudnnShim";
-
-/// Is this the drop-in library, which stands in place of NVIDIA's shim?
-pub(crate) fn is_drop_in(file: &Path) -> bool {
-    is_drop_in_named(file, file)
-}
-
-/// Like [`is_drop_in`], for a file that can only be read at another path.
-pub(crate) fn is_drop_in_named(name: &Path, file: &Path) -> bool {
-    let is_shim = name.file_name().and_then(|name| library(name.to_str()?)) == Some(Library::Shim);
-    if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_DROP_IN_LEN)
-    {
-        return false;
-    }
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_DROP_IN_LEN).read_to_end(&mut bytes));
-    read.is_ok() && bytes.windows(DROP_IN_SYMBOL.len()).any(|window| window == DROP_IN_SYMBOL)
-}
+pub(crate) use cudnn_frameworks::{is_drop_in, is_drop_in_named};
 
 /// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it.
 pub(crate) fn version(file: &Path) -> Option<Version> {

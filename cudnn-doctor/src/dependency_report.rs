@@ -155,7 +155,7 @@ pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
     let mix = mixes(dependencies)
         .into_iter()
-        .next()
+        .find(|mix| !mix.works)
         .map(|mix| {
             let help = if mix.is_in_one_dir {
                 "install all libraries of one release, for one CUDA major"
@@ -198,12 +198,17 @@ fn damage_of(file: &Path) -> Option<String> {
     Some(format!("{} {error}; reinstall this cuDNN", file.printable()))
 }
 
+/// Why a mix of a shim and newer libraries is no error.
+pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer libraries";
+
 /// Files of cuDNN that do not belong together.
 pub(crate) struct Mix {
     /// `two releases would be mixed: ..`
     pub(crate) message: String,
     /// They are in one directory, so that no search path separates them.
     pub(crate) is_in_one_dir: bool,
+    /// It is the shim of an older release, from another directory.
+    pub(crate) works: bool,
 }
 
 /// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release: each
@@ -242,7 +247,7 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
             let are = if is_in_one_dir { "are" } else { "would be" };
             let message =
                 format!("two releases {are} mixed: {} {conflict}, and graph in {here} is {graph}", file.printable());
-            return Some(Mix { message, is_in_one_dir });
+            return Some(Mix { message, is_in_one_dir, works: false });
         }
         let message = match (release(dependency, file), graph.version) {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
@@ -266,7 +271,9 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
                 _ => None,
             },
         };
-        message.map(|message| Mix { message, is_in_one_dir })
+        let is_older = release(dependency, file).zip(graph.version).is_some_and(|(found, graph)| found < graph);
+        let works = library == Library::Shim && !is_in_one_dir && is_older;
+        message.map(|message| Mix { message, is_in_one_dir, works })
     };
     cudnn().filter_map(mix).collect()
 }

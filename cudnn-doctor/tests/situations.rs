@@ -509,6 +509,165 @@ fn all_that_a_program_would_not_find_is_one_finding() {
     assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
 }
 
+/// What a program finds beside itself is judged, and nothing else.
+#[test]
+fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
+    let root = TempDir::new();
+    let (beside, apart) = (root.path().join("beside"), root.path().join("apart"));
+    build(&beside, &all(), VERSION);
+    let shim = beside.join("libcudnn.so.9");
+    let main = "int main(void) { return 0; }";
+    for run_path in ["-Wl,-rpath,$ORIGIN", &format!("-Wl,-rpath,{}", beside.display())] {
+        let program = beside.join("app");
+        support::compile(main, &["-w", "-Wl,--no-as-needed", shim.to_str().unwrap(), run_path], &program);
+        let path = program.to_str().unwrap();
+        let findings = check(&["--for", path], &[]);
+        let foreign = ["C010", "C016", "C020", "C021", "C022", "C070", "C082", "C084"];
+        let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["code"].as_str()).collect();
+        assert!(codes.iter().all(|code| !foreign.contains(code)), "{findings:#?}");
+        let output = doctor(&["check", "--no-load", "--for", path], &[]);
+        assert_ne!(output.code, Some(2), "{}", output.stdout);
+        let expected = format!("program {path} loads libcudnn.so.9 (");
+        assert!(output.stdout.contains(&expected) && output.stdout.contains("cuDNN   9.19.0"), "{}", output.stdout);
+        // Another installation is not the program's.
+        build(&apart, &[Library::Graph], VERSION);
+        let findings = check(&["--for", path], &[("CUDNN_LOADER_DIR", &apart)]);
+        assert!(with_code(&findings, "C012").is_empty() && with_code(&findings, "C020").is_empty(), "{findings:#?}");
+    }
+    // The program's is checked as any other.
+    std::fs::remove_file(beside.join("libcudnn_cnn.so.9")).unwrap();
+    let findings = check(&["--for", beside.join("app").to_str().unwrap()], &[]);
+    assert!(with_code(&findings, "C012")[0].to_string().contains("libcudnn_cnn.so.9"), "{findings:#?}");
+}
+
+/// ONNX Runtime's provider is linked to CUDA, and opens cuDNN by a name that it puts together.
+#[test]
+fn a_program_that_is_not_linked_to_cudnn_may_lack_other_libraries() {
+    let root = TempDir::new();
+    let program = root.path().join("provider.so");
+    let library = support::ExtensionLibrary::new().needing("libcublasLt.so.13").needing("libcuda.so.1");
+    library.needing("libnvidia-ml.so.1").build(&program);
+    let findings = check(&["--for", program.to_str().unwrap()], &[]);
+    let found = with_code(&findings, "C082");
+    let text = found[0].to_string();
+    assert!(text.contains("libcublasLt.so.13 was not found"), "{text}");
+    assert!(!text.contains("libcuda.so") && !text.contains("libnvidia"), "{text}");
+    assert_eq!(with_code(&findings, "C084").len(), 1, "{findings:#?}");
+}
+
+/// A shim of an older release works with newer libraries: both commands note it, and neither reports an error.
+#[test]
+fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
+    let (older, newer) = (Version::new(9, 10, 2), Version::new(9, 28, 0));
+    for (wheel, other, severity) in [(older, newer, "note"), (newer, older, "error")] {
+        let root = TempDir::new();
+        let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
+        let linked =
+            support::ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+        venv.package("torch", "2.8.0")
+            .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+            .library("torch/lib/libtorch_cuda.so", &linked);
+        let dir = venv.import_dir().join("nvidia/cudnn/lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        support::copy_fake_set(wheel, &dir);
+        let apart = root.path().join("apart");
+        std::fs::create_dir(&apart).unwrap();
+        support::copy_fake_set(other, &apart);
+        // Only the wheel has a shim: it gets the libraries of the other directory.
+        std::fs::remove_file(apart.join("libcudnn.so.9")).unwrap();
+        let variables = [("VIRTUAL_ENV", venv.root()), ("LD_LIBRARY_PATH", apart.as_path())];
+        let findings = check(&[], &variables);
+        for code in ["C022", "C072"] {
+            let found = with_code(&findings, code);
+            assert!(!found.is_empty() && found.iter().all(|one| one["severity"] == severity), "{code}: {findings:#?}");
+        }
+        let output = doctor(&["frameworks", venv.root().to_str().unwrap()], &variables);
+        assert_eq!(output.code == Some(2), severity == "error", "{}", output.stdout);
+        assert!(output.stdout.contains("C072"), "{}", output.stdout);
+    }
+}
+
+/// The wheels for two CUDA majors own the same files.
+#[test]
+fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
+    let linked = support::ExtensionLibrary::new().needing("libcudnn.so.9");
+    venv.package("torch", "2.9.1")
+        .file("torch/version.py", "cuda: Optional[str] = '13.0'\n")
+        .library("torch/lib/libtorch_cuda.so", &linked.clone().with_rpath("$ORIGIN/../../nvidia/cudnn/lib"));
+    build(&venv.import_dir().join("nvidia/cudnn/lib"), &all(), VERSION);
+    venv.package("nvidia-cudnn-cu12", "9.19.0.56");
+    let frameworks = || doctor(&["frameworks", venv.root().to_str().unwrap()], &[]);
+    let output = frameworks();
+    assert_eq!(output.code, Some(2), "{}", output.stdout);
+    for part in [
+        "[C071]: PyTorch 2.9.1 is built for CUDA 13.0, and would load a cuDNN for CUDA 12",
+        "uninstall --yes nvidia-cudnn-cu12",
+        "'nvidia-cudnn-cu13>=9",
+    ] {
+        assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
+    }
+    // No run path leads there: the directory is not offered.
+    std::fs::remove_dir_all(venv.import_dir().join("torch-2.9.1.dist-info")).unwrap();
+    let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
+    let info = "onnxruntime/capi/build_and_package_info.py";
+    let onnxruntime = venv.package("onnxruntime-gpu", "1.22.0").library(provider, &linked);
+    let onnxruntime = onnxruntime.file(info, "cuda_version = '13.0'\n");
+    let output = frameworks();
+    assert!(output.stdout.contains("[C070]") && output.stdout.contains("uninstall --yes"), "{}", output.stdout);
+    assert!(!output.stdout.contains("it is in "), "{}", output.stdout);
+    // For its CUDA it is.
+    onnxruntime.file(info, "cuda_version = '12.8'\n");
+    let output = frameworks();
+    assert!(output.stdout.contains("it is in ") && !output.stdout.contains("uninstall"), "{}", output.stdout);
+    // Another framework uses it.
+    venv.package("torch", "2.9.1");
+    let output = frameworks();
+    assert!(output.stdout.contains("give one of them an environment of its own"), "{}", output.stdout);
+    assert!(!output.stdout.contains("uninstall"), "{}", output.stdout);
+}
+
+/// Advice is about releases that exist.
+#[test]
+fn a_framework_for_cudnn_8_gets_true_advice() {
+    for (name, version, module, expected) in [
+        (
+            "cupy-cuda12x",
+            "13.6.0",
+            "cupy_backends/cuda/libs/cudnn.cpython-312-x86_64-linux-gnu.so",
+            "CuPy 14.0.0 or newer, which uses no",
+        ),
+        (
+            "cupy-cuda11x",
+            "13.6.0",
+            "cupy_backends/cuda/libs/cudnn.cpython-312-x86_64-linux-gnu.so",
+            "no release of cupy-cuda11x",
+        ),
+        ("torch", "2.3.0", "torch/lib/libtorch_cuda.so", "PyTorch 2.4.0 or newer, which is built for cuDNN 9"),
+    ] {
+        let root = TempDir::new();
+        let venv = support::PythonEnvironment::venv(root.path());
+        venv.package(name, version)
+            .file("cupy/.data/_wheel.json", "{}")
+            .file("torch/version.py", "cuda: Optional[str] = '12.1'\n")
+            .library(module, &support::ExtensionLibrary::new().needing("libcudnn.so.8"));
+        let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
+        assert!(output.stdout.contains(expected), "{name}: {}", output.stdout);
+    }
+}
+
+#[test]
+fn a_directory_that_is_no_environment_is_named() {
+    let root = TempDir::new();
+    let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
+    assert!(output.code == Some(3) && output.stderr.contains("no Python environment: "), "{}", output.stderr);
+    // A directory of packages is one.
+    std::fs::create_dir(root.path().join("x-1.0.dist-info")).unwrap();
+    let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
+    assert!(output.code == Some(0) && output.stdout.contains("no framework was found here"), "{}", output.stdout);
+}
+
 /// A driver's version is a text of a library that anybody may have put there.
 #[test]
 fn a_driver_that_states_no_version_is_unknown() {

@@ -136,7 +136,8 @@ findings! {
         "The environment lacks the wheel that the framework requires, or the framework searches where nothing is.";
     FRAMEWORK_OLD_CUDNN = "C071" Error "a framework would load a cuDNN that it does not accept":
         "Another cuDNN comes first (LD_LIBRARY_PATH, PYTHONPATH, the user's packages), or another package has replaced \
-         the one that the framework requires. Frameworks accept the major that they were built for, and its newer minors.";
+         the one that the framework requires. Frameworks accept the major that they were built for, and its newer minors, \
+         for the CUDA major that they were built for.";
     FRAMEWORK_MIX = "C072" Error "a framework would mix two cuDNN releases":
         "The framework's own search finds the shim, and LD_LIBRARY_PATH leads the shim to the libraries of another \
          release.";

@@ -10,12 +10,13 @@ use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError};
 
 use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
+    Severity,
 };
 use super::fix_commands::{self, Companion};
 use super::installation;
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, mixes};
+use crate::dependency_report::{Dependency, OLDER_SHIM, dependencies, mixes};
 use crate::escape::Printable;
 use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path};
 
@@ -30,7 +31,7 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
         }
         (mixed, linked) => mixed.or(linked),
     });
-    findings.extend(companions(report, context));
+    findings.extend(companions(report, context, &[]));
     findings
 }
 
@@ -105,8 +106,11 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
 fn other_on_path(shim: &Path, context: &Context) -> Finding {
     let dependencies = Simulation::new(shim, &context.host).ok().map(dependencies);
     let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
-    match dependencies.and_then(|dependencies| mix_of_dirs(&dependencies)) {
-        Some(mix) => Finding::new(LD_SO_MIX, mix).note(message),
+    match dependencies.and_then(|dependencies| Some((mix_of_dirs(&dependencies)?, kind_of_mix(&dependencies)))) {
+        Some((mix, kind)) => {
+            let older = (kind.severity == Severity::Note).then_some(OLDER_SHIM);
+            Finding::new(kind, mix).note(message).notes(older)
+        }
         None => Finding::new(OTHER_ON_PATH, message),
     }
 }
@@ -157,11 +161,13 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     if problem.is_none() && is_same(graph_dir, &report.dir) {
         return None;
     }
+    let kind = kind_of_mix(&dependencies);
     let message = problem.unwrap_or_else(|| {
         format!("NVIDIA's shim in {} would load graph from {}", report.dir.printable(), graph_dir.printable())
     });
     Some(
-        Finding::new(LD_SO_MIX, message)
+        Finding::new(kind, message)
+            .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
             .help(without_foreign(&dependencies, report, context).unwrap_or_else(|| search_first(&report.dir))),
@@ -205,7 +211,17 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
 
 /// A mix that a search path can separate: the checks of the installation report one within a directory (C014, C015).
 fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
-    mixes(dependencies).into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
+    let mut mixes = mixes(dependencies);
+    // What does not work comes first.
+    mixes.sort_by_key(|mix| mix.works);
+    mixes.into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
+}
+
+/// An error, but a note if all that is mixed is a shim of an older release.
+fn kind_of_mix(dependencies: &[Dependency]) -> FindingKind {
+    let mixes = mixes(dependencies);
+    let works = !mixes.is_empty() && mixes.iter().all(|mix| mix.works);
+    FindingKind { severity: if works { Severity::Note } else { LD_SO_MIX.severity }, ..LD_SO_MIX }
 }
 
 /// The files of cuDNN that ld.so finds in other directories, each with the rule.
@@ -242,13 +258,17 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> 
     })
 }
 
-fn companions(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+/// The libraries of CUDA that this cuDNN opens, in a program that has loaded libraries of these names.
+pub(super) fn companions(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
     let Some(major) = report.cuda_major else { return Vec::new() };
     let mut findings = Vec::new();
     for (opener, kind, stem) in COMPANIONS {
         let Some(part) = report.library(opener) else { continue };
         let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
         let name = format!("{stem}.so.{major}");
+        if loaded.contains(&name) {
+            continue;
+        }
         let companion = Companion { name: &name, cuda_major: major, opener: part, incomplete: None };
         if let Some((path, error)) = damage(&mut simulation, &name) {
             let help = Companion { incomplete: Some(&path), ..companion }.help(report, context);

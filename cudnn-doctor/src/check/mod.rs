@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::{Depth, Environment};
 use cudnn_loader::Function;
 use cudnn_probe::{
-    DIR_VARIABLE, InstallationReport, Installed, Library, Origin, ProbeError, RejectedCandidate, Requirements, Version,
-    deleted_wheels, identify_any,
+    Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, ProbeError,
+    RejectedCandidate, Requirements, Version, check_dir, deleted_wheels, identify_any,
 };
 
 use crate::context::Context;
@@ -34,6 +34,7 @@ use finding::{
     RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
 use machine::Machine;
+use program::Examined;
 
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Help, Severity};
 
@@ -60,8 +61,10 @@ pub(crate) struct Requested {
 /// The result of the check.
 pub(crate) struct Diagnosis {
     pub(crate) machine: Machine,
-    /// The installation that the loader would use.
+    /// The installation that the loader would use, or the requested program.
     pub(crate) report: Option<InstallationReport>,
+    /// How the requested program finds it.
+    pub(crate) program: Option<String>,
     /// The output of the convolution, line by line.
     pub(crate) convolution: Vec<String>,
     /// The runs of the requested frameworks.
@@ -74,19 +77,28 @@ pub(crate) struct Diagnosis {
 
 pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Patience) -> Diagnosis {
     let machine = Machine::detect(&context.host, patience);
-    let selection = context.select(&Requirements::default());
-    let selected = selection.installation.as_ref();
-    let mut others = selected.map_or(Vec::new(), |_| context.inventory(&[]));
-    let report = selected.and_then(|selected| take_report(&mut others, &selected.dir, context));
-    let mut findings = rejected(context, &selection.rejected);
-    findings.extend(deleted(context));
-    findings.extend(relative_path());
+    let Examined { findings: of_program, dir, how, loaded } =
+        requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
+    let mut findings: Vec<Finding> = relative_path().into_iter().collect();
+    findings.extend(of_program);
+    // What a program finds is what it uses, whatever else is here.
+    let of_program = dir.as_deref().and_then(|dir| installed_in(dir, context));
+    let program = how.filter(|_| of_program.is_some());
+    let used = of_program.or_else(|| {
+        let (selected, about_selection) = select(context);
+        findings.extend(about_selection);
+        selected
+    });
     let (mut convolution, mut verified) = (Vec::new(), requested.verify.then(Vec::new));
-    if let (Some(selected), Some(report)) = (selected, &report) {
-        findings.extend(several(&others, report));
-        let mut of_used = requirements::findings(requested, context, selected, report, &machine.gpus);
+    if let Some((installation, report)) = &used {
+        let mut of_used = requirements::findings(requested, context, installation, report, &machine.gpus);
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
-        of_used.extend(ld_so::findings(report, context));
+        if program.is_some() {
+            of_used.extend(ld_so::companions(report, context, &loaded));
+        } else {
+            of_used.extend(ld_so::findings(report, context));
+            findings.extend(ld_so::of_linked_programs(report, context));
+        }
         if requested.load {
             // The registration takes some 400 ms with a full cuDNN, and shows a library of another release.
             let may_be_mixed = requested.verify || !installation::is_one_wheel(report);
@@ -101,14 +113,10 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         }
         agree(&mut of_used);
         findings.extend(of_used);
-        findings.extend(ld_so::of_linked_programs(report, context));
         if let Some(verified) = &mut verified {
             let (compared, _) = installation::verifiable(report);
             verified.extend(compared.iter().map(|part| part.library.name_on(report.os)));
         }
-    } else {
-        let none = none(context, &selection.rejected, &findings);
-        findings.push(none);
     }
     // The load test may have asked the driver itself, or may have failed as its query did.
     let is_of_driver = |finding: &Finding| [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code);
@@ -116,13 +124,43 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         findings.extend(machine.findings());
     }
     findings.extend(environment::findings());
-    findings.extend(active_frameworks(context, &machine));
-    findings.extend(requested.program.iter().flat_map(|program| program::findings(program, context)));
+    if program.is_none() {
+        findings.extend(active_frameworks(context, &machine));
+    }
     let run = |framework: &Framework| framework_run::run(*framework, context, &machine, patience);
     let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
     findings.extend(runs.iter().filter_map(|run| run.finding.clone()));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    Diagnosis { machine, report, convolution, runs, verified, findings }
+    let report = used.map(|(_, report)| report);
+    Diagnosis { machine, report, program, convolution, runs, verified, findings }
+}
+
+/// An installation that can be used, and the report on it.
+type Used = (Installation, InstallationReport);
+
+/// The installation that the loader would use, and the findings about all that the search finds.
+fn select(context: &Context) -> (Option<Used>, Vec<Finding>) {
+    let selection = context.select(&Requirements::default());
+    let mut findings = rejected(context, &selection.rejected);
+    findings.extend(deleted(context));
+    let used = selection.installation.and_then(|selected| {
+        let mut others = context.inventory(&[]);
+        let report = take_report(&mut others, &selected.dir, context)?;
+        findings.extend(several(&others, &report));
+        Some((selected, report))
+    });
+    if used.is_none() {
+        let none = none(context, &selection.rejected, &findings);
+        findings.push(none);
+    }
+    (used, findings)
+}
+
+/// The installation in this directory.
+fn installed_in(dir: &Path, context: &Context) -> Option<Used> {
+    let installation = check_dir(&Candidate::new(dir, Origin::Explicit), &Requirements::default()).ok()?;
+    let report = InstallationReport::read(&installation.dir, &context.host)?;
+    Some((installation, report))
 }
 
 /// One help at most replaces the installation. All others that would change it, or what is beside it, give way: they

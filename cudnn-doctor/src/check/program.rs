@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
-use cudnn_probe::ld_so::Simulation;
+use cudnn_probe::ld_so::{Lookup, Resolution, Simulation};
 use cudnn_probe::{Library, missing_symbols};
 
 use super::finding::{
@@ -13,7 +14,6 @@ use super::finding::{
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, problems};
-use crate::driver;
 use crate::escape::Printable;
 use crate::named_libraries::{Named, names_in};
 use crate::shell::{doctor, quoted_path};
@@ -21,7 +21,25 @@ use crate::shell::{doctor, quoted_path};
 /// A function of cuDNN, and the file that calls it.
 type Call = (Function, PathBuf);
 
-pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
+/// What a program finds.
+#[derive(Default)]
+pub(super) struct Examined {
+    pub(super) findings: Vec<Finding>,
+    /// The directory of the cuDNN that it would load.
+    pub(super) dir: Option<PathBuf>,
+    /// How it finds that: a line for the report.
+    pub(super) how: Option<String>,
+    /// The names of the libraries that it loads at its start: cuDNN finds them by these names later.
+    pub(super) loaded: Vec<String>,
+}
+
+impl Examined {
+    fn of(findings: Vec<Finding>) -> Self {
+        Examined { findings, ..Examined::default() }
+    }
+}
+
+pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     let name = program.printable();
     let mut simulation = match Simulation::new(program, &context.host) {
         Ok(simulation) => simulation,
@@ -29,7 +47,7 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
             let finding = Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}"));
             let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
                         calls cuDNN";
-            return vec![finding.help(help)];
+            return Examined::of(vec![finding.help(help)]);
         }
     };
     // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.
@@ -46,17 +64,43 @@ pub(super) fn findings(program: &Path, context: &Context) -> Vec<Finding> {
             opened.push(named);
         }
     }
-    if !is_linked && opened.is_empty() {
-        return vec![unlinked(&name, &called, &named)];
-    }
+    let is_found = |lookup: &&Lookup| matches!(lookup.resolution, Resolution::Found { .. });
+    let loaded: Vec<String> = simulation.lookups().iter().filter(is_found).map(|lookup| lookup.name.clone()).collect();
     let is_tried =
         |dependency: &Dependency| dependency.error.is_some() && named.iter().any(|named| named.name == dependency.name);
+    let has_cudnn = is_linked || !opened.is_empty();
+    let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
+    let unlinked = (!has_cudnn).then(|| unlinked(&name, &called, &named));
     let mut dependencies = dependencies(simulation);
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
-    let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
+    // C001 is about the driver.
+    dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
     let mut findings: Vec<Finding> = unmet(program, &dependencies).into_iter().collect();
+    if let Some(unlinked) = unlinked {
+        findings.push(unlinked);
+        return Examined::of(findings);
+    }
     findings.extend(newer_functions(&name, &called, &dependencies));
-    findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect()
+    let findings = findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect();
+    let found = installation(&dependencies, context);
+    let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
+    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
+}
+
+/// The directory of the cuDNN that it would load, and what it finds first of that.
+fn installation<'a>(dependencies: &'a [Dependency], context: &Context) -> Option<(PathBuf, &'a Dependency)> {
+    let of = |library: Library| {
+        let is_it = |one: &&Dependency| one.error.is_none() && cudnn_file::library(&one.name) == Some(library);
+        dependencies.iter().find(is_it)
+    };
+    if let Some(shim) = of(Library::Shim)
+        && let Some(file) = shim.file.as_deref().filter(|file| cudnn_file::is_drop_in(file))
+    {
+        return Some((context.selected_by_drop_in(file)?.dir, shim));
+    }
+    let graph = of(Library::Graph)?;
+    let dir = graph.file.as_deref()?.parent()?.to_owned();
+    Some((dir, of(Library::Shim).unwrap_or(graph)))
 }
 
 fn is_cudnn(file: &Path) -> bool {
@@ -97,9 +141,7 @@ fn unlinked(name: &str, called: &[Call], named: &[Named]) -> Finding {
 
 /// What it would not find, and what does not belong together: one finding for all.
 fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
-    // C001 is about the driver.
-    let mut problems = problems(dependencies);
-    problems.retain(|problem| !problem.contains(driver::LIBRARY));
+    let problems = problems(dependencies);
     let name = program.printable();
     let (message, notes) = match problems.as_slice() {
         [] => return None,

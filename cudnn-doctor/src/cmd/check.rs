@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
-    let Diagnosis { machine, report, convolution, runs, verified, findings } = diagnosis;
+    let Diagnosis { machine, report, convolution, runs, verified, findings, .. } = diagnosis;
     json!({
         "schema": SCHEMA,
         "machine": machine.value(),
@@ -101,7 +101,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
 }
 
 fn text(diagnosis: &Diagnosis) {
-    let Diagnosis { machine, report, convolution, runs, verified, findings } = diagnosis;
+    let Diagnosis { machine, report, program, convolution, runs, verified, findings } = diagnosis;
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => match &machine.driver_text {
@@ -116,6 +116,9 @@ fn text(diagnosis: &Diagnosis) {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());
         let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
         outln!("cuDNN   {version}{cuda}, {}, in {}", report.variant, report.dir.printable());
+    }
+    if let Some(program) = program {
+        outln!("program {program}");
     }
     match verified.as_deref() {
         None => {}

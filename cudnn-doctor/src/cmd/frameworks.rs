@@ -39,8 +39,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     } else {
         roots.iter().map(|root| Environment::at(root, &context.host)).collect()
     };
-    let judged: Vec<Judged> =
+    let mut judged: Vec<Judged> =
         environments.iter().map(|environment| judge(environment, &machine, &context.host, DEPTH)).collect();
+    let is_none = |judged: &&Judged| judged.survey.is_no_environment && !roots.is_empty();
+    let none: Vec<String> =
+        judged.iter().filter(is_none).map(|judged| judged.survey.environment.root.printable()).collect();
+    judged.retain(|judged| !is_none(&judged));
+    let none = (!none.is_empty())
+        .then(|| format!("no Python environment: {} (neither a Python nor a package is there)", none.join(", ")));
+    let errors: Vec<String> = error.into_iter().chain(none).collect();
+    let error = (!errors.is_empty()).then(|| errors.join("; "));
+    if let Some(error) = error.as_ref().filter(|_| judged.is_empty()) {
+        return fail(format, error);
+    }
     match format {
         Format::Json => {
             let environments = judged.iter().map(value).collect::<Vec<Value>>();
@@ -129,6 +140,7 @@ fn table(frameworks: &[Framework]) -> Table {
                 None => "not stated by any file".into(),
             },
             match (gets, version) {
+                (Some(_), None) if opens.has_drop_in => "the drop-in".into(),
                 (Some(_), Some(version)) => version.to_string(),
                 (Some(_), None) => "?".into(),
                 (None, _) if is_cpu || opens.needs_none => "-".into(),

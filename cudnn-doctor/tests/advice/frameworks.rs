@@ -105,6 +105,14 @@ fn wheels() -> &'static TempDir {
                 ),
             ],
         );
+        // For CUDA 13. Its number makes it older than the other one, which most cases want.
+        wheel(
+            dir,
+            ("torch", "2.7.1"),
+            &["nvidia-cudnn-cu13==9.19.0.56; platform_system == \"Linux\""],
+            &[("torch/version.py", "__version__ = '2.7.1+cu130'\ncuda: Optional[str] = '13.0'\n")],
+            &[("torch/lib/libtorch_cuda.so", torch("libtorch_cuda.so").needing("libcudnn.so.9"))],
+        );
         let runpath = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cublas/lib";
         let tensorflow = |soname: &str| library().with_runpath(runpath).with_soname(soname);
         wheel(
@@ -279,6 +287,32 @@ fn commands_give_frameworks_the_packages_that_they_need() {
         (1, Case::new("a damaged plugin of JAX", "C086", &jax, |world| damage(world, PJRT))),
     ] {
         run(commands, &case);
+    }
+}
+
+/// The wheels of cuDNN for two CUDA majors own the same files. Whichever finding is followed first, none is left that
+/// another command has caused.
+#[test]
+fn commands_replace_a_cudnn_for_another_cuda() {
+    const CUDNN_13: &str = "nvidia-cudnn-cu13";
+    let (torch, tensorflow) = (["torch==2.7.1", CUDNN], ["tensorflow", CUBLAS, CUDNN_13]);
+    let both = ["torch==2.7.1", CUDNN_13, CUDNN];
+    let onnxruntime = ["onnxruntime-gpu==1.31.1", CUDNN];
+    let nothing = |_: &World| {};
+    for (commands, case) in [
+        (2, Case::new("PyTorch for CUDA 13, cuDNN for CUDA 12", "C071", &torch, nothing)),
+        (2, Case::new("PyTorch for CUDA 13, as it requires", "C073", &torch, nothing)),
+        (2, Case::new("TensorFlow for CUDA 12, cuDNN for CUDA 13", "C071", &tensorflow, nothing)),
+        (2, Case::new("PyTorch for CUDA 13, both wheels", "C071", &both, nothing)),
+        (2, Case::new("PyTorch for CUDA 13, one of both wheels", "C023", &both, nothing)),
+        (3, Case::new("ONNX Runtime for CUDA 13, cuDNN for CUDA 12", "C085", &onnxruntime, nothing)),
+    ] {
+        let world = World::new("env", true).with_wheels(wheels().path());
+        let lines = case.run(&world);
+        assert_eq!(lines.len(), commands, "{lines:#?}");
+        let left = world.findings(&[]);
+        let is_about_cuda = |code: &str| ["C015", "C023", "C071", "C073"].contains(&code);
+        assert!(left.iter().all(|finding| !is_about_cuda(finding["code"].as_str().unwrap())), "{lines:#?}: {left:#?}");
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use cudnn_frameworks::facts::{FACTS, Fact};
 use cudnn_frameworks::{By, Framework, Opened, Pin, PinState, Survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
 use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify};
 
+use super::text::title;
 use crate::check::finding::Help;
 use crate::check::fix_commands::{reinstall, with_commands};
 use crate::escape::Printable;
@@ -23,9 +25,11 @@ pub(super) fn reach(framework: &Framework, survey: &Survey) -> Help {
     let environment = Origin::Python(survey.environment.root.clone());
     let installed: Vec<PathBuf> =
         survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib")).collect();
+    let mut requirements = Requirements::default();
+    requirements.cuda_major = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let is_usable = |dir: &PathBuf| {
         let candidate = Candidate::new(dir, environment.clone());
-        check_dir(&candidate, &Requirements::default()).is_ok()
+        check_dir(&candidate, &requirements).is_ok()
     };
     let has_shim = |dir: &PathBuf| identify(&dir.join(Library::Shim.file_name()), Library::Shim).is_ok();
     // ld.so skips a damaged shim, or fails at it.
@@ -72,11 +76,12 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
 pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
     let name = framework.kind.name;
     if let Some(major) = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR) {
-        return Help::new(format!(
-            "install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, or give this one an environment of its \
-             own with cuDNN {major}: a process can use one major"
-        ));
+        return Help::new(for_other_major(framework, major));
     }
+    let removal = match remove_other_cuda(framework, survey) {
+        Ok(removal) => removal,
+        Err(reason) => return Help::new(reason),
+    };
     let pin = framework.pins.iter().find(|pin| pin.package.starts_with("nvidia-cudnn-cu"));
     let requirement = pin.map(requirement).or_else(|| {
         let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
@@ -100,12 +105,64 @@ pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
     };
     match requirement.and_then(to_command) {
         Some(command) => {
-            let help = with_commands(format!("install the cuDNN that {name} is built for:"), &[command]);
+            let text = match removal {
+                Some(_) => format!("remove the cuDNN for another CUDA, then install the one that {name} is built for:"),
+                None => format!("install the cuDNN that {name} is built for:"),
+            };
+            let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
+            let help = with_commands(text, &commands);
             let cuda_major = framework.built_for.cuda.as_ref().map_or(DEFAULT_CUDA_MAJOR, |cuda| cuda.value.0);
             with_search(help, framework, &[Component::Cudnn.wheel_dir(cuda_major)])
         }
         None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
     }
+}
+
+/// What to do about a framework that is built for another major of cuDNN: by what is known of its other releases.
+fn for_other_major(framework: &Framework, major: u32) -> String {
+    let (name, package) = (framework.kind.name, framework.distribution.name.as_str());
+    let apart = format!("give this one an environment of its own with cuDNN {major}: a process can use one major");
+    let facts = FACTS.iter().filter(|fact| fact.package == package);
+    let uses = |fact: &Fact| fact.cudnn.map(|(major, _, _)| major);
+    let newer = facts.clone().find(|fact| uses(fact).is_none_or(|uses| uses == CUDNN_MAJOR));
+    match newer.map(|fact| (fact.since, uses(fact))) {
+        Some((since, Some(_))) => {
+            format!("install {name} {since} or newer, which is built for cuDNN {CUDNN_MAJOR}, or {apart}")
+        }
+        Some((since, None)) => format!("install {name} {since} or newer, which uses no cuDNN, or {apart}"),
+        None if facts.count() > 0 => format!("no release of {package} is built for cuDNN {CUDNN_MAJOR}: {apart}"),
+        None => {
+            format!("install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, if there is one, or {apart}")
+        }
+    }
+}
+
+/// The command that removes the wheels of cuDNN for another CUDA than the framework's: they own the same files.
+///
+/// # Errors
+/// Another framework of the environment is built for that CUDA.
+pub(super) fn remove_other_cuda(framework: &Framework, survey: &Survey) -> Result<Option<Command>, String> {
+    let Some(cuda) = framework.built_for.cuda.as_ref().filter(|_| !is_of_conda(framework)) else { return Ok(None) };
+    let major = cuda.value.0;
+    let root = &survey.environment.root;
+    let is_installed = |other: &u32| packages::recorded_version(root, &Component::Cudnn.wheel(*other)).is_some();
+    let others: Vec<u32> = packages::CUDA_MAJORS.filter(|other| *other != major).filter(is_installed).collect();
+    let is_user = |other: &&Framework| {
+        let cuda = other.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+        !other.opens.needs_none && cuda.is_some_and(|cuda| others.contains(&cuda))
+    };
+    if let Some(other) = survey.frameworks.iter().find(is_user) {
+        return Err(format!(
+            "{} is built for another CUDA, and the wheels of cuDNN for both own the same files: give one of them an \
+             environment of its own",
+            title(other)
+        ));
+    }
+    let wheels: Vec<String> = others.into_iter().map(|other| Component::Cudnn.wheel(other)).collect();
+    if wheels.is_empty() {
+        return Ok(None);
+    }
+    Ok(packages::pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(wheels)))
 }
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.

@@ -1,6 +1,6 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
-use cudnn_frameworks::{Distribution, Framework, Opened, Pin, Survey};
+use cudnn_frameworks::{Distribution, Framework, Opened, Pin, Remedy, Survey, Unreadable};
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
 use super::help::{install, is_of_conda, keep_apart, make_last, reach, requirement};
@@ -9,8 +9,10 @@ use super::pins::also_pinned;
 use super::text::{found, source, title};
 use crate::check::finding::{
     FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
+    FindingKind, Severity,
 };
 use crate::check::fix_commands::with_commands;
+use crate::dependency_report::OLDER_SHIM;
 use crate::escape::Printable;
 
 /// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
@@ -21,6 +23,9 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     if opens.users.is_empty() {
         return damaged(framework, survey);
+    }
+    if opens.has_drop_in {
+        return None;
     }
     let wanted = framework.built_for.cudnn.as_ref();
     let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
@@ -60,6 +65,22 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     })
 }
 
+/// A shim that gets the libraries of a newer release, which works.
+pub(super) fn older_shim(framework: &Framework) -> Option<Finding> {
+    let (shim, libraries) = framework.opens.cudnn.split_first()?;
+    let other = libraries.iter().find(|other| other.version > shim.version)?;
+    // A copy in the framework's package gets the libraries of any release.
+    if shim.name.starts_with("libcudnn-") {
+        return None;
+    }
+    let (version, newer) = (shim.version?, other.version?);
+    let name = other.name.printable();
+    let message = format!("{} would load cuDNN {newer} ({name}) by the shim of {version}", title(framework));
+    let kind = FindingKind { severity: Severity::Note, ..FRAMEWORK_MIX };
+    let finding = Finding::new(kind, message).note(found(shim)).note(found(other)).note(OLDER_SHIM);
+    Some(finding.help(keep_apart(shim, other)))
+}
+
 /// Two libraries of cuDNN that do not work together: a shim of a newer release than the libraries that it opens, or
 /// libraries of two releases. An older shim works with newer libraries.
 fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
@@ -77,6 +98,11 @@ fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
 /// None of its own libraries can be loaded, so nothing is known of what they need.
 fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let dir = framework.dir.as_deref()?;
+    // C080 names what this user may not read.
+    let is_closed = |one: &Unreadable| one.remedy == Some(Remedy::Allow) && one.path.starts_with(dir);
+    if survey.unreadable.iter().any(is_closed) {
+        return None;
+    }
     let message = format!("{}: no usable library of it is in {}", title(framework), dir.printable());
     let finding = Finding::new(FRAMEWORK_DAMAGED, message);
     let command = again_with_parts(framework, survey).filter(|_| !is_of_conda(framework));

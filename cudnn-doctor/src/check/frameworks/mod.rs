@@ -8,6 +8,7 @@ mod help;
 mod incomplete;
 mod libraries;
 mod loaded;
+mod other_cuda;
 mod pairs;
 mod pins;
 mod text;
@@ -20,6 +21,7 @@ use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
 use super::fix_commands::with_commands;
 use super::machine::Machine;
 use crate::escape::Printable;
+use crate::shell::{doctor, quoted_path};
 pub(crate) use incomplete::is_cudnn;
 pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
@@ -36,6 +38,7 @@ pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, d
         survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
     findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
     findings.extend(unreadable(&survey));
+    findings.extend(unsearched(&survey));
     Judged { survey, findings }
 }
 
@@ -45,7 +48,9 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     }
     let mut findings: Vec<Finding> = Vec::new();
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    findings.extend(loaded::cudnn(framework, survey).or_else(|| incomplete::finding(framework, survey)));
+    let of_cudnn = loaded::cudnn(framework, survey).or_else(|| other_cuda::finding(framework, survey));
+    let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey));
+    findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
     findings.extend(pins::unmet(framework, survey, machine));
     findings.extend(cuda::missing(framework, survey));
@@ -68,7 +73,12 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     };
     let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
     let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
-    let help = "install such a package again, if a framework belongs to it; the findings leave it out";
+    let is_closed = |one: &Unreadable| one.remedy == Some(Remedy::Allow);
+    let help = if count > 0 && survey.unreadable.iter().all(is_closed) {
+        "allow this user to read it, or run this as a user who may; the findings lack what is in it"
+    } else {
+        "install such a package again, if a framework belongs to it; the findings lack what could not be read"
+    };
     let finding = Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest);
     let commands: Vec<String> = survey.unreadable.iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
     Some(finding.help(if commands.is_empty() {
@@ -76,6 +86,22 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     } else {
         commands.into_iter().fold(Help::new(format!("{help}:")), Help::command)
     }))
+}
+
+/// Libraries of packages that are no known framework, and that are too large to be searched.
+fn unsearched(survey: &Survey) -> Option<Finding> {
+    let (first, others) = survey.unsearched.split_first()?;
+    let message = match others.len() {
+        0 => format!("{} was not searched for the name of cuDNN: it is too large", first.printable()),
+        others => format!(
+            "{} and {others} other libraries were not searched for the name of cuDNN: they are too large",
+            first.printable()
+        ),
+    };
+    let help = "their packages may use cuDNN by its name; to examine one:";
+    let command = format!("{} check --for {}", doctor(), quoted_path(first));
+    let notes = others.iter().map(|other| other.printable());
+    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).help(Help::new(help).command(command)))
 }
 
 /// The command that mends a package that could not be examined, where one is known.

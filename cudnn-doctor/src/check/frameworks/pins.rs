@@ -2,8 +2,9 @@
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
 use cudnn_probe::Host;
+use cudnn_probe::packages::Command;
 
-use super::help::{command, is_of_conda, requirement};
+use super::help::{command, is_of_conda, remove_other_cuda, requirement};
 use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding};
 use crate::check::fix_commands::with_commands;
@@ -34,9 +35,22 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
     if let Some(Err(reason)) = cuda_major.filter(|_| !machine.gpus.is_empty()).map(|cuda| limits.choose(None, cuda)) {
         return Some(finding.help(reason));
     }
+    let removal = match cuda_major.map_or(Ok(None), |_| remove_other_cuda(framework, survey)) {
+        Ok(removal) => removal,
+        Err(reason) => return Some(finding.help(reason)),
+    };
     let requirements = unmet.iter().map(|pin| requirement(pin));
     Some(match command(framework, survey, requirements).filter(|_| !is_of_conda(framework)) {
-        Some(command) => finding.help(with_commands("install what it requires:", &[command])),
+        Some(command) => {
+            let text = match removal {
+                Some(_) => {
+                    "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:"
+                }
+                None => "install what it requires:",
+            };
+            let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
+            finding.help(with_commands(text, &commands))
+        }
         None => finding.help("install the versions that it requires, by the installer of this environment"),
     })
 }

@@ -1,0 +1,39 @@
+//! The CUDA major of the cuDNN that a framework would load, and that of the framework.
+
+use cudnn_frameworks::{By, Framework, Survey};
+use cudnn_probe::ld_so::Rule;
+use cudnn_probe::{Host, InstallationReport};
+
+use super::help::install;
+use super::text::{found, release, source, title};
+use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
+use crate::escape::Printable;
+
+/// A cuDNN for another CUDA: its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
+pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding> {
+    let built = framework.built_for.cuda.as_ref()?;
+    let (major, minor) = built.value;
+    let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
+    let report = InstallationReport::read(graph.path.parent()?, &Host::current())?;
+    let other = report.cuda_major.filter(|other| *other != major)?;
+    let message = format!(
+        "{} is built for CUDA {}, and would load a cuDNN for CUDA {other}",
+        title(framework),
+        release(major, minor)
+    );
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(graph)).note(format!(
+        "built for CUDA {} ({})",
+        release(major, minor),
+        source(&built.source)
+    ));
+    if graph.path.starts_with(&survey.environment.root) {
+        return Some(finding.help(install(framework, survey)));
+    }
+    let dir = graph.path.parent().unwrap_or(&graph.path).printable();
+    Some(finding.help(Help::new(match &graph.by {
+        By::Variable(name) => format!("start it without {name}, which leads to {dir}"),
+        By::LdSo(Rule::LibraryPath) => format!("start it without {dir} on LD_LIBRARY_PATH"),
+        By::Python => format!("start it without the directory above {dir} on PYTHONPATH"),
+        _ => format!("install a cuDNN for CUDA {major} in place of the one in {dir}"),
+    })))
+}
