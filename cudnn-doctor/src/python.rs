@@ -33,6 +33,11 @@ impl Python {
             let mut programs = environments.iter().filter_map(Origin::root).map(in_environment);
             programs.find(|program| program.is_file())?
         };
+        Python::of(program)
+    }
+
+    /// The interpreter with this path.
+    pub(crate) fn of(program: PathBuf) -> Option<Python> {
         // A program that is not there still has a name.
         let above_bin = || Some((program.parent()?.parent().unwrap_or(&program).to_owned(), false));
         let (root, is_virtual) = environment_of(&program).or_else(above_bin)?;

@@ -381,6 +381,9 @@ fn a_build_for_the_cpu_is_replaced_by_the_one_with_cuda() {
     let environment = distribution(Environment::new().module("jax", jax), "jaxlib", "0.7.2");
     let texts = ["this JAX is built without CUDA: the package jax-cuda12-plugin or", "'jax[cuda12]'"];
     has(finding(&environment.check("jax")), "C091", &texts);
+    let jax = "__version__ = '0.7.2'\ndef devices():\n    raise RuntimeError(\"Unknown backend: 'cuda' requested\")\n";
+    let environment = distribution(Environment::new().module("jax", jax), "jaxlib", "0.7.2");
+    has(finding(&document(environment.doctor("jax").env("JAX_PLATFORMS", "cuda"))), "C091", &texts);
 }
 
 #[test]
@@ -564,6 +567,9 @@ for descriptor in [0, *range(3, 64)]:
     // Who reads standard input is named, and does not hang the run.
     std::fs::write(environment.site_packages.join("sitecustomize.py"), "input()\n").unwrap();
     has(finding(&environment.check("torch")), "C090", &["Python did not start", "has read the standard input"]);
+    let read_by_child = "import os\nif os.fork() == 0:\n    os.read(0, 99)\n    os._exit(0)\nos.wait()\n";
+    std::fs::write(environment.site_packages.join("sitecustomize.py"), read_by_child).unwrap();
+    has(finding(&environment.check("torch")), "C090", &["Python did not start", "or has forked"]);
     // What has finished must also end by itself.
     let environment = Environment::torch("os._exit = lambda status: os.abort()");
     has(finding(&environment.check("torch")), "C090", &["the end of the process failed", "SIGABRT"]);
@@ -587,6 +593,25 @@ fn variables_that_lead_python_elsewhere_are_named() {
         format!("--python {}", environment.dir.path().display()),
     ];
     has(finding(&by_script), "C092", &texts.each_ref().map(String::as_str));
+    // The standard library of another Python lacks modules of this one.
+    let other_home = TempDir::new();
+    let base = std::fs::canonicalize(environment.dir.path().join("bin/python3")).unwrap();
+    let lib = base.parent().unwrap().parent().unwrap().join("lib");
+    std::os::unix::fs::symlink(lib, other_home.path().join("lib")).unwrap();
+    let without_math = Environment::torch("raise ModuleNotFoundError(\"No module named 'math'\")");
+    let check = document(without_math.doctor("torch").env("PYTHONHOME", other_home.path()));
+    let texts = [format!("standard library from {}", other_home.path().display()), "unset PYTHONHOME".to_owned()];
+    has(finding(&check), "C090", &texts.each_ref().map(String::as_str));
+    // A package whose modules replace those of Python.
+    let package = environment.site_packages.join("package");
+    std::fs::create_dir(&package).unwrap();
+    std::fs::write(package.join("__init__.py"), "").unwrap();
+    std::fs::write(package.join("contextlib.py"), "raise ImportError('cannot import name Array')\n").unwrap();
+    let check = document(environment.doctor("torch").env("PYTHONPATH", &package));
+    has(finding(&check), "C090", &["cannot import name Array", "unset PYTHONPATH"]);
+    std::fs::rename(package.join("contextlib.py"), package.join("types.py")).unwrap();
+    let check = document(environment.doctor("torch").env("PYTHONPATH", &package));
+    has(finding(&check), "C090", &["cannot import name Array", "unset PYTHONPATH"]);
     // Modules that Python imports when it starts.
     let other = TempDir::new();
     let python_path = format!("/opt:{}", other.path().display());
@@ -630,6 +655,48 @@ fn a_framework_or_a_python_that_is_not_there_is_named() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["check", "--json", "--run", "jax", "--python", "/nowhere/python3"]).env_clear();
     has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere/python3: No such file"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.args(["check", "--json", "--run", "jax", "--python", "/nowhere"]).env_clear();
+    has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere: No such file"]);
+}
+
+#[test]
+fn the_package_is_changed_where_it_is() {
+    let onnxruntime = "__version__ = '1.22.0'\nget_available_providers = lambda: ['CPUExecutionProvider']\n";
+    let with = Environment::new().module("onnxruntime", onnxruntime);
+    let without = Environment::new();
+    let of_with = format!("{}/bin/python3", with.dir.path().display());
+    let of_without = format!("{}/bin/python3 -I", without.dir.path().display());
+    let by_variable = document(without.doctor("onnxruntime").env("PYTHONPATH", &with.site_packages));
+    has(finding(&by_variable), "C091", &["is built without CUDA", &of_with]);
+    assert!(!finding(&by_variable)["commands"].to_string().contains(&of_without), "{by_variable:#}");
+    // A directory that is no environment, by a .pth file and by code.
+    let elsewhere = TempDir::new();
+    std::fs::create_dir(elsewhere.path().join("onnxruntime")).unwrap();
+    std::fs::write(elsewhere.path().join("onnxruntime/__init__.py"), onnxruntime).unwrap();
+    let dir = elsewhere.path().display();
+    for (name, text) in
+        [("x.pth", format!("{dir}\n")), ("sitecustomize.py", format!("import sys\nsys.path.append('{dir}')\n"))]
+    {
+        let file = without.site_packages.join(name);
+        std::fs::write(&file, text).unwrap();
+        let check = without.check("onnxruntime");
+        let leads = format!("{} leads there", file.display());
+        has(finding(&check), "C091", &["is built without CUDA", &leads]);
+        assert_eq!(finding(&check)["commands"].as_array().unwrap().len(), 0, "{check:#}");
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn the_doctors_own_failure_is_named() {
+    let environment = Environment::torch("");
+    let output = environment.doctor("torch").env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["code"] == "C055").unwrap();
+    has(found, "C055", &["the doctor could not run PyTorch: cannot create /", "TMPDIR"]);
 }
 
 #[test]

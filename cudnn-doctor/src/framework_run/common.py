@@ -16,7 +16,7 @@ CHANNEL = posix.dup(0)
 posix.dup2(posix.open("/dev/null", posix.O_RDONLY), 0)
 PROCESS = posix.getpid()
 if len(TOKEN) != 32:
-    posix.write(2, b"a module that Python imports at its start has read the standard input\n")
+    posix.write(2, b"a module that Python imports at its start has read the standard input, or has forked\n")
     posix._exit(1)
 
 import json

@@ -8,7 +8,7 @@ use cudnn_probe::InstallationReport;
 use super::child::Log;
 use super::evidence::{self, Evidence, shortened};
 use super::explain::{self, Cause, Kind};
-use super::foreign::{self, Foreign};
+use super::foreign::{self, Foreign, Owner};
 use super::step::{END, IMPORT, Outcome, START, Step, first_line};
 use super::{Run, help};
 use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, Finding, Help};
@@ -79,6 +79,8 @@ impl Run {
         // Modules of another environment fail for reasons of their own.
         let of_import = (step.name == IMPORT && step.outcome == Some(Outcome::Failed)).then_some(());
         let foreign = of_import.and_then(|()| foreign.or_else(|| Foreign::of_file(step.file.as_deref()?, python)));
+        let is_of_module = of_import.is_some() && matches!(cause.kind, Kind::Other | Kind::NoModule(_));
+        let foreign = foreign.or_else(|| if is_of_module { Foreign::of_package() } else { None });
         Some(match (foreign, driver.and_then(|driver| driver.help)) {
             (Some(foreign), _) => finding.help(foreign.help),
             (None, Some(help)) => finding.help(help),
@@ -167,6 +169,19 @@ impl Run {
         if ended.lack_of_memory().is_some() {
             return crate::memory::HELP.into();
         }
-        help::help(cause, self, python, context)
+        let changes_packages = matches!(
+            cause.kind,
+            Kind::NoCuda | Kind::MissingLibrary(_) | Kind::MissingSubLibrary | Kind::MissingSymbol
+        );
+        let module = self.module.as_deref().filter(|_| changes_packages);
+        match module.map(|module| (module, foreign::owner(module, python))) {
+            Some((_, Owner::Other(other))) => help::help(cause, self, &other, context),
+            Some((module, Owner::Unknown(brought_in))) => Help::new(format!(
+                "{} is in {}, outside of this environment: {brought_in}; mend the installation there, or start without it",
+                self.framework.name(),
+                module.parent().unwrap_or(module).printable()
+            )),
+            Some((_, Owner::Same)) | None => help::help(cause, self, python, context),
+        }
     }
 }

@@ -11,6 +11,9 @@ use crate::python::Python;
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
 
+/// The directories of packages, in an environment and in Debian's Python.
+const SITES: [&str; 2] = ["site-packages", "dist-packages"];
+
 /// Files that Python imports when it starts: others in their place keep it from starting.
 const AT_START: [&str; 7] =
     ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
@@ -25,7 +28,31 @@ pub(super) struct Foreign {
 impl Foreign {
     /// What the child's `sys.prefix` and the file of its framework show.
     pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<Foreign> {
-        Foreign::of_prefix(prefix?, python).or_else(|| Foreign::of_file(module?, python))
+        Foreign::of_prefix(prefix?, python)
+            .or_else(|| Foreign::of_home(python))
+            .or_else(|| Foreign::of_file(module?, python))
+    }
+
+    /// A virtual environment's Python took the standard library of another Python.
+    fn of_home(python: &Python) -> Option<Foreign> {
+        let home = std::env::var_os(HOME).filter(|home| !home.is_empty())?;
+        // It may have two parts.
+        let home = home.to_str()?.split(':').next().map(PathBuf::from)?;
+        let program = std::fs::canonicalize(&python.program).ok()?;
+        let base = program.parent()?.parent()?;
+        if !python.is_virtual || real(&home) == real(base) {
+            return None;
+        }
+        let (used, expected) = (home.printable(), base.printable());
+        let what = format!("Python took its standard library from {used}, not from {expected}: {HOME} leads there");
+        Some(Foreign { what, help: without_home() })
+    }
+
+    /// A directory of PYTHONPATH is itself a package, so that its modules replace others: `typing` of `jax/typing.py`.
+    pub(super) fn of_package() -> Option<Foreign> {
+        let (dir, line) = without(PATH, is_package)?;
+        let what = format!("{PATH} leads into a package: {}", dir.printable());
+        Some(Foreign { what, help: Help::new(text_for_package(&dir)).command(line) })
     }
 
     /// Python used another environment than that of its program.
@@ -62,9 +89,66 @@ pub(super) fn help_to_start(stderr: &[String]) -> Option<Help> {
     }
     let is_named = |dir: &Path| dir.to_str().is_some_and(|dir| stderr.iter().any(|line| line.contains(dir)));
     let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).exists()) || is_named(dir);
-    let (dir, line) = without(PATH, leads)?;
+    let (dir, line) = without(PATH, leads).or_else(|| without(PATH, is_package))?;
     let text = format!("{PATH} leads to modules in {} that replace Python's: remove that directory:", dir.printable());
     Some(Help::new(text).command(line))
+}
+
+/// Is it the directory of a package, and none of packages?
+fn is_package(dir: &Path) -> bool {
+    dir.join("__init__.py").is_file()
+}
+
+fn text_for_package(dir: &Path) -> String {
+    let dir = dir.printable();
+    format!("{PATH} leads into the package {dir}, whose modules replace those of Python: remove that directory:")
+}
+
+/// Where a framework's module is.
+pub(super) enum Owner {
+    /// In the environment of the Python that imports it.
+    Same,
+    /// In the environment of this one.
+    Other(Python),
+    /// Somewhere else: what brings it in, as a clause.
+    Unknown(String),
+}
+
+/// Whose pip changes the package that this module belongs to.
+pub(super) fn owner(module: &Path, python: &Python) -> Owner {
+    let is_in = |dir: &Path| real(module).starts_with(real(dir)) || module.starts_with(dir);
+    if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
+        return Owner::Same;
+    }
+    let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
+    // `lib/python3.12/site-packages` is below the root.
+    let root = site.and_then(|site| site.ancestors().nth(3));
+    let program = root.map(|root| root.join("bin/python3")).filter(|program| program.is_file());
+    match program.and_then(Python::of) {
+        Some(python) => Owner::Other(python),
+        None => Owner::Unknown(brought_in(module, python)),
+    }
+}
+
+/// What has Python import a module from outside of its environment.
+fn brought_in(module: &Path, python: &Python) -> String {
+    const MAX_LEN: u64 = 1 << 16;
+    let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();
+    if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real(other) == real(dir))) {
+        return format!("{PATH} leads to {}", dir.printable());
+    }
+    let is_named = |file: &PathBuf| {
+        let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
+        String::from_utf8_lossy(&text).lines().any(|line| dirs.iter().any(|dir| Path::new(line.trim()) == *dir))
+    };
+    let entries = || packages::site_packages(&python.root).flat_map(std::fs::read_dir).flatten().flatten();
+    let is_path_file = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "pth");
+    let found = entries().map(|entry| entry.path()).find(|file| is_path_file(file) && is_named(file));
+    let customized = || entries().map(|entry| entry.path()).find(|file| file.ends_with("sitecustomize.py"));
+    match found.or_else(customized) {
+        Some(file) => format!("{} leads there", file.printable()),
+        None => "neither PYTHONPATH nor a .pth file names it".to_owned(),
+    }
 }
 
 fn without_home() -> Help {

@@ -1,4 +1,5 @@
 # JAX's steps.
+NO_PLUGIN = ": the package jax-cuda12-plugin or jax-cuda13-plugin is not installed"
 
 
 def describe(jax):
@@ -17,14 +18,21 @@ def cudnn():
 
 
 def device():
-    gpu = jax.devices()[0]
+    has_plugin = any(version_of(f"jax-cuda{major}-plugin") for major in (12, 13))
+    has_cuda = has_plugin or "cuda" in (version_of("jaxlib") or "cuda")
+    try:
+        gpu = jax.devices()[0]
+    except RuntimeError:
+        # JAX_PLATFORMS can demand CUDA.
+        if not has_cuda:
+            no_cuda("JAX", NO_PLUGIN)
+        raise
     if gpu.platform == "cpu":
         platforms = os.environ.get("JAX_PLATFORMS", "")
         if platforms == "cpu":
             raise OnCpu(f"JAX_PLATFORMS={platforms} hides the GPUs")
-        has_plugin = any(version_of(f"jax-cuda{major}-plugin") for major in (12, 13))
-        if not has_plugin and "cuda" not in (version_of("jaxlib") or "cuda"):
-            no_cuda("JAX", ": the package jax-cuda12-plugin or jax-cuda13-plugin is not installed")
+        if not has_cuda:
+            no_cuda("JAX", NO_PLUGIN)
         no_gpu("jax.devices() has no GPU")
     return f"{gpu.device_kind} (compute capability {getattr(gpu, 'compute_capability', 'unknown')})"
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::check::finding::{FRAMEWORK_FAILED, Finding};
+use crate::check::finding::{FRAMEWORK_FAILED, Finding, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
@@ -66,14 +66,22 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
         return run;
     };
     run.python = Some(python.program.clone());
-    let started = Log::create().and_then(|log| {
-        let ended = run_command(child::command(&python.program, framework, &log), patience)?;
-        Ok((log, ended))
-    });
-    match started {
-        Ok((log, ended)) => {
+    let log = match Log::create() {
+        Ok(log) => log,
+        Err(error) => {
+            let help = "have TMPDIR name a directory that exists and that you can write to, or unset it";
+            run.finding = Some(untested(framework, &error).help(help));
+            return run;
+        }
+    };
+    match run_command(child::command(&python.program, framework, &log), patience) {
+        Ok(ended) => {
             run.read(&ended);
             run.finding = run.finding(&ended, &log, python, context, machine);
+        }
+        Err(error) if is_of_doctor(&error) => {
+            let help = "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)";
+            run.finding = Some(untested(framework, &error).help(help));
         }
         Err(error) => {
             let help = "name another interpreter or environment by --python";
@@ -81,6 +89,18 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
         }
     }
     run
+}
+
+/// The finding about the doctor, which could not start a framework.
+fn untested(framework: Framework, error: &std::io::Error) -> Finding {
+    Finding::new(NOT_TESTED, format!("the doctor could not run {}: {error}", framework.name()))
+        .note(format!("this says nothing about {}", framework.name()))
+}
+
+/// A limit of the system or the shell, and no fault of the interpreter.
+fn is_of_doctor(error: &std::io::Error) -> bool {
+    let limits = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
 
 impl Run {

@@ -65,7 +65,17 @@ pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], 
     let files = files.iter().map(|(file, _)| file.strip_prefix(staging.path()).unwrap().display().to_string());
     let record: String = files.chain([format!("{dist_info}/RECORD")]).map(|file| format!("{file},,\n")).collect();
     std::fs::write(metadata.join("RECORD"), record).unwrap();
-    zip(staging.path(), &wheels.join(format!("{project}-{version}-py3-none-any.whl")));
+    let wheel = wheels.join(format!("{project}-{version}-py3-none-any.whl"));
+    zip(staging.path(), &wheel);
+    let unpacked = unpacked(&wheel);
+    std::fs::create_dir_all(unpacked.parent().unwrap()).unwrap();
+    let copy = Command::new("cp").arg("-a").arg(staging.path()).arg(unpacked).output().unwrap();
+    assert!(copy.status.success(), "{copy:?}");
+}
+
+/// The directory with the files of a packed wheel, which is faster to copy than the wheel to unpack.
+fn unpacked(wheel: &Path) -> PathBuf {
+    wheel.with_file_name("unpacked").join(wheel.file_stem().unwrap())
 }
 
 fn zip(dir: &Path, wheel: &Path) {
@@ -127,6 +137,17 @@ fn tools() -> &'static TempDir {
     })
 }
 
+/// An environment without pip.
+fn bare() -> &'static TempDir {
+    static BARE: Shared = OnceLock::new();
+    BARE.get_or_init(|| {
+        let bare = TempDir::new();
+        let output = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(bare.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        bare
+    })
+}
+
 /// A home directory with one Python environment, which is active.
 pub(crate) struct World {
     home: TempDir,
@@ -142,19 +163,12 @@ impl World {
         let find_links = stand_ins().path().as_os_str().to_owned();
         let world = World { home: TempDir::new(), name: name.into(), variables: Vec::new(), find_links, nvml: None };
         let environment = world.environment();
-        let mut create = if has_pip {
-            // Copied, because the installation of pip takes seconds.
-            let mut copy = Command::new("cp");
-            copy.arg("-a").arg(tools().path());
-            copy
-        } else {
-            let mut create = Command::new("python3");
-            create.args(["-m", "venv", "--without-pip"]);
-            create
-        };
-        let output = create.arg(&environment).output().unwrap();
+        // Linked, because the installation of pip takes seconds, and to copy it a second.
+        let original = if has_pip { tools() } else { bare() };
+        let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if has_pip {
+            std::fs::remove_file(environment.join("bin/pip")).unwrap();
             // The copied script would start the pip of the other environment.
             let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
             std::fs::write(environment.join("bin/pip"), script).unwrap();
@@ -189,6 +203,8 @@ impl World {
     pub(crate) fn made_by_uv(self) -> World {
         let file = self.environment().join("pyvenv.cfg");
         let text = std::fs::read_to_string(&file).unwrap();
+        // It is a link.
+        std::fs::remove_file(&file).unwrap();
         std::fs::write(file, format!("{text}uv = 0.9.0\n")).unwrap();
         self
     }
@@ -239,6 +255,7 @@ impl World {
             .env("VIRTUAL_ENV", self.environment())
             .env("PIP_NO_INDEX", "1")
             .env("PIP_FIND_LINKS", &self.find_links)
+            .env("PIP_NO_COMPILE", "1")
             .env("UV_OFFLINE", "1")
             .env("UV_FIND_LINKS", &self.find_links)
             .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
@@ -272,8 +289,14 @@ impl World {
         let newest =
             files.filter(is_wanted).max_by_key(|file| (!file.to_str().unwrap().contains("9.10."), file.clone()));
         let wheel = newest.unwrap_or_else(|| panic!("no wheel for {requirement}"));
-        let mut unzip = Command::new("python3");
-        let output = unzip.args(["-I", "-m", "zipfile", "-e"]).arg(wheel).arg(self.site_packages()).output().unwrap();
+        let unpacked = unpacked(&wheel);
+        let mut command = Command::new(if unpacked.is_dir() { "cp" } else { "python3" });
+        let command = if unpacked.is_dir() {
+            command.arg("-a").arg(unpacked.join("."))
+        } else {
+            command.args(["-I", "-m", "zipfile", "-e"]).arg(&wheel)
+        };
+        let output = command.arg(self.site_packages()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
 

@@ -122,8 +122,9 @@ fn pip_dir(python: &Path, root: &Path) -> Option<PathBuf> {
     dirs.into_iter().find(|dir| dir.is_dir()).or_else(|| has_ensurepip(root).then_some(later))
 }
 
-/// The directory above `lib` of the user's packages.
-fn user_base() -> Option<PathBuf> {
+/// The directory above `lib` of the user's packages: `~/.local`.
+#[must_use]
+pub fn user_base() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     variable("PYTHONUSERBASE").or_else(|| Some(variable("HOME")?.join(".local")))
 }
