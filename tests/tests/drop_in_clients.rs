@@ -343,7 +343,8 @@ fn a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() 
     let Some(cudnn) = cudnn() else { return };
     // The program finds the drop-in by its absolute path, which ld.so allows; cuDNN is beside the program.
     let alone = drop_in_alone();
-    let rpath = format!("-Wl,-rpath,{}:$ORIGIN/cudnn", alone.path().display());
+    let absolute = TempDir::new();
+    let rpath = format!("-Wl,-rpath,{}:$ORIGIN/cudnn:{}", alone.path().display(), absolute.path().display());
     let Some(client) = client("client.c", alone.path(), &[&rpath]) else { return };
     let beside = client.path().join("cudnn");
     std::fs::create_dir(&beside).unwrap();
@@ -361,5 +362,12 @@ fn a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() 
         std::fs::set_permissions(dir, permissions(0o755)).unwrap();
     }
     std::fs::set_permissions(&program, permissions(0o4755)).unwrap();
-    assert_eq!(version(Child::bare(&program).without_privileges()), "0");
+    let of_others = || version(Child::bare(&program).without_privileges());
+    assert_eq!(of_others(), "0");
+    // ld.so trusts the absolute directories of the run path, and so the one from which it took the drop-in.
+    for dir in [&absolute, &alone] {
+        std::fs::copy(cudnn.join(graph), dir.file(Library::Graph)).unwrap();
+        assert_eq!(of_others(), VERSION);
+        std::fs::remove_file(dir.file(Library::Graph)).unwrap();
+    }
 }

@@ -87,11 +87,18 @@ fn directories_are_searched_in_the_documented_order() {
 
 /// Each user may put a library into such a directory.
 #[test]
-fn a_directory_that_users_share_is_not_next_to_a_program() {
+fn a_directory_that_another_user_may_have_put_there_is_not_next_to_a_program() {
     let world = TempDir::new();
     let root = world.path();
     let shared = make_dir(root, "app/lib");
     let search = Search::new(full_sandbox(root));
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        std::os::unix::fs::chown(&shared, Some(65534), None).unwrap();
+        make_dir(root, "app/bin");
+        assert!(!candidates(&search, root).contains(&("app/lib".into(), Origin::Adjacent)), "of another user");
+        std::os::unix::fs::chown(root.join("app/bin"), Some(65534), None).unwrap();
+    }
     for (mode, is_searched) in [(0o755, true), (0o777, true), (0o1777, false), (0o1755, true)] {
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(mode)).unwrap();
         let found = candidates(&search, root).contains(&("app/lib".into(), Origin::Adjacent));

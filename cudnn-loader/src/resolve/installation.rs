@@ -109,11 +109,9 @@ fn search(options: &Options) -> Shared<Selected> {
     if let Some(dir) = objects.nvidia_shim(Library::Shim.file_name()).as_deref().and_then(Path::parent) {
         search = search.add_loaded(dir);
     }
-    // In secure-execution mode ld.so does not trust every `$ORIGIN` either.
-    if !dl::is_secure_execution() {
-        let RunPathDirs { of_dependents, of_others } = run_paths::dirs_with_cudnn(&host, objects);
-        search = search.run_paths(of_dependents, of_others);
-    }
+    // As ld.so reads them: in secure-execution mode it does not trust every `$ORIGIN`.
+    let RunPathDirs { of_dependents, of_others } = run_paths::dirs_with_cudnn(&host, objects);
+    search = search.run_paths(of_dependents, of_others);
     let selection = cudnn_probe::select(&search, &options.requirements);
     let rejected = Arc::new(selection.rejected);
     match selection.installation {

@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 pub(crate) use os::{
-    FileId, bytes_of, file_id, inode, is_executable, is_setid, is_shared_by_users, path_from_bytes, read_at,
+    FileId, bytes_of, file_id, inode, is_executable, is_setid, may_be_planted, path_from_bytes, read_at,
 };
 
 /// The operating system that a library is built for.

@@ -29,7 +29,7 @@ pub(crate) fn is_setid(_program: &Path) -> bool {
     false
 }
 
-pub(crate) fn is_shared_by_users(_dir: &Path) -> bool {
+pub(crate) fn may_be_planted(_dir: &Path, _near: &Path) -> bool {
     false
 }
 

@@ -36,11 +36,13 @@ pub(crate) fn is_setid(program: &Path) -> bool {
     std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
 
-/// Is it a directory like /tmp, in which each user puts files and none can remove those of others?
-pub(crate) fn is_shared_by_users(dir: &Path) -> bool {
+/// May somebody else have put this directory near the other, or a file into it: is it one like /tmp, in which each user
+/// puts files and none can remove those of others, or does it belong to neither root nor the owner of the other?
+pub(crate) fn may_be_planted(dir: &Path, near: &Path) -> bool {
     const STICKY_AND_WRITABLE: u32 = 0o1002;
-    let mode = std::fs::metadata(dir).map_or(0, |metadata| metadata.permissions().mode());
-    mode & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE
+    let Ok(found) = std::fs::metadata(dir) else { return false };
+    let is_foreign = || std::fs::metadata(near).is_ok_and(|near| found.uid() != near.uid());
+    found.permissions().mode() & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE || (found.uid() != 0 && is_foreign())
 }
 
 pub(crate) fn is_executable(path: &Path) -> bool {

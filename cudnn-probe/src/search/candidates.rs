@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::host::Host;
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIR, Opened, is_shared_by_users, open_regular, path_from_bytes};
+use crate::platform::{CUDA_TARGET_DIR, Opened, may_be_planted, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -188,19 +188,14 @@ impl Search {
     }
 
     fn adjacent(&self) -> Vec<Candidate> {
-        // A user may put a link to a privileged program into their directory.
-        if self.host.is_secure_execution() {
-            return Vec::new();
-        }
         let mut found: Vec<Candidate> =
             self.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
-        if let Some(dir) = self.host.program_dir() {
+        // A user may put a link to a privileged program into their directory.
+        if let Some(dir) = self.host.program_dir().filter(|_| !self.host.is_secure_execution()) {
             let above = dir.parent().unwrap_or(dir);
-            let dirs = [dir.to_owned(), dir.join("lib"), above.join("lib")];
-            for dir in dirs {
-                // Anybody may put a library into /tmp.
-                if !is_shared_by_users(&dir) {
-                    found.push(Candidate::new(dir, Origin::Adjacent));
+            for candidate in [dir.to_owned(), dir.join("lib"), above.join("lib")] {
+                if !may_be_planted(&candidate, dir) {
+                    found.push(Candidate::new(candidate, Origin::Adjacent));
                 }
             }
         }
