@@ -172,6 +172,8 @@ impl World {
             // The copied script would start the pip of the other environment.
             let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
             std::fs::write(environment.join("bin/pip"), script).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(environment.join("bin/pip"), mode).unwrap();
         }
         world
     }
