@@ -1,7 +1,9 @@
 //! Gives the drop-in NVIDIA's soname and symbol versions. The versions need LLVM's linker, which takes a second version
-//! script beside Rust's; GNU ld does not. Rust ships it, and uses it by default on x86-64 Linux since 1.90.
+//! script beside Rust's; GNU ld does not. Rust ships it, and uses it by default on x86-64 Linux since 1.90; elsewhere
+//! this script names it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -10,6 +12,9 @@ fn main() {
     let versions = Path::new(&root).join("src/versions.map");
     if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|architecture| architecture != "x86_64") {
         println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+        if let Some(dir) = rusts_lld() {
+            println!("cargo::rustc-cdylib-link-arg=-B{}", dir.display());
+        }
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all,--hash-style=gnu,--build-id=none");
@@ -18,4 +23,12 @@ fn main() {
     // Threads, exit handlers and fork handlers of the drop-in may outlive a dlclose.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", versions.display());
+}
+
+/// The directory of the linker that Rust ships for this machine, under the name that the C compiler looks for.
+fn rusts_lld() -> Option<PathBuf> {
+    let output = Command::new(std::env::var_os("RUSTC")?).args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = String::from_utf8(output.stdout).ok()?;
+    let dir = Path::new(sysroot.trim()).join("lib/rustlib").join(std::env::var("HOST").ok()?).join("bin/gcc-ld");
+    dir.is_dir().then_some(dir)
 }

@@ -9,22 +9,46 @@ use std::process::Command;
 /// When the tool is missing or fails.
 #[must_use]
 pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
-    let output = Command::new(tool).args(args).arg(file).output();
+    let prefix = if cfg!(target_arch = "aarch64") && !env!("HOST_TRIPLE").starts_with("aarch64") {
+        "aarch64-linux-gnu-"
+    } else {
+        ""
+    };
+    let tool = format!("{prefix}{tool}");
+    let output = Command::new(&tool).args(args).arg(file).output();
     let output = output.unwrap_or_else(|error| panic!("{tool} of binutils does not start: {error}"));
     assert!(output.status.success(), "{tool} {file:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Are these two instructions of x86-64, as objdump prints them, a load of an address relative to the instruction pointer
-/// into a register, and a jump to the address in that register?
+/// Do these instructions, as objdump prints them, begin with a load of an address relative to the instruction pointer into
+/// a register, and a jump to the address in that register? Returns their number: two on x86-64, three on aarch64.
 #[must_use]
-pub fn is_load_and_jump(instructions: &[&str]) -> bool {
-    let [load, jump] = instructions else { return false };
+pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
+    if cfg!(target_arch = "aarch64") {
+        load_and_jump_of_aarch64(instructions)
+    } else {
+        load_and_jump_of_x86_64(instructions)
+    }
+}
+
+fn load_and_jump_of_aarch64(instructions: &[&str]) -> Option<usize> {
+    let [page, load, jump, ..] = instructions else { return None };
+    // `adrp	x16, 5a000`, `ldr	x16, [x16, #744]` and `br	x16`.
+    let (page, _) = page.strip_prefix("adrp")?.trim_start().split_once(',')?;
+    let (register, address) = load.strip_prefix("ldr")?.trim_start().split_once(", ")?;
+    let base = address.strip_prefix('[')?.split([',', ']']).next()?;
+    let jump = jump.strip_prefix("br")?.trim_start();
+    (page == base && register == jump).then_some(3)
+}
+
+fn load_and_jump_of_x86_64(instructions: &[&str]) -> Option<usize> {
+    let [load, jump, ..] = instructions else { return None };
     // `mov    0x2f3a1(%rip),%rax        # 5a2e8` and `jmp    *%rax`.
     let load = load.split('#').next().unwrap_or_default().trim_end();
     let load = load.strip_prefix("mov ").map(str::trim_start).and_then(|operands| operands.split_once("(%rip),%"));
     let jump = jump.strip_prefix("jmp ").map(str::trim_start).and_then(|target| target.strip_prefix("*%"));
-    load.is_some_and(|(offset, register)| offset.starts_with(['0', '-']) && Some(register) == jump)
+    load.is_some_and(|(offset, register)| offset.starts_with(['0', '-']) && Some(register) == jump).then_some(2)
 }
 
 /// The exported symbols of a library: the letter that `nm` gives the kind, and the name with its version.

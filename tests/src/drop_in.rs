@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
-use crate::{TempDir, lib_dir};
+use crate::{TempDir, cross_target, lib_dir};
 
 /// The directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
 ///
@@ -19,6 +19,7 @@ pub fn drop_in() -> PathBuf {
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let output = Command::new(cargo)
                 .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+                .args(cross_target())
                 .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
                 // Flags for coverage and the like would change the library.
                 .env_remove("RUSTFLAGS")

@@ -15,7 +15,22 @@ mod release;
 mod temp_dir;
 mod wheel;
 
-pub use binutils::{binutils, dynamic_entries, exported_symbols, is_load_and_jump};
+use cudnn_probe::Architecture;
+
+/// The target triple of the tests.
+pub const TARGET: &str = env!("TARGET_TRIPLE");
+
+/// The arguments that have cargo build for the target of the tests, if that is not this machine.
+#[must_use]
+pub fn cross_target() -> &'static [&'static str] {
+    if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
+}
+
+/// The architecture that the tests do not run on, and the low byte of its number in an ELF header.
+pub const FOREIGN: (Architecture, u8) =
+    if cfg!(target_arch = "aarch64") { (Architecture::X86_64, 62) } else { (Architecture::AARCH64, 183) };
+
+pub use binutils::{binutils, dynamic_entries, exported_symbols, load_and_jump};
 pub use child::{Child, ChildOutput, Subject};
 pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};

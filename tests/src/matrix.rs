@@ -22,7 +22,7 @@ pub enum Fault {
     Directory,
     /// It is a text file.
     Text,
-    /// It is built for aarch64.
+    /// It is built for another processor.
     WrongArchitecture,
     /// Its second half is missing.
     Truncated,
@@ -113,7 +113,7 @@ impl Fault {
                 good.build(&file);
                 std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o000)).unwrap();
             }
-            Fault::WrongArchitecture => damage(&good, &file, |bytes| bytes[18] = 183),
+            Fault::WrongArchitecture => damage(&good, &file, |bytes| bytes[18] = crate::FOREIGN.1),
             Fault::Truncated => damage(&good, &file, |bytes| bytes.truncate(bytes.len() / 2)),
             Fault::Malformed => damage(&good, &file, |bytes| {
                 // Both tables: the program headers, which follow the file header, and the section headers.

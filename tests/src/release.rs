@@ -36,7 +36,7 @@ pub fn release(id: &str) -> Option<PathBuf> {
 
 /// Fetches a release, unless a download failed a short while ago and tests may be skipped.
 fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
-    let release = cudnn_fetch::release(id)?;
+    let release = cudnn_fetch::release(&for_this_target(id))?;
     // Beside the releases: all test programs of a run share the cache.
     let marker = cudnn_fetch::cache_dir()?.join(".tests-offline");
     let age = std::fs::metadata(&marker).and_then(|metadata| metadata.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -58,7 +58,14 @@ fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
 #[must_use]
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
     let dir = release(id)?;
-    Some(cudnn_fetch::release(id).ok()?.lib_dir(&dir))
+    Some(cudnn_fetch::release(&for_this_target(id)).ok()?.lib_dir(&dir))
+}
+
+/// The pin of a release for the target of the tests, if it has one of its own: an emulated test reads the cache of a
+/// machine with another architecture.
+fn for_this_target(id: &str) -> String {
+    let own = format!("aarch64-{id}");
+    if cfg!(target_arch = "aarch64") && cudnn_fetch::release(&own).is_ok() { own } else { id.to_owned() }
 }
 
 /// Prints that a test did not run, and why. It writes to stderr itself, because the harness hides what a passing test

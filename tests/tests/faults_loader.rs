@@ -56,6 +56,9 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
         Fault::Directory => (LOADING_FAILED, "a directory, not a regular file"),
         Fault::Text => (LOADING_FAILED, "is not an ELF file: its first bytes are \"GROUP ( libcudnn\""),
+        Fault::WrongArchitecture if cfg!(target_arch = "aarch64") => {
+            (LOADING_FAILED, "is built for x86-64, but aarch64 is required")
+        }
         Fault::WrongArchitecture => (LOADING_FAILED, "is built for aarch64, but x86-64 is required"),
         Fault::Truncated => (LOADING_FAILED, "is truncated: "),
         Fault::Malformed => (LOADING_FAILED, "is damaged: "),

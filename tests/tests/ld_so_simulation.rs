@@ -11,7 +11,7 @@ use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
 /// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
-/// `soname NAME`; or `text`, `aarch64`, `dir`, `link TARGET`. The file `prog` is the program.
+/// `soname NAME`; or `text`, `foreign` (for another processor), `dir`, `link TARGET`. The file `prog` is the program.
 const CASES: &[(&str, &str)] = &[
     ("no path has the library", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),
@@ -74,7 +74,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "a library for another architecture is skipped",
-        "prog needs liba.so runpath {}/x:{}/y\nx/liba.so aarch64\ny/liba.so",
+        "prog needs liba.so runpath {}/x:{}/y\nx/liba.so foreign\ny/liba.so",
     ),
     ("a text file of that name is an error", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so text\ny/liba.so"),
     ("a directory of that name is an error", "prog needs liba.so runpath {}/x:{}/y\nx/liba.so dir\ny/liba.so"),
@@ -143,9 +143,9 @@ fn build(root: &Path, case: &str) -> Vec<(String, String)> {
         } else {
             object(&file, &after);
         }
-        if words.contains(&"aarch64") {
+        if words.contains(&"foreign") {
             let mut bytes = std::fs::read(&file).unwrap();
-            bytes[18] = 183;
+            bytes[18] = support::FOREIGN.1;
             std::fs::write(&file, bytes).unwrap();
         }
     }
@@ -271,7 +271,7 @@ fn nvidias_shim_loads_the_predicted_graph_library() {
 fn one_name_is_resolved_in_ld_sos_order_and_never_in_the_working_directory() {
     let world = TempDir::new();
     let root = world.path();
-    build(root, "first/liba.so\nown/liba.so\nown/libb.so\nforeign/libb.so aarch64\nown/libc1.so\nbin/libc1.so");
+    build(root, "first/liba.so\nown/liba.so\nown/libb.so\nforeign/libb.so foreign\nown/libc1.so\nbin/libc1.so");
     let path = format!(":.:lib:{0}/foreign:$ORIGIN:{0}/first", root.display());
     let host = Host::sandbox(root).env("LD_LIBRARY_PATH", path).executable(root.join("bin/program"));
     let search_path = SearchPath::new(&host);

@@ -33,7 +33,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     command
         .current_dir(root())
         .args(["build", "--package", "cudnn-backend-linked", "--bin", "linked_functions", "--features", features])
-        .arg("--target-dir")
+        .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target);
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_LOADER_DIR", "CUDNN_SYS_LIB_DIR"] {
         command.env_remove(variable);
@@ -43,7 +43,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
         LibDir::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
     };
     let output = command.output().expect("cargo starts");
-    (target.join("debug/linked_functions"), output)
+    (target.join(support::TARGET).join("debug/linked_functions"), output)
 }
 
 /// The cuDNN libraries among the program's NEEDED entries.
@@ -94,11 +94,14 @@ fn each_feature_links_its_library_and_no_other() {
     // A library for another architecture is rejected, and the message names it.
     let foreign = TempDir::new();
     let mut bytes = std::fs::read(dir.file(Library::Graph)).unwrap();
-    bytes[18] = 183;
+    bytes[18] = support::FOREIGN.1;
     std::fs::write(foreign.file(Library::Graph), bytes).unwrap();
     let (_, output) = build("link-graph", LibDir::Variable(foreign.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("is built for aarch64") && text.contains("set by CUDNN_SYS_LIB_DIR"), "{text}");
+    assert!(
+        text.contains(&format!("is built for {}", support::FOREIGN.0)) && text.contains("set by CUDNN_SYS_LIB_DIR"),
+        "{text}"
+    );
     // Without a library the build fails and lists where it searched.
     let empty = TempDir::new();
     let (_, output) = build("link-graph", LibDir::Variable(empty.path()));

@@ -17,29 +17,36 @@ const FILES: [(&str, &str); 6] = [
     ("LICENSE-APACHE", "LICENSE-APACHE"),
 ];
 
-/// Builds the directory below cargo's target directory, and returns it.
-pub(crate) fn build() -> Result<PathBuf> {
+/// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
+pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let architecture = architecture(triple)?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
         .current_dir(&root)
         // The library must not contain paths of this machine.
         .env("RUSTFLAGS", remapped(&root))
         .args(["build", "--quiet", "--package", "cudnn-shim", "--profile", "dist", "--target-dir"])
-        .arg(&target))?;
+        .arg(&target);
+    run(match triple {
+        Some(triple) => cargo.args(["--target", triple]),
+        None => &mut cargo,
+    })?;
     let version = env!("CARGO_PKG_VERSION");
-    let (system, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
-    let dir = target.join(format!("dist/cudnn-shim-{version}-{system}-{architecture}"));
+    let dir = target.join(format!("dist/cudnn-shim-{version}-linux-{architecture}"));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
     let library = lib.join("libcudnn.so.9");
     // Replaced in one step, because a program may be using the old file.
     let unfinished = lib.join(format!(".libcudnn.so.9.{}", std::process::id()));
-    run(Command::new("strip")
+    let prefix =
+        if architecture == std::env::consts::ARCH { String::new() } else { format!("{architecture}-linux-gnu-") };
+    run(Command::new(format!("{prefix}strip"))
         .arg("--remove-section=.comment")
         .arg("-o")
         .arg(&unfinished)
-        .arg(target.join("dist/libcudnn.so")))?;
+        .arg(target.join(triple.unwrap_or_default()).join("dist/libcudnn.so")))?;
     std::fs::rename(unfinished, library)?;
     symlink("libcudnn.so.9", &lib.join("libcudnn.so"))?;
     for (from, to) in FILES {
@@ -48,6 +55,16 @@ pub(crate) fn build() -> Result<PathBuf> {
         std::fs::write(&to, std::fs::read_to_string(root.join(from))?.replace("@VERSION@", version))?;
     }
     Ok(dir)
+}
+
+/// The architecture of a triple that the drop-in is built for; that of this machine if there is none.
+fn architecture(triple: Option<&str>) -> Result<&str> {
+    match triple {
+        None => Ok(std::env::consts::ARCH),
+        Some("x86_64-unknown-linux-gnu") => Ok("x86_64"),
+        Some("aarch64-unknown-linux-gnu") => Ok("aarch64"),
+        Some(other) => Err(format!("the drop-in is not built for {other}").into()),
+    }
 }
 
 /// Compiler flags that shorten the paths of source files in panic messages.

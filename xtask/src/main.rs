@@ -17,7 +17,8 @@ usage: cargo xtask COMMAND
 
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
-  dist                 build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; print the directory
+  dist [--target TARGET]
+                       build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; print the directory
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide
@@ -31,7 +32,9 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
-        ["dist"] => dist::build().map(|dir| println!("{}", dir.display())),
+        ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
+            dist::build(target.last().copied()).map(|dir| println!("{}", dir.display()))
+        }
         ["fetch", ids @ ..] => fetch(ids),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),

@@ -89,6 +89,14 @@ pub const RELEASES: &[Release] = &[
         megabytes: 19,
     },
     Release {
+        id: "aarch64-jit-cu13-9.27.0",
+        package: "nvidia-cudnn-jit-cu13",
+        version: "9.27.0.42",
+        sha256: &["7038db95da99d2c38bbabfe357b09e99d1a11694f1649cc3189c77b0dcf7e628"],
+        platform: Some("manylinux_2_27_aarch64"),
+        megabytes: 75,
+    },
+    Release {
         id: "windows-cu13-9.28.0",
         package: "nvidia-cudnn-cu13",
         version: "9.28.0.42",
