@@ -26,6 +26,17 @@ pub fn cross_target() -> &'static [&'static str] {
     if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
 }
 
+/// Whether the tests run in an emulator, because they are built for another machine than this one. Prints that the test
+/// does not run then. An emulator ignores the set-user-ID bit and limits of the address space, and is slow.
+#[must_use]
+pub fn is_emulated(test: &str, why: &str) -> bool {
+    let is_emulated = env!("HOST_TRIPLE") != TARGET;
+    if is_emulated {
+        not_run(test, why);
+    }
+    is_emulated
+}
+
 /// The architecture that the tests do not run on, and the low byte of its number in an ELF header.
 pub const FOREIGN: (Architecture, u8) =
     if cfg!(target_arch = "aarch64") { (Architecture::X86_64, 62) } else { (Architecture::AARCH64, 183) };

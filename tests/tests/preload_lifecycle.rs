@@ -157,6 +157,12 @@ fn a_log_callback_that_starts_a_preload_for_each_entry_does_not_run_out_of_threa
 /// cuDNN throws std::bad_alloc through its functions, which ended the process.
 #[test]
 fn engines_are_not_registered_where_the_address_space_is_limited() {
+    if support::is_emulated(
+        "engines_are_not_registered_where_the_address_space_is_limited",
+        "an emulator does not limit the address space",
+    ) {
+        return;
+    }
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let output = program.run("", &["limit"]);
     let lines: Vec<&str> = output.stdout.lines().filter(|line| line.contains("register engines")).collect();
@@ -270,6 +276,10 @@ fn children_of_a_process_whose_calls_fail_neither_hang_nor_lose_log_entries() {
 /// Before, it hung.
 #[test]
 fn a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most() {
+    if support::is_emulated("a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most", "an emulator is slow")
+    {
+        return;
+    }
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let start = Instant::now();
     let output = program.run("", &["lock"]);
