@@ -1,6 +1,6 @@
 //! The first GPU and its memory, through the CUDA driver API, which is loaded at run time. Knows nothing of cuDNN.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub const NO_DEVICE: u32 = 100;
 pub const STUB_LIBRARY: u32 = 34;
 /// `CUDA_ERROR_SYSTEM_DRIVER_MISMATCH`.
 pub const DRIVER_MISMATCH: u32 = 803;
+/// `CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE`.
+pub const COMPAT_NOT_SUPPORTED: u32 = 804;
 
 /// What `cuInit` returns where people's set-ups are broken, as cuda.h names it.
 const START_ERRORS: [(u32, &str); 6] = [
@@ -35,8 +37,37 @@ const START_ERRORS: [(u32, &str); 6] = [
     (STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY"),
     (NO_DEVICE, "CUDA_ERROR_NO_DEVICE"),
     (DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
-    (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+    (COMPAT_NOT_SUPPORTED, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
     (999, "CUDA_ERROR_UNKNOWN"),
+];
+
+/// The driver's functions that cudarc calls for what [`Gpu`] and [`Memory`] do.
+const FUNCTIONS: [&str; 25] = [
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFree_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 
 /// No GPU can be used.
@@ -46,8 +77,8 @@ pub enum NoGpu {
     NoDriver,
     /// The driver reports no device.
     NoDevice,
-    /// The file under the driver's name is no driver.
-    NoCuInit,
+    /// The file under the driver's name lacks this function: it is no driver, or a stub of one.
+    NoFunction(&'static str),
     /// The driver does not start: the `CUresult` of `cuInit`.
     Start(u32),
     /// The driver reports an error.
@@ -59,7 +90,7 @@ impl fmt::Display for NoGpu {
         match self {
             NoGpu::NoDriver => f.write_str("libcuda.so.1, the driver's library, is not installed"),
             NoGpu::NoDevice => f.write_str("the driver reports no device"),
-            NoGpu::NoCuInit => f.write_str("libcuda.so.1 does not export cuInit"),
+            NoGpu::NoFunction(name) => write!(f, "libcuda.so.1 does not export {name}"),
             NoGpu::Start(result) => {
                 let name = START_ERRORS.iter().find(|(number, _)| number == result);
                 write!(f, "cuInit returned {result}{}", name.map_or(String::new(), |(_, name)| format!(" ({name})")))
@@ -94,10 +125,23 @@ impl Gpu {
         type Init = unsafe extern "C" fn(c_uint) -> c_uint;
         let library = open_driver()?;
         // SAFETY: the driver's function has this type.
-        let init = unsafe { library.get::<Init>(b"cuInit\0") }.map_err(|_| NoGpu::NoCuInit)?;
+        let init = unsafe { library.get::<Init>(b"cuInit\0") }.map_err(|_| NoGpu::NoFunction("cuInit"))?;
         // SAFETY: the flags must be 0.
         let result = unsafe { init(0) };
         if result == 0 { Ok(()) } else { Err(NoGpu::Start(result)) }
+    }
+
+    /// The CUDA release of the driver's library (`cuDriverGetVersion`), major and minor; `None` if it states none.
+    pub fn cuda_version() -> Option<(u32, u32)> {
+        type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_uint;
+        let library = open_driver().ok()?;
+        // SAFETY: the driver's function has this type.
+        let get_version = unsafe { library.get::<GetVersion>(b"cuDriverGetVersion\0") }.ok()?;
+        let mut version = 0;
+        // SAFETY: the pointer is that of a number.
+        let result = unsafe { get_version(&mut version) };
+        let version = u32::try_from(version).ok().filter(|version| result == 0 && *version > 0)?;
+        Some((version / 1000, version % 1000 / 10))
     }
 
     /// The first GPU.
@@ -109,6 +153,7 @@ impl Gpu {
             Err(NoGpu::Start(NO_DEVICE)) => return Err(NoGpu::NoDevice),
             started => started?,
         }
+        check_functions()?;
         if CudaContext::device_count()? == 0 {
             return Err(NoGpu::NoDevice);
         }
@@ -177,6 +222,15 @@ impl Gpu {
         }
         Ok(best)
     }
+}
+
+/// Checks that the library that cudarc opens has each function that is called here: cudarc panics at one that is missing.
+fn check_functions() -> Result<(), NoGpu> {
+    // SAFETY: the call opens the driver's library, as `open_driver` has done. It panics if there is none.
+    let library = unsafe { cudarc::driver::sys::culib() };
+    // SAFETY: the function is only looked up, and not called.
+    let is_missing = |name: &&str| unsafe { library.get::<*const c_void>(name.as_bytes()) }.is_err();
+    FUNCTIONS.iter().copied().find(is_missing).map_or(Ok(()), |name| Err(NoGpu::NoFunction(name)))
 }
 
 /// Opens the driver's library, under the one name by which cuDNN and the CUDA runtime open it. It is never unloaded.

@@ -24,15 +24,49 @@ pub(crate) struct Dependency {
 }
 
 /// Each library of cuDNN and CUDA, and each name that cannot be resolved, once: linked names first, then those opened
-/// with dlopen.
+/// with dlopen. A library that another file would be loaded for, depending on a program's first call, is there twice.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = file_itself(&simulation).into_iter().collect();
     dependencies
         .extend(simulation.lookups().iter().filter(|step| is_relevant(step)).map(|step| dependency(None, step)));
+    let start = simulation.fork();
     simulate_dlopens(&mut simulation, &mut dependencies);
     let mut seen = HashSet::new();
     dependencies.retain(|dependency| seen.insert(dependency.name.clone()));
+    let of_shim = |dependency: &Dependency| dependency.dlopened_by == Some(Library::Shim);
+    if let Some(last) = dependencies.iter().rposition(of_shim) {
+        let others = other_orders(&start, &dependencies);
+        dependencies.splice(last + 1..last + 1, others);
+    }
     dependencies
+}
+
+/// The libraries that NVIDIA's shim opens by their names.
+const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+
+/// The other files of cuDNN that are loaded if a program's first call is into a library that is linked to graph: then
+/// ld.so searches graph for that library, and not for the shim. An RPATH of the shim does not apply, if the library has
+/// a RUNPATH.
+fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
+    let Some(shim) = start.loaded(Library::Shim.file_name()) else { return Vec::new() };
+    let version = known.iter().find(|dependency| dependency.name == Library::Graph.file_name());
+    let version = version.and_then(|graph| graph.version).unwrap_or(Version::new(9, 0, 0));
+    let mut others: Vec<Dependency> = Vec::new();
+    let is_opened = |library: &&Library| **library != Library::Graph && has_library(version, **library);
+    for library in BY_SHIM.iter().filter(is_opened) {
+        let mut process = start.fork();
+        let _ = library.dlopen_names(version).iter().any(|name| process.dlopen(name, shim));
+        for step in process.lookups().iter().filter(|step| cudnn_file::library(&step.name).is_some()) {
+            let found = dependency(Some(Library::Shim), step);
+            let is_known = |other: &Dependency| other.name == found.name && other.file == found.file;
+            let is_other = known.iter().any(|other| other.name == found.name && other.file.is_some());
+            if found.file.is_some() && is_other && !known.iter().chain(&others).any(is_known) {
+                let rule = format!("{}, if the first call is into {library}", found.rule);
+                others.push(Dependency { rule, ..found });
+            }
+        }
+    }
+    others
 }
 
 fn is_relevant(step: &Lookup) -> bool {
@@ -88,7 +122,6 @@ fn rule_text(rule: &Rule) -> String {
 
 /// Simulates what NVIDIA's shim opens on first calls, then what graph opens when it first plans something.
 fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
-    const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = simulation.loaded(opener.file_name()) else { continue };
         // The drop-in opens nothing by ld.so's rules: it loads the installation that the loader selects.

@@ -18,6 +18,10 @@ pub(crate) const LIBRARY: &str = "libcuda.so.1";
 pub(crate) const HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
                                If LD_LIBRARY_PATH leads to another libcuda.so.1, remove that directory from it";
 
+/// The help for a driver's library that ld.so cannot load.
+pub(crate) const DAMAGED_HELP: &str = "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that \
+     file: `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver";
+
 /// A driver's version: `580.65.06`. `None` for any other text, which can be compared with no version.
 pub(crate) fn version(text: &str) -> Option<&str> {
     const MAX_DIGITS: usize = 5;

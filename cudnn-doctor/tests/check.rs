@@ -68,6 +68,12 @@ impl Scenario {
 
     /// The doctor's findings, and its exit status.
     fn check(&self) -> (Vec<Value>, i32) {
+        let (document, status) = self.document();
+        (document.get("findings").and_then(Value::as_array).unwrap().clone(), status)
+    }
+
+    /// All that the doctor prints, and its exit status.
+    fn document(&self) -> (Value, i32) {
         let limit = self.address_space.map_or("unlimited".to_owned(), |limit| limit.to_string());
         let other = self.limit.unwrap_or("-c 0");
         let output = Command::new("/bin/sh")
@@ -80,7 +86,7 @@ impl Scenario {
             .unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let value: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-        (value.get("findings").and_then(Value::as_array).unwrap().clone(), output.status.code().unwrap())
+        (value, output.status.code().unwrap())
     }
 }
 
@@ -163,7 +169,7 @@ fn provoke(code: &str) -> Option<Scenario> {
             scenario.variable("LD_LIBRARY_PATH", &other)
         }
         "C022" => {
-            FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
+            FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other)
         }
@@ -173,11 +179,11 @@ fn provoke(code: &str) -> Option<Scenario> {
         }
         "C024" => recorded(scenario, "sha256=x", 1),
         "C025" => {
-            // The run path of the shim comes before LD_LIBRARY_PATH, that of ops after it.
+            // LD_LIBRARY_PATH comes before the run path of ops. There is no shim that would open the same files (C022).
             FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
             let other = scenario.other.path().to_owned();
+            let _ = scenario.used.cleared(Library::Shim);
             scenario
-                .replace(fake(Library::Shim).with_rpath(), Library::Shim)
                 .replace(fake(Library::Ops).needing("libcudnn_graph.so.9"), Library::Ops)
                 .variable("LD_LIBRARY_PATH", &other)
         }
@@ -924,4 +930,149 @@ fn every_requirement_that_is_not_met_is_named_and_every_package() {
     for part in ["9.28.0 or newer is required, and is built for CUDA 12", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+/// The findings with these codes, as text, if `libcuda.so.1` is made by this function.
+fn with_driver(scenario: Scenario, driver: impl Fn(&Path)) -> Vec<Value> {
+    driver(&scenario.other.path().join("libcuda.so.1"));
+    let other = scenario.other.path().to_owned();
+    scenario.variable("LD_LIBRARY_PATH", &other).check().0
+}
+
+#[test]
+fn a_damaged_driver_is_blamed_once_and_not_the_engines_that_need_it() {
+    let write = |bytes: Vec<u8>| move |file: &Path| std::fs::write(file, &bytes).unwrap();
+    // Its headers are good, but ld.so refuses it: it is no shared object.
+    let refused = |file: &Path| {
+        support::compile("int nothing;", &["-shared", "-nostdlib"], file);
+        let mut bytes = std::fs::read(file).unwrap();
+        // The size of a program header.
+        bytes[0x36] = 0;
+        std::fs::write(file, bytes).unwrap();
+    };
+    let drivers: [(&str, Box<dyn Fn(&Path)>); 5] = [
+        ("is empty", Box::new(write(Vec::new()))),
+        ("is not an ELF file", Box::new(write(b"no library".to_vec()))),
+        ("is not an ELF file", Box::new(write(vec![0; 4096]))),
+        ("directory", Box::new(|file: &Path| std::fs::create_dir(file).unwrap())),
+        ("libcuda.so.1", Box::new(refused)),
+    ];
+    for (expected, driver) in drivers {
+        let mut scenario = Scenario::complete();
+        for library in [Library::EnginesRuntimeCompiled, Library::Ops] {
+            let needing = FakeLibrary::new(library, VERSION).with_ptx(8).needing("libcuda.so.1");
+            scenario = scenario.replace(needing, library);
+        }
+        let findings = with_driver(scenario, driver);
+        assert!(with_code(&findings, "C051").is_empty(), "{expected}: {findings:#?}");
+        let found = with_code(&findings, "C001");
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {findings:#?}");
+        assert!(found[0].contains("start it with GPU access"), "{found:#?}");
+    }
+}
+
+/// A library for CUDA's forward compatibility runs a newer CUDA than the kernel's driver.
+#[test]
+fn a_driver_is_judged_by_the_library_that_programs_load() {
+    let started = |release: u32| {
+        format!("int cuInit(int flags) {{ return 0; }} int cuDriverGetVersion(int *v) {{ *v = {release}; return 0; }}")
+    };
+    let unknown = "int cuInit(int flags) { return 100; }".to_owned();
+    for (file, code, options, is_too_old, is_compatibility) in [
+        ("libcuda.so.580.65.06", started(13000), &[][..], false, true),
+        ("libcuda.so.580.65.06", unknown.clone(), &["--no-load"], false, true),
+        ("libcuda.so.1.1", started(13000), &[], false, true),
+        ("libcuda.so.1.1", unknown.clone(), &["--no-load"], true, false),
+        ("libcuda.so.535.183.01", started(12020), &[], true, false),
+        ("libcuda.so.580.65.06", started(12020), &[], true, true),
+        ("libcuda.so.535.183.01", unknown, &["--no-load"], true, false),
+    ] {
+        let scenario = Scenario::complete().options(options);
+        for library in Library::ALL.iter().filter(|library| scenario.used.file(**library).exists()) {
+            FakeLibrary::new(*library, VERSION).with_ptx(9).build(&scenario.used.cleared(*library));
+        }
+        nvml(&scenario.other, "535.183.01", (9, 0));
+        let link = |library: &Path| {
+            let target = library.with_file_name(file);
+            support::compile(&code, &["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1"], &target);
+            std::os::unix::fs::symlink(file, library).unwrap();
+        };
+        link(&scenario.other.path().join("libcuda.so.1"));
+        let other = scenario.other.path().to_owned();
+        let (document, _) = scenario.variable("LD_LIBRARY_PATH", &other).document();
+        let found = with_code(document["findings"].as_array().unwrap(), "C002");
+        assert_eq!(found.len(), usize::from(is_too_old), "{file} {options:?}: {document:#}");
+        let library = &document["machine"]["compatibility"];
+        assert_eq!(library.is_string(), is_compatibility, "{file} {options:?}: {document:#}");
+    }
+}
+
+/// NVIDIA's shim finds graph by its RPATH, and ops finds graph by LD_LIBRARY_PATH first.
+#[test]
+fn what_the_shim_opens_depends_on_the_first_call() {
+    let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
+    for (version, code) in [(Version::new(9, 10, 2), Some("C022")), (VERSION, None)] {
+        let scenario = Scenario::complete()
+            .replace(fake(Library::Shim).with_rpath(), Library::Shim)
+            .replace(fake(Library::Ops).needing("libcudnn_graph.so.9"), Library::Ops);
+        FakeLibrary::new(Library::Graph, version).with_ptx(8).build(&scenario.other.file(Library::Graph));
+        let other = scenario.other.path().to_owned();
+        let scenario = scenario.variable("LD_LIBRARY_PATH", &other).options(&["--no-load"]);
+        let (findings, _) = scenario.check();
+        for known in ["C022", "C025"] {
+            let found = with_code(&findings, known);
+            assert_eq!(found.len(), usize::from(code == Some(known)), "{version} {known}: {findings:#?}");
+            assert!(
+                found.iter().all(|text| text.contains("if the first call is into libcudnn_ops.so.9")),
+                "{found:#?}"
+            );
+        }
+    }
+}
+
+/// The shims before 9.21.1 find graph by LD_LIBRARY_PATH first. Files of one release work together.
+#[test]
+fn one_release_in_two_directories_is_no_error() {
+    let older = Version::new(9, 10, 2);
+    for (version, lacks, code) in [
+        (VERSION, &[][..], "C021"),
+        (VERSION, &[Library::Shim], "C021"),
+        // Graph would not find the engines of the other directory.
+        (VERSION, &[Library::Shim, Library::EnginesPrecompiled], "C022"),
+        (older, &[Library::Shim], "C022"),
+    ] {
+        let scenario = Scenario::complete();
+        copy_fake_set(version, scenario.other.path());
+        let other = scenario.other.path().to_owned();
+        for library in lacks {
+            let _ = scenario.other.cleared(*library);
+        }
+        let (findings, status) = scenario.variable("LD_LIBRARY_PATH", &other).options(&["--no-load"]).check();
+        let found = with_code(&findings, code);
+        assert_eq!(found.len(), 1, "{version}: {findings:#?}");
+        assert_eq!(status, if code == "C022" { 2 } else { 1 }, "{version}: {findings:#?}");
+    }
+}
+
+#[test]
+fn the_library_that_is_damaged_is_named_and_no_file_that_could_not_be_opened() {
+    let scenario = Scenario::complete();
+    let used = scenario.used.path().to_owned();
+    let code = "double sin(double); double use(double x) { return sin(x); }";
+    support::compile(code, &["-shared", "-fPIC", "-w", "-Wl,--no-as-needed", "-lm"], &used.join("libcublasLt.so.12"));
+    std::fs::write(scenario.other.path().join("libm.so.6"), "").unwrap();
+    let path = format!("{}:{}", used.display(), scenario.other.path().display());
+    // The doctor itself may need the library.
+    let (findings, _) = scenario.variable("LD_LIBRARY_PATH", Path::new(&path)).options(&["--no-load"]).check();
+    let found = with_code(&findings, "C030");
+    assert!(found.len() == 1 && found[0].contains("libm.so.6, which it needs, is damaged"), "{findings:#?}");
+    assert!(found[0].contains("from LD_LIBRARY_PATH"), "{found:#?}");
+
+    let scenario = Scenario::complete();
+    let used = scenario.used.path().to_owned();
+    for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
+        support::compile("", &["-shared", "-nostdlib"], &used.join(name));
+    }
+    let (findings, _) = scenario.variable("LD_LIBRARY_PATH", &used).limit("-n 4").check();
+    assert!(!findings.iter().any(|finding| finding["message"].as_str().unwrap().contains("damaged")), "{findings:#?}");
 }

@@ -74,3 +74,15 @@ fn a_rejected_installation_is_shown_with_the_reason() {
     let variables = [("LD_LIBRARY_PATH", path.to_str().unwrap())];
     check(demo(&[], &variables), 0, &["rejected: ", "is not an ELF file", "help: ", "-> cuDNN 9.19.0"]);
 }
+
+#[test]
+fn a_driver_that_lacks_a_function_is_an_error_with_help() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let dir = TempDir::new();
+    let code = "int cuInit(int flags) { return 0; } int cuDeviceGetCount(int *count) { *count = 1; return 0; }\n\
+                int cuDeviceGet(int *device, int index) { *device = 0; return 0; }";
+    let flags = ["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1"];
+    support::compile(code, &flags, &dir.path().join("libcuda.so.1"));
+    let variables = [("CUDNN_LOADER_DIR", real.to_str().unwrap()), ("LD_LIBRARY_PATH", dir.path().to_str().unwrap())];
+    check(demo(&["--offline"], &variables), 2, &["libcuda.so.1 does not export cu", "help: "]);
+}

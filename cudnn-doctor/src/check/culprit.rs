@@ -24,6 +24,18 @@ pub(super) fn find(message: &str, library: &Path) -> Vec<PathBuf> {
     if symbol.is_some_and(|symbol| !symbol.is_empty() && !is_of_cudnn(symbol)) { foreign } else { Vec::new() }
 }
 
+/// Is ld.so's message about the driver's library? It names the file first, or the one that requires something.
+pub(super) fn is_driver(message: &str) -> bool {
+    let named = message.split_once(": ").map(|(file, _)| file);
+    let requiring = message.split_once("(required by ").map(|(_, file)| file.trim_end_matches(')'));
+    let name = |file: &str| Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    named.into_iter().chain(requiring).any(|file| is_name_of_driver(&name(file)))
+}
+
+fn is_name_of_driver(name: &str) -> bool {
+    ["libcuda.so", "libnvidia-"].iter().any(|of| name.starts_with(of))
+}
+
 /// What is wrong, and what to do about it.
 pub(super) fn explain(library: &Path, culprits: &[PathBuf]) -> (String, String) {
     let name = Path::new(library.file_name().unwrap_or_default()).printable();
@@ -80,23 +92,27 @@ pub(super) fn damaged(report: &InstallationReport) -> Vec<Damaged> {
 /// The finding that blames the damaged files: its kind, its message and its help.
 pub(super) fn explain_damaged(damaged: &[Damaged]) -> Option<(FindingKind, String, Help)> {
     let first = damaged.first()?;
-    let is_of_driver = |damaged: &Damaged| ["libcuda.so", "libnvidia-"].iter().any(|of| damaged.name.starts_with(of));
-    let kind = if damaged.iter().all(is_of_driver) { DRIVER_CRASHED } else { NOT_LOADED };
+    let kind = if damaged.iter().all(|damaged| is_name_of_driver(&damaged.name)) { DRIVER_CRASHED } else { NOT_LOADED };
     let files: Vec<String> =
         damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.error)).collect();
     let message = format!("cuDNN cannot be loaded with a damaged library, and ld.so finds one: {}", files.join("; "));
-    let help = match first.path.parent().filter(|_| first.rule == Rule::LibraryPath) {
+    Some((kind, message, replace(&first.path, &first.rule)))
+}
+
+/// The help for a damaged file that ld.so finds by this rule, and that is none of cuDNN's.
+pub(super) fn replace(file: &Path, rule: &Rule) -> Help {
+    Help::new(match file.parent().filter(|_| *rule == Rule::LibraryPath) {
         Some(dir) => format!(
             "remove that file, or remove {} from LD_LIBRARY_PATH: ld.so takes it before the system's; cuDNN needs no \
              change",
             dir.printable()
         ),
-        None => format!(
-            "replace that file: reinstall the package that it belongs to (found by: {}); cuDNN needs no change",
-            first.rule
-        ),
-    };
-    Some((kind, message, Help::new(help)))
+        None => {
+            format!(
+                "replace that file: reinstall the package that it belongs to (found by: {rule}); cuDNN needs no change"
+            )
+        }
+    })
 }
 
 /// The libraries that LD_LIBRARY_PATH leads to, besides those of cuDNN and CUDA.

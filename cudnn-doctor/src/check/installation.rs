@@ -10,7 +10,7 @@ use super::finding::{
 };
 use super::fix_commands::{self, Wanted};
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
-use super::machine::{Gpu, Machine, capability, is_older};
+use super::machine::{Gpu, Machine, capability};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
@@ -35,7 +35,6 @@ pub(super) fn findings(
     findings.extend(overlapping_packages(report));
     findings.extend(known_issues(report, &machine.gpus, context));
     findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu, context)));
-    findings.extend(old_driver(report, machine));
     findings
 }
 
@@ -293,15 +292,13 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<
     })
 }
 
-fn old_driver(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
-    let (major, minimum) = release_facts::MIN_DRIVER.iter().find(|(major, _)| Some(*major) == report.cuda_major)?;
-    let driver = machine.driver.as_ref().filter(|driver| is_older(driver, minimum))?;
+/// The driver, judged by what its library states: after the load test, which starts it.
+pub(super) fn old_driver(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
+    let major = report.cuda_major?;
+    let (driver, minimum) = machine.too_old_for(major)?;
     Some(
-        Finding::new(
-            OLD_DRIVER,
-            format!("driver {driver} is too old for CUDA {major}, which needs {minimum} or newer"),
-        )
-        .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()))
-        .help(format!("install driver {minimum} or newer, or a cuDNN for an older CUDA major")),
+        Finding::new(OLD_DRIVER, format!("{driver} is too old for CUDA {major}, which needs {minimum} or newer"))
+            .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()))
+            .help(format!("install driver {minimum} or newer, or a cuDNN for an older CUDA major")),
     )
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{Resolution, Simulation, needed};
+use cudnn_probe::ld_so::{Resolution, Rule, Simulation, needed};
 use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError};
 
 use super::finding::{
@@ -13,7 +13,7 @@ use super::finding::{
     Severity,
 };
 use super::fix_commands::{self, Companion};
-use super::installation;
+use super::{culprit, installation};
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, OLDER_SHIM, dependencies, mixes};
@@ -25,7 +25,10 @@ const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
 
 pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
-    findings.extend(match (mixed(report, context), linked(report, context)) {
+    // One report of another installation of the same release is enough.
+    let is_other = findings.iter().any(|finding| finding.kind.code == OTHER_ON_PATH.code);
+    let mixed = mixed(report, context).filter(|mixed| !is_other || mixed.kind.code != OTHER_ON_PATH.code);
+    findings.extend(match (mixed, linked(report, context)) {
         (Some(mixed), Some(linked)) => {
             Some(mixed.note(format!("for programs linked to a sub-library: {}", linked.message)))
         }
@@ -161,9 +164,23 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     if problem.is_none() && is_same(graph_dir, &report.dir) {
         return None;
     }
-    let kind = kind_of_mix(&dependencies);
+    // Graph finds the engines beside itself.
+    let has_engines = |other: &InstallationReport| {
+        let engines = Library::OPENED_BY_GRAPH.iter().filter(|library| report.library(**library).is_some());
+        engines.into_iter().all(|library| other.library(*library).is_some_and(|part| part.identity.is_ok()))
+    };
+    let is_equal = || {
+        let other = InstallationReport::read(graph_dir, &context.host);
+        let is_same_release = |other: InstallationReport| {
+            other.version == report.version && other.cuda_major == report.cuda_major && has_engines(&other)
+        };
+        report.version.is_some() && other.is_some_and(is_same_release)
+    };
+    let kind = if problem.is_none() && is_equal() { OTHER_ON_PATH } else { kind_of_mix(&dependencies) };
+    let same = if kind.code == OTHER_ON_PATH.code { " of the same release" } else { "" };
     let message = problem.unwrap_or_else(|| {
-        format!("NVIDIA's shim in {} would load graph from {}", report.dir.printable(), graph_dir.printable())
+        let (dir, other) = (report.dir.printable(), graph_dir.printable());
+        format!("NVIDIA's shim in {dir} would load another graph{same}: from {other}")
     });
     Some(
         Finding::new(kind, message)
@@ -197,7 +214,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
-                .note("programs that load NVIDIA's shim, or use this project's loader, get one installation")
+                .note("programs that use this project's loader get one installation")
                 .notes(foreign(&dependencies, report))
                 .help(
                     Help::new(
@@ -248,14 +265,31 @@ pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Conte
     })
 }
 
-/// The damaged file, and what is wrong with it, that ld.so would find for a library that the simulated one opens.
-fn damage(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
+/// A damaged file that ld.so would find.
+struct Damage {
+    /// The name that it is found by.
+    name: String,
+    path: PathBuf,
+    rule: Rule,
+    error: String,
+}
+
+/// The damaged file that ld.so would find for a library that the simulated one opens, or for what that one needs.
+fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);
     simulation.lookups().iter().skip(before).find_map(|lookup| match &lookup.resolution {
-        Resolution::Unusable { path, error, .. } => Some((path.clone(), error.to_string())),
+        Resolution::Unusable { path, error, rule } if !is_lack_of_files(error) => {
+            Some(Damage { name: lookup.name.clone(), path: path.clone(), rule: rule.clone(), error: error.to_string() })
+        }
         _ => None,
     })
+}
+
+/// Could the file not be read because too many files are open? That says nothing about the file.
+fn is_lack_of_files(error: &ProbeError) -> bool {
+    let ProbeError::Unreadable { error } = error else { return false };
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// The libraries of CUDA that this cuDNN opens, in a program that has loaded libraries of these names.
@@ -270,8 +304,19 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
             continue;
         }
         let companion = Companion { name: &name, cuda_major: major, opener: part, incomplete: None };
-        if let Some((path, error)) = damage(&mut simulation, &name) {
-            let help = Companion { incomplete: Some(&path), ..companion }.help(report, context);
+        if let Some(damage) = damage(&mut simulation, &name) {
+            let (path, error) = (&damage.path, &damage.error);
+            if damage.name != name {
+                let message = format!(
+                    "{name} cannot be loaded: {}, which it needs, is damaged: {} {error}",
+                    damage.name,
+                    path.printable()
+                );
+                let finding = Finding::new(kind, message).note(format!("{opener} opens {name} when needed"));
+                findings.push(finding.help(culprit::replace(path, &damage.rule)));
+                continue;
+            }
+            let help = Companion { incomplete: Some(path), ..companion }.help(report, context);
             let text = format!("replace it (a damaged file that stays must come after the new one): {}", help.text);
             findings.push(
                 Finding::new(kind, format!("{name} is damaged: {} {error}", path.printable()))
@@ -307,6 +352,7 @@ fn builtins(companion: Companion<'_>, nvrtc: &Path, report: &InstallationReport,
     let cuda_major = companion.cuda_major;
     let message = match builtins_beside(nvrtc, cuda_major) {
         Some((_, Ok(()))) => return None,
+        Some((_, Err(error))) if is_lack_of_files(&error) => return None,
         Some((file, Err(error))) => {
             let name = Path::new(file.file_name().unwrap_or_default()).printable();
             format!("{name} is damaged: {} {error}", file.printable())
@@ -332,7 +378,13 @@ fn builtins_beside(nvrtc: &Path, cuda_major: u32) -> Option<(PathBuf, Result<(),
     let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
     let name = format!("libnvrtc-builtins.so.{cuda_major}");
     let is_builtins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
-    let entries = nvrtc.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let entries = match std::fs::read_dir(nvrtc.parent()?) {
+        Ok(entries) => entries.flatten(),
+        Err(error) => {
+            let error = ProbeError::Unreadable { error };
+            return is_lack_of_files(&error).then_some((nvrtc, Err(error)));
+        }
+    };
     let mut last = None;
     for entry in entries.filter(is_builtins) {
         let usable = needed(&entry.path()).map(drop);

@@ -43,6 +43,7 @@ const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
 const CONVOLUTION: &str = "convolution";
 const DRIVER: &str = "driver";
+const CUDA_VERSION: &str = "CUDA version";
 /// The key of the child's last message. A library may end the child with status 0 before.
 const FINISHED: &str = "finished";
 
@@ -52,6 +53,8 @@ pub(super) struct LoadTest {
     pub(super) findings: Vec<Finding>,
     /// The output of the convolution, line by line.
     pub(super) convolution: Vec<String>,
+    /// The CUDA release, major and minor, that the driver's library states after its start.
+    pub(super) cuda: Option<(u32, u32)>,
 }
 
 /// What the child process does besides loading cuDNN.
@@ -74,21 +77,29 @@ pub(super) fn load(report: &InstallationReport, parts: Parts, patience: &Patienc
     arguments.extend(options.iter().filter(|(_, is_wanted)| *is_wanted).map(|(option, _)| OsStr::new(*option)));
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
     match subprocess::run(&arguments, patience) {
-        Ok(ended) => result(&ended, report, parts.convolution),
+        Ok(ended) => result(&ended, report, parts),
         Err(error) => {
             let (message, help) = subprocess::cannot_start(&error);
             let finding = Finding::new(NOT_TESTED, message).note("cuDNN was not loaded, and its files were only read");
-            LoadTest { findings: vec![finding.help(help)], convolution: Vec::new() }
+            LoadTest { findings: vec![finding.help(help)], ..LoadTest::default() }
         }
     }
 }
 
-fn result(ended: &Ended, installation: &InstallationReport, convolution: bool) -> LoadTest {
+fn result(ended: &Ended, installation: &InstallationReport, parts: Parts) -> LoadTest {
     let mut findings: Vec<Finding> =
         ended.messages.iter().filter_map(|message| parse_failure(message, installation, ended)).collect();
+    // Each library that needs the driver's fails for the same reason. The parent reports a library that it found to be
+    // missing or damaged itself.
+    let mut is_driver_reported = !parts.driver;
+    findings.retain(|finding| finding.kind.code != NO_DRIVER.code || !std::mem::replace(&mut is_driver_reported, true));
     findings.extend(crash(ended, installation));
-    let convolution = if convolution { ended.stdout.lines().map(str::to_owned).collect() } else { Vec::new() };
-    LoadTest { findings, convolution }
+    let convolution = if parts.convolution { ended.stdout.lines().map(str::to_owned).collect() } else { Vec::new() };
+    let cuda = ended.messages.iter().find_map(|message| {
+        let number = |index: usize| u32::try_from(message.get(CUDA_VERSION)?.get(index)?.as_u64()?).ok();
+        Some((number(0)?, number(1)?))
+    });
+    LoadTest { findings, convolution, cuda }
 }
 
 /// The finding for a child that did not end as it should. It blames what the child was doing.
@@ -199,12 +210,30 @@ pub(crate) fn run_child(dir: &Path, parts: Parts) -> ExitCode {
 
 fn start_driver() {
     if !driver::open() {
+        // The doctor's reading of the file has found no fault, but ld.so's has.
+        if let Err(message) = dlopen(Path::new(driver::LIBRARY)) {
+            report_damaged_driver(&message);
+        }
         return;
     }
     begin(Work::StartDriver, "started the driver (cuInit)");
-    if let Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) = Gpu::start_driver() {
-        report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
+    match Gpu::start_driver() {
+        Err(error @ (NoGpu::Start(_) | NoGpu::NoFunction(_))) => {
+            report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
+        }
+        Ok(()) => {
+            if let Some((major, minor)) = Gpu::cuda_version() {
+                send(&json!({ CUDA_VERSION: [major, minor] }));
+            }
+        }
+        Err(_) => {}
     }
+}
+
+/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if a library of cuDNN needs it.
+fn report_damaged_driver(message: &str) {
+    let text = format!("the driver's library cannot be loaded: {message}");
+    report_failure(DRIVER, &text, Vec::new(), driver::DAMAGED_HELP);
 }
 
 fn load_and_check(dir: &Path, parts: Parts) {
@@ -280,8 +309,6 @@ fn open_others(dir: &Path) {
         begin(Work::Load, format!("loaded {library}"));
         let handle = match dlopen(&file) {
             Ok(handle) => handle,
-            // Some engines are linked to the driver's library. Without a driver they cannot be opened, and C001 says so.
-            Err(message) if message.starts_with("libcuda.so.1: cannot open shared object file") => continue,
             Err(message) => {
                 report_dlopen_error(&file, &format!("ld.so cannot load {}", file.printable()), &message, "");
                 continue;
@@ -346,6 +373,10 @@ fn driver_help(error: &NoGpu) -> &'static str {
         NoGpu::Start(gpu::NO_DEVICE) => {
             "no GPU is visible: start the container with GPU access, and check CUDA_VISIBLE_DEVICES"
         }
+        NoGpu::Start(gpu::COMPAT_NOT_SUPPORTED) => {
+            "this libcuda.so.1 is a library for forward compatibility, which works with GPUs for data centres only: \
+             remove its directory from LD_LIBRARY_PATH, and install a newer driver"
+        }
         NoGpu::Start(gpu::DRIVER_MISMATCH) => {
             "libcuda.so.1 and the kernel's driver are of different versions: reboot if the driver was just updated, or \
              reinstall it"
@@ -365,6 +396,10 @@ fn report_load_error(error: &LoadError) {
 
 /// Reports that ld.so cannot open a library of cuDNN, and what it blames.
 fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
+    // Some libraries are linked to the driver's.
+    if culprit::is_driver(message) {
+        return report_damaged_driver(message);
+    }
     let notes = vec![format!("ld.so's message: {message}")];
     let culprits = culprit::find(message, library);
     if culprits.is_empty() {

@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cudnn_probe::Host;
 use cudnn_probe::ld_so::Resolution;
+use cudnn_probe::{Host, release_facts};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -31,6 +31,9 @@ const ANSWER: &str = "nvml";
 /// The most GPUs that are queried.
 const MAX_GPUS: u32 = 1024;
 
+/// No driver that CUDA's libraries have run with is older.
+const OLDEST_DRIVER: &str = "100.0";
+
 /// Directories in which drivers, containers and WSL put the driver's library, and which ld.so may not search.
 const DRIVER_DIRS: [&str; 6] = [
     "/usr/lib/wsl/lib",
@@ -50,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) driver_text: Option<String>,
     pub(crate) gpus: Vec<Gpu>,
     library: DriverLibrary,
+    /// The CUDA release that the driver's library states, major and minor, once a child process has started it.
+    cuda: Option<(u32, u32)>,
     /// Why the query of NVML failed.
     nvml_error: Option<QueryError>,
 }
@@ -73,7 +78,8 @@ enum QueryError {
 /// `libcuda.so.1`, as ld.so finds it for a program.
 #[derive(Debug)]
 enum DriverLibrary {
-    Found,
+    /// The file, without symbolic links.
+    Found(PathBuf),
     Missing,
     /// The file, and why it cannot be loaded.
     Unusable(PathBuf, String),
@@ -93,29 +99,73 @@ impl Machine {
                     driver_text: (!is_version && !driver.is_empty()).then(|| driver.to_owned()),
                     gpus: gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default(),
                     library,
+                    cuda: None,
                     nvml_error: None,
                 }
             }
-            Err(error) => {
-                Machine { driver: None, driver_text: None, gpus: Vec::new(), library, nvml_error: Some(error) }
-            }
+            Err(error) => Machine {
+                driver: None,
+                driver_text: None,
+                gpus: Vec::new(),
+                library,
+                cuda: None,
+                nvml_error: Some(error),
+            },
         }
     }
 
     pub(crate) fn value(&self) -> Value {
         let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });
-        json!({ "driver": self.driver, "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>() })
+        json!({ "driver": self.driver, "compatibility": self.compatibility(), "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>() })
     }
 
     /// Would ld.so find a driver's library that it can load?
     pub(crate) fn has_driver_library(&self) -> bool {
-        matches!(self.library, DriverLibrary::Found)
+        matches!(self.library, DriverLibrary::Found(_))
+    }
+
+    /// Takes note of the CUDA release that the started driver's library states.
+    pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
+        self.cuda = cuda;
+    }
+
+    /// The driver's library, if it is newer than the kernel's driver: one for CUDA's forward compatibility.
+    pub(crate) fn compatibility(&self) -> Option<String> {
+        let (driver, DriverLibrary::Found(file)) = (self.driver.as_ref()?, &self.library) else { return None };
+        let newer = file_version(file).filter(|version| is_older(driver, version));
+        let minimum = |(major, _): (u32, u32)| min_driver(major);
+        let is_newer = newer.is_some() || self.cuda.and_then(minimum).is_some_and(|minimum| is_older(driver, minimum));
+        let release = self.cuda.map_or(String::new(), |(major, minor)| format!(" (CUDA {major}.{minor})"));
+        is_newer.then(|| format!("{}{release}", file.display()))
+    }
+
+    /// What is too old for programs that are built for this CUDA major, and the oldest driver for them. The release that
+    /// the driver's library states counts first, then the version in its file's name, then that of the kernel's driver.
+    pub(crate) fn too_old_for(&self, cuda_major: u32) -> Option<(String, &'static str)> {
+        let minimum = min_driver(cuda_major)?;
+        let old = self.driver.as_ref().filter(|driver| is_older(driver, minimum));
+        let driver = |driver: &String| format!("driver {}", driver.printable());
+        match (self.cuda, &self.library) {
+            (Some((major, _)), _) if major >= cuda_major => None,
+            (Some((major, minor)), DriverLibrary::Found(file)) => Some(match old {
+                Some(old) => (driver(old), minimum),
+                None => {
+                    (format!("{}, the driver's library, which is for CUDA {major}.{minor},", file.printable()), minimum)
+                }
+            }),
+            (None, DriverLibrary::Found(file))
+                if file_version(file).is_some_and(|found| !is_older(&found, minimum)) =>
+            {
+                None
+            }
+            _ => old.map(|old| (driver(old), minimum)),
+        }
     }
 
     /// A missing or silent driver.
     pub(crate) fn findings(&self) -> Option<Finding> {
         let finding = match &self.library {
-            DriverLibrary::Found => {
+            DriverLibrary::Found(_) => {
                 return Some(match self.nvml_error.as_ref()? {
                     QueryError::Failed(error) => {
                         Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
@@ -126,8 +176,7 @@ impl Machine {
             }
             DriverLibrary::Unusable(path, error) => {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
-                let help = "remove that file, then install NVIDIA's driver, or start the container with GPU access";
-                return Some(Finding::new(NO_DRIVER, message).help(help));
+                return Some(Finding::new(NO_DRIVER, message).help(driver::DAMAGED_HELP));
             }
             DriverLibrary::Missing => {
                 Finding::new(NO_DRIVER, format!("{}, the driver's library, was not found", driver::LIBRARY))
@@ -239,14 +288,28 @@ fn driver_library(host: &Host) -> DriverLibrary {
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {
-        Some(Resolution::Found { .. }) => DriverLibrary::Found,
+        Some(Resolution::Found { path, .. }) => {
+            DriverLibrary::Found(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+        }
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => DriverLibrary::Missing,
     }
 }
 
+/// The driver's version in the name of its library: `libcuda.so.580.65.06`. WSL's is `libcuda.so.1.1`, which states none.
+fn file_version(file: &Path) -> Option<String> {
+    let version = driver::version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
+    (!is_older(version, OLDEST_DRIVER)).then(|| version.to_owned())
+}
+
+/// The oldest driver for programs that are built for this CUDA major.
+fn min_driver(cuda_major: u32) -> Option<&'static str> {
+    let (_, minimum) = release_facts::MIN_DRIVER.iter().find(|(major, _)| *major == cuda_major)?;
+    Some(minimum)
+}
+
 /// Is one version, of numbers and dots, older than another?
-pub(super) fn is_older(version: &str, than: &str) -> bool {
+fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
     numbers(version) < numbers(than)
 }

@@ -76,7 +76,7 @@ pub(crate) struct Diagnosis {
 }
 
 pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Patience) -> Diagnosis {
-    let machine = Machine::detect(&context.host, patience);
+    let mut machine = Machine::detect(&context.host, patience);
     let Examined { findings: of_program, dir, how, loaded } =
         requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
     let mut findings: Vec<Finding> = relative_path().into_iter().collect();
@@ -110,7 +110,9 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
             let loaded = load_test::load(report, parts, patience);
             of_used.extend(loaded.findings);
             convolution = loaded.convolution;
+            machine.set_cuda(loaded.cuda);
         }
+        of_used.extend(installation::old_driver(report, &machine));
         agree(&mut of_used);
         findings.extend(of_used);
         if let Some(verified) = &mut verified {

@@ -109,6 +109,9 @@ fn text(diagnosis: &Diagnosis) {
             None => outln!("driver  unknown: NVML does not answer"),
         },
     }
+    if let Some(library) = machine.compatibility() {
+        outln!("        programs use a library for CUDA's forward compatibility: {}", library.printable());
+    }
     for gpu in &machine.gpus {
         outln!("GPU     {} (compute capability {})", gpu.name.printable(), gpu.capability());
     }

@@ -10,7 +10,7 @@ use super::Failure;
 pub(crate) fn first() -> Result<Result<Gpu, NoGpu>, Failure> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
-        Err(error @ (NoGpu::Start(_) | NoGpu::NoCuInit)) => Err(driver_failure(error)),
+        Err(error @ (NoGpu::Start(_) | NoGpu::NoFunction(_))) => Err(driver_failure(error)),
         gpu => Ok(gpu),
     }
 }

@@ -248,6 +248,22 @@ impl Simulation {
         self.loaded(name)
     }
 
+    /// The same process, with the objects that are loaded so far and no lookups: to see what happens in another order.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let object = |object: &Object| Object::new(object.path.clone(), object.loader, object.links.clone());
+        Simulation {
+            host: self.host.clone(),
+            search_path: self.search_path.clone(),
+            objects: self.objects.iter().map(object).collect(),
+            by_name: self.by_name.clone(),
+            by_file: self.by_file.clone(),
+            lookups: Vec::new(),
+            searches: self.searches,
+            dirs: self.dirs.clone(),
+        }
+    }
+
     /// All lookups so far, in ld.so's order.
     #[must_use]
     pub fn lookups(&self) -> &[Lookup] {

@@ -2,21 +2,19 @@
 
 use cudnn_frameworks::{Framework, Survey};
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::release_facts;
 
 use super::text::{release, source, title};
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::fix_commands::with_commands;
-use crate::check::machine::{Gpu, Machine, capability, is_older};
+use crate::check::machine::{Gpu, Machine, capability};
 use crate::escape::Printable;
 
 pub(super) fn driver(framework: &Framework, machine: &Machine) -> Option<Finding> {
     let cuda = framework.built_for.cuda.as_ref()?;
     let (major, minor) = cuda.value;
-    let (_, minimum) = release_facts::MIN_DRIVER.iter().find(|(known, _)| *known == major)?;
-    let driver = machine.driver.as_ref().filter(|driver| is_older(driver, minimum))?;
+    let (driver, minimum) = machine.too_old_for(major)?;
     let release = release(major, minor);
-    let message = format!("{} is built for CUDA {release}, which driver {driver} does not run", title(framework));
+    let message = format!("{} is built for CUDA {release}, which {driver} does not run", title(framework));
     let name = framework.kind.name;
     Some(
         Finding::new(FRAMEWORK_DRIVER, message)
