@@ -166,8 +166,8 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     }
     // Graph finds the engines beside itself.
     let has_engines = |other: &InstallationReport| {
-        let engines = Library::OPENED_BY_GRAPH.iter().filter(|library| report.library(**library).is_some());
-        engines.into_iter().all(|library| other.library(*library).is_some_and(|part| part.identity.is_ok()))
+        let mut engines = Library::OPENED_BY_GRAPH.iter().filter(|library| report.library(**library).is_some());
+        engines.all(|library| other.library(*library).is_some_and(|part| part.identity.is_ok()))
     };
     let is_equal = || {
         let other = InstallationReport::read(graph_dir, &context.host);
