@@ -693,6 +693,15 @@ fn messages_fit_hostile_and_misleading_situations() {
         &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"],
     );
 
+    // The file is damaged, and not the directory that the variable names.
+    let scenario = Scenario::complete();
+    let graph = scenario.used.file(Library::Graph);
+    let bytes = std::fs::read(&graph).unwrap();
+    std::fs::remove_file(&graph).unwrap();
+    std::fs::write(&graph, &bytes[..bytes.len() / 2]).unwrap();
+    let dir = scenario.used.path().display().to_string();
+    has(&finding(&scenario, "C010"), &[&format!("is set to {dir}, and {dir}/libcudnn_graph.so.9 is truncated")]);
+
     // The commands remove cuDNN 9 alone: no cuDNN 8, no static libraries, no directory.
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);

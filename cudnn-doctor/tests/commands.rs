@@ -394,6 +394,15 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
                 "no driver, no GPU, or a GPU that it cannot use",
             ][..],
         ),
+        // The list of reasons begins with a check that passed.
+        (
+            format!(
+                "{first}{}e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: y\n",
+                reason.replace("NOT_INITIALIZED", "SUCCESS")
+            ),
+            2,
+            &["The first error: cudnnCreate: CUDNN_STATUS_BAD_PARAM: y\n"],
+        ),
         (first.into(), 2, &["cuDNN 9.19.0, an unknown process", "The first error: cudnnCreate\n"]),
         (first.replace("E!", "I!"), 0, &["cuDNN 9.19.0, an unknown process", "1 call of 1 function"]),
         (

@@ -32,7 +32,7 @@ fn demo_fails_where_nothing_is_installed_and_fetching_is_forbidden() {
     let variables = [("CUDNN_FETCH_CACHE", cache.path().to_str().unwrap())];
     check(
         demo(&["--offline"], &variables),
-        2,
+        3,
         &["No usable cuDNN is installed.", "downloads are disabled; enable them"],
     );
 }

@@ -189,7 +189,7 @@ impl ProbeError {
                 write!(f, "contains no {}, but {dir:?} does", Library::Graph)
             }
             ProbeError::SonameLinkMissing { file } => {
-                write!(f, "contains {file:?}, but not the {:?} symlink that programs open", link_name(file))
+                write!(f, "contains {file:?}, but the symlink {:?}, which programs open, is missing", link_name(file))
             }
             ProbeError::OtherMajor { major } => write!(f, "contains cuDNN {major}, but cuDNN 9 is required"),
             ProbeError::NotAbsolute => f.write_str("is a relative path, which is never searched"),
@@ -278,10 +278,9 @@ impl ProbeError {
             ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
                 format!("Install cuDNN 9{}.", example(DEFAULT_CUDA_MAJOR))
             }
-            ProbeError::SonameLinkMissing { file } => {
-                let link = link_name(file);
-                format!("In that directory, create the symlink of each library: `ln -s {file} {link}`, and so on.")
-            }
+            ProbeError::SonameLinkMissing { .. } => "In that directory, create the symlinks: \
+                 `for f in libcudnn*.so.9.*; do [ -e ${f%.*.*} ] || ln -s $f ${f%.*.*}; done`."
+                .into(),
             ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
                 "Give the user that runs this program permission to read it.".into()
             }

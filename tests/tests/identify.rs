@@ -161,9 +161,7 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     let candidate = Candidate::new(dir.path(), Origin::Explicit);
     let refusal = check_dir(&candidate, &Requirements::default()).unwrap_err();
     assert!(
-        refusal
-            .to_string()
-            .contains("contains \"libcudnn_graph.so.9.19.0\", but not the \"libcudnn_graph.so.9\" symlink"),
+        refusal.to_string().contains("contains \"libcudnn_graph.so.9.19.0\", but the symlink \"libcudnn_graph.so.9\""),
         "{refusal}"
     );
     assert!(refusal.help().unwrap().contains("ln -s libcudnn_graph.so.9.19.0 libcudnn_graph.so.9`"), "{refusal:?}");

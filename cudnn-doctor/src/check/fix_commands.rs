@@ -8,7 +8,7 @@ use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
-use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, LibraryReport, Origin, ProbeError, Version};
+use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, LibraryReport, Origin, Os, ProbeError, Version};
 
 use super::finding::{Effect, Help};
 use super::limits::{Choice, Limits};
@@ -58,12 +58,46 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Help {
         return replace(report);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
+        // Files lose no content with a link: to copy all again is not necessary.
+        None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, command)) => {
             let help = with_commands(format!("reinstall {}:", package.name), &[command]);
             if package.installer == Installer::Pip { without_dangling_links(help, &report.dir) } else { help }
         }
         None => by_hand(report),
     }
+}
+
+/// The missing libraries whose files exist under their full names (`libcudnn_ops.so.9.28.0`): only their links are lost.
+pub(super) fn lost_links(report: &InstallationReport) -> Vec<Library> {
+    let Some(version) = report.version.filter(|_| report.os == Os::Linux) else { return Vec::new() };
+    let file = |library: &Library| report.dir.join(format!("{}{}", library.file_name(), full_suffix(version)));
+    report.missing.iter().copied().filter(|library| file(library).is_file()).collect()
+}
+
+/// `.28.0`: what the name of a file has more than its link.
+fn full_suffix(version: Version) -> String {
+    format!(".{}.{}", version.minor, version.patch)
+}
+
+/// Makes the links to all files of this release that have none.
+fn links(dir: &Path, version: Version) -> Help {
+    let suffix = full_suffix(version);
+    let link = format!("\"${{file%{suffix}}}\"");
+    let script = format!(
+        "cd {} && for file in libcudnn*.so.9{suffix}; do [ -e {link} ] || ln -sf \"$file\" {link}; done",
+        quoted_path(dir)
+    );
+    let sudo = if is_foreign(dir) { "sudo " } else { "" };
+    Help::new("make the links that are missing; the files are there, under their full names:")
+        .command(format!("{sudo}sh -c {}", packages::quoted(script)))
+        .effect(Effect::SameDir)
+}
+
+/// Makes the links in a directory that has this file, and not the link to it.
+pub(super) fn links_like(dir: &Path, file: &str) -> Option<Help> {
+    let version = file.split_once(".so.")?.1.parse().ok()?;
+    Some(links(dir, version))
 }
 
 /// First removes links in this directory that lead to no file: pip fails at them.
@@ -115,9 +149,10 @@ fn pinned_cuda(packages: &[Package]) -> Option<u32> {
 fn by_hand(report: &InstallationReport) -> Help {
     let dir = report.dir.printable();
     match &report.package {
-        Some(Package { installer: Installer::Pip, name, .. }) => {
-            Help::new(format!("install {name} into {dir} again, as it was installed there"))
-        }
+        Some(Package { installer: Installer::Pip, name, .. }) => Help::new(format!(
+            "install {name} into {} again, with all packages that share a directory with it there",
+            report.package.as_ref().map_or(dir, |package| package.root.printable())
+        )),
         Some(Package { installer: Installer::Application, name, .. }) => {
             Help::new(format!("reinstall {name}, which ships this cuDNN"))
         }
@@ -224,6 +259,30 @@ pub(super) fn replace_older(report: &InstallationReport) -> Option<Help> {
     Some(with_commands(format!("install cuDNN 9; {} is cuDNN {}:", package.name, report.major), &[command]))
 }
 
+/// Installs a cuDNN of this older major in a directory apart, and has ld.so search it; `None` if no wheel is of it, from
+/// this version on, for this CUDA.
+pub(super) fn install_older(minimum: Version, cuda_major: u32) -> Option<Help> {
+    // The last wheel of cuDNN 8 for each CUDA.
+    let last = match cuda_major {
+        11 => Version::new(8, 9, 6),
+        12 => Version::new(8, 9, 7),
+        _ => return None,
+    };
+    if minimum.major != last.major || minimum > last {
+        return None;
+    }
+    let home = apart_dir(Component::Cudnn, cuda_major);
+    let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
+    let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
+    let pip = ["install", "--target"].map(OsString::from).into_iter();
+    let install = Command::new("pip", pip.chain([dir.clone().into_os_string(), requirement.into()]));
+    // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.
+    let cublas = prepend_library_path(&dir.join(Component::Cublas.wheel_dir(cuda_major)))?;
+    let cudnn = prepend_library_path(&dir.join(Component::Cudnn.wheel_dir(cuda_major)))?;
+    let text = "install cuDNN 8 in a directory apart, beside any cuDNN 9, and have ld.so search it:";
+    Some(Help::new(text).command(line(&install)).command(cublas).command(cudnn))
+}
+
 /// What a program requires, and this installation is not or does not have.
 pub(crate) struct Wanted {
     pub(crate) minimum: Option<Version>,
@@ -266,6 +325,11 @@ fn meet_by(report: &InstallationReport, wanted: &Wanted, cuda: u32, choice: &Cho
         let component = package.component().filter(|component| !wanted.full && component.is_published(cuda));
         let component = component.unwrap_or(Component::Cudnn);
         let packages = all_packages(report);
+        // By its record it is new enough: its files are those of an older release.
+        let is_recorded = |minimum: Version| recorded_version(package).is_some_and(|version| version >= minimum);
+        if !is_other_cuda && !wanted.full && packages.len() == 1 && wanted.minimum.is_some_and(is_recorded) {
+            return reinstall(report);
+        }
         // The tools for system packages take one version or the newest one, and no range.
         let has_ranges = matches!(package.installer, Installer::Pip | Installer::Conda);
         let upgrade = |version: &String| packages::upgrade(package, &format!("{version}{}", choice.specifiers));
@@ -290,7 +354,7 @@ fn meet_by(report: &InstallationReport, wanted: &Wanted, cuda: u32, choice: &Cho
                     format!("{} own the same files: remove all of them, then install one:", names(&packages))
                 }
             };
-            return change(&packages, text, &commands);
+            return with_env(change(&packages, text, &commands), report, component.wheel_dir(cuda), context);
         }
     }
     let text = match (wanted.full, &version) {
@@ -342,9 +406,33 @@ fn beside(
         None => format!("install {wanted} in the program's environment:"),
     };
     let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum, choice)]);
-    let help = help.effect(Effect::OtherDir);
-    // While it is set, the loader searches no other directory.
-    if context.search.explicit_candidate().is_some() { help.command(format!("unset {DIR_VARIABLE}")) } else { help }
+    help.effect(Effect::OtherDir)
+}
+
+/// Has the shell use the directory that the commands install into, if they move a wheel of cuDNN and the shell names
+/// the directory that they remove.
+fn with_env(help: Help, report: &InstallationReport, wheel_dir: PathBuf, context: &Context) -> Help {
+    let dir = site_packages(report).map(|site| site.join(wheel_dir)).filter(|dir| *dir != report.dir);
+    match dir.filter(|_| help.effect == Effect::OtherDir && context.search.explicit_candidate().is_some()) {
+        Some(dir) => help.command(format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir))),
+        None => help,
+    }
+}
+
+/// While [`DIR_VARIABLE`] is set, the loader searches no other directory: each help that has programs use another one
+/// ends with a line about the variable.
+pub(crate) fn leave_named_dir(help: &mut Help, context: &Context) {
+    let is_named = context.search.explicit_candidate().is_some();
+    let is_about_variable = |line: &String| line.starts_with("eval ") || line.ends_with(DIR_VARIABLE);
+    if is_named && help.effect == Effect::OtherDir && !help.commands.iter().any(is_about_variable) {
+        help.commands.push(format!("unset {DIR_VARIABLE}"));
+    }
+}
+
+/// The release that the installer has recorded.
+fn recorded_version(package: &Package) -> Option<Version> {
+    let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
+    numbers.join(".").parse().ok()
 }
 
 /// Installs exactly this release.
@@ -367,7 +455,8 @@ pub(super) fn install_version(
         let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
         commands.push(in_environment(context, &Component::Cudnn.wheel(cuda_major), None, &choice));
     }
-    Ok(change(&packages, "install that release:", &commands))
+    let help = change(&packages, "install that release:", &commands);
+    Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), context))
 }
 
 /// A library of CUDA that cuDNN opens by name and ld.so does not find, or finds without what it needs.
@@ -559,7 +648,11 @@ fn change<'a>(packages: impl IntoIterator<Item = &'a Package>, text: impl Into<S
 
 /// The help with these commands, each with what it needs: an environment's pip, and the administrator's rights.
 pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> Help {
-    let effect = if commands.is_empty() { Effect::Other } else { Effect::SameDir };
+    let effect = match commands {
+        [] => Effect::Other,
+        commands if move_wheels(commands) => Effect::OtherDir,
+        _ => Effect::SameDir,
+    };
     let mut all: Vec<String> = Vec::new();
     for command in commands {
         let ensure_pip = packages::ensure_pip(command).map(|command| line(&command));
@@ -567,6 +660,21 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
         all.push(line(command));
     }
     all.into_iter().fold(Help::new(text).effect(effect), Help::command)
+}
+
+/// Do these commands replace a wheel of cuDNN by one whose files are in another directory: JIT-only by full?
+fn move_wheels(commands: &[Command]) -> bool {
+    let has = |command: &Command, text: &str| command.arguments.iter().any(|argument| argument == text);
+    let removal = |command: &&Command| has(command, "uninstall");
+    let names = |command: &Command, prefix: &str| {
+        command.arguments.iter().any(|argument| argument.to_str().is_some_and(|text| text.starts_with(prefix)))
+    };
+    let [jit, full] = ["nvidia-cudnn-jit-", "nvidia-cudnn-cu"];
+    [(jit, full), (full, jit)].into_iter().any(|(old, new)| {
+        let is_removed = |name: &str| commands.iter().filter(removal).any(|command| names(command, name));
+        let is_installed = |name: &str| commands.iter().any(|command| has(command, "install") && names(command, name));
+        is_removed(old) && is_installed(new) && !is_installed(old)
+    })
 }
 
 fn line(command: &Command) -> String {
@@ -577,22 +685,33 @@ fn line(command: &Command) -> String {
 /// lacks sudo.
 fn sudo(command: &Command, is_root: bool) -> &'static str {
     let is_of_root = |dir: &Path| std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0);
-    let needs_root = command.needs_root() || environment(command).is_some_and(is_of_root);
+    // The environment of `pip` is not known. Where it needs this option, it is the system's, and without the rights
+    // pip would change the user's packages.
+    let is_of_system = command.program == "pip" && has_argument(command, "--break-system-packages");
+    let needs_root = command.needs_root()
+        || environment(command).map_or(is_of_system, is_of_root)
+        || value(command, "--target").is_some_and(is_of_root);
     if needs_root && !is_root && !packages::changes_packages_of_user(command) { "sudo " } else { "" }
 }
 
 /// The root of the environment that a command changes, if the command names it.
 fn environment(command: &Command) -> Option<&Path> {
-    let Command { program, arguments, .. } = command;
-    let value = |option: &str| {
-        let at = arguments.iter().position(|argument| argument == option)?;
-        arguments.get(at + 1).map(Path::new)
-    };
-    if value("--target").is_some() || arguments.iter().any(|argument| argument == "venv") {
+    if value(command, "--target").is_some() || has_argument(command, "venv") {
         return None;
     }
-    let python = Some(Path::new(program)).filter(|program| program.is_absolute()).or_else(|| value("--python"));
-    value("--prefix").or_else(|| python?.parent()?.parent())
+    let program = Some(Path::new(&command.program)).filter(|program| program.is_absolute());
+    let python = program.or_else(|| value(command, "--python"));
+    value(command, "--prefix").or_else(|| python?.parent()?.parent())
+}
+
+fn has_argument(command: &Command, wanted: &str) -> bool {
+    command.arguments.iter().any(|argument| argument == wanted)
+}
+
+/// The argument after this option, as a path.
+fn value<'a>(command: &'a Command, option: &str) -> Option<&'a Path> {
+    let at = command.arguments.iter().position(|argument| argument == option)?;
+    command.arguments.get(at + 1).map(Path::new)
 }
 
 #[cfg(test)]
@@ -620,6 +739,10 @@ mod tests {
             ("/usr/bin/python3 -I -m pip install --target /home/x y", false),
             ("/usr/bin/python3 -m venv /home/x", false),
             ("pip install x", false),
+            // Debian's Python has its packages below /usr/local, which has no Python.
+            ("pip install --break-system-packages --force-reinstall x", true),
+            ("pip install --break-system-packages --user x", false),
+            ("pip install --target /usr/lib --upgrade x", true),
             ("conda install x", false),
             (own_python.as_str(), !of_user),
         ] {

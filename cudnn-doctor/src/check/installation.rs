@@ -224,7 +224,13 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
     }
     let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
     let (missing, total) = (names.len(), names.len() + report.libraries.len());
+    let links = fix_commands::lost_links(report).len();
+    let dir = report.dir.printable();
     let message = match names.as_slice() {
+        [only] if links == 1 => format!("the link {only} is missing in {dir}; its file is there, under its full name"),
+        _ if links == missing => {
+            format!("{missing} of {total} links are missing in {dir}; the files are there, under their full names")
+        }
         [only] => format!("{only} is missing in {}", report.dir.printable()),
         _ => format!("{missing} of {total} libraries are missing in {}", report.dir.printable()),
     };

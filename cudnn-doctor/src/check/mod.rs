@@ -125,6 +125,11 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     if !findings.iter().any(|finding| is_of_driver(finding) || finding.is_of_doctor()) {
         findings.extend(machine.findings());
     }
+    if let Some(finding) = requirements::of_another_major(requested, context) {
+        // No cuDNN 9 would help.
+        findings.retain(|finding| finding.kind.code != NO_CUDNN.code);
+        findings.push(finding);
+    }
     findings.extend(environment::findings());
     if program.is_none() {
         findings.extend(active_frameworks(context, &machine));
@@ -132,6 +137,9 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     let run = |framework: &Framework| framework_run::run(*framework, context, &machine, patience);
     let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
     findings.extend(runs.iter().filter_map(|run| run.finding.clone()));
+    findings.iter_mut().filter_map(|finding| finding.help.as_mut()).for_each(|help| {
+        fix_commands::leave_named_dir(help, context);
+    });
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     let report = used.map(|(_, report)| report);
     Diagnosis { machine, report, program, convolution, runs, verified, findings }
@@ -243,7 +251,11 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
             continue;
         }
         let report = InstallationReport::read(&dir, &context.host);
-        let Some(help) = fix_commands::repair(error, report.as_ref()) else { continue };
+        let links = match error {
+            ProbeError::SonameLinkMissing { file } => fix_commands::links_like(&dir, file),
+            _ => None,
+        };
+        let Some(help) = links.or_else(|| fix_commands::repair(error, report.as_ref())) else { continue };
         // `identify_any` also tells a 32-bit library from one for another processor.
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
         let message = format!("{} {}", one.path().printable(), exact.as_ref().unwrap_or(error));
@@ -277,7 +289,7 @@ fn deleted(context: &Context) -> Vec<Finding> {
 fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {
-        return none_in(finding, &explicit.dir, rejected);
+        return none_in(finding, &explicit.dir, rejected.first());
     }
     let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
     let upgrade = older()
@@ -328,11 +340,20 @@ fn environment_of_shim(context: &Context) -> Option<Help> {
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
-fn none_in(finding: Finding, dir: &Path, rejected: &[RejectedCandidate]) -> Finding {
-    let error = rejected.first().map_or(&ProbeError::NotFound, |one| &one.error);
+fn none_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
+    let error = rejected.map_or(&ProbeError::NotFound, |one| &one.error);
+    let subject = match rejected.map(RejectedCandidate::path).filter(|path| path != dir) {
+        Some(file) => format!("and {}", file.printable()),
+        None => "which".to_owned(),
+    };
     let finding = finding
-        .note(format!("{DIR_VARIABLE} is set to {}, which {error}", dir.printable()))
+        .note(format!("{DIR_VARIABLE} is set to {}, {subject} {error}", dir.printable()))
         .note(format!("while {DIR_VARIABLE} is set, the loader searches no other directory"));
+    if let ProbeError::SonameLinkMissing { file } = error
+        && let Some(help) = fix_commands::links_like(dir, file)
+    {
+        return finding.help(help);
+    }
     match error {
         ProbeError::GraphMissing { found_in: Some(found) } => finding.help(
             Help::new("set it to the directory that contains the libraries:")

@@ -1,14 +1,21 @@
 //! The program's requirements, as the command line states them, against the installation that it would get.
 
 use cudnn_loader::Function;
-use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir};
+use cudnn_probe::packages::DEFAULT_CUDA_MAJOR;
+use cudnn_probe::{
+    Installation, InstallationReport, Installed, Library, Origin, ProbeError, Requirements, Variant, Version, check_dir,
+};
 
 use super::Requested;
-use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
+use super::finding::{Finding, FindingKind, Help, LACKS_FUNCTION, REQUIREMENT, Severity};
 use super::fix_commands::{self, Wanted};
 use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::shell::prepend_library_path;
+
+/// The major that this tool examines.
+const MAJOR: u32 = 9;
 
 /// All findings have one help, which meets all requirements.
 pub(super) fn findings(
@@ -19,7 +26,7 @@ pub(super) fn findings(
     gpus: &[Gpu],
 ) -> Vec<Finding> {
     // Each alone, so that the first that is not met does not hide the other one.
-    let each = [requirements(requested.minimum, None), requirements(None, requested.cuda_major)];
+    let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
     let unmet = (!errors.is_empty()).then(|| unmet(&errors, report));
     let lacking: Vec<Finding> = requested.functions.iter().filter_map(|function| lacks(*function, report)).collect();
@@ -29,6 +36,51 @@ pub(super) fn findings(
     let (note, help) = fix(requested, context, report, gpus);
     let add = |finding: Finding| finding.notes(&note).help(help.clone());
     unmet.into_iter().chain(lacking).map(add).collect()
+}
+
+/// The oldest cuDNN 9 that the program can use.
+fn minimum(requested: &Requested) -> Option<Version> {
+    requested.minimum.filter(|minimum| minimum.major == MAJOR)
+}
+
+/// The program is built for another major, which this tool does not examine.
+pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Option<Finding> {
+    let wanted = requested.minimum.filter(|minimum| minimum.major != MAJOR)?;
+    let major = wanted.major;
+    let limit = format!(
+        "majors are not interchangeable, and this tool examines cuDNN {MAJOR} alone: it does not tell whether a cuDNN \
+         {major} is complete, or fits the machine"
+    );
+    let is_wanted = |installed: &Installed| {
+        installed.report.major == major && installed.report.version.is_none_or(|version| version >= wanted)
+    };
+    let mut installed: Vec<Installed> = context.inventory(&[]).into_iter().filter(is_wanted).collect();
+    let is_searched = |installed: &Installed| {
+        let is_of_ld_so = |origin: &Origin| matches!(origin, Origin::LibraryPath | Origin::LdCache | Origin::LdDefault);
+        installed.found_via.iter().any(|candidate| is_of_ld_so(&candidate.origin))
+    };
+    installed.sort_by_key(|installed| !is_searched(installed));
+    let Some(first) = installed.first() else {
+        let message = format!("the program needs cuDNN {major} ({wanted} or newer), and none was found");
+        let install = fix_commands::install_older(wanted, requested.cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR));
+        let help = install.unwrap_or_else(|| {
+            Help::new(format!(
+                "install cuDNN {major} by the instructions of its release, or build the program for cuDNN {MAJOR}"
+            ))
+        });
+        return Some(Finding::new(REQUIREMENT, message).note(limit).help(help));
+    };
+    let dir = first.report.dir.as_path();
+    if is_searched(first) {
+        let kind = FindingKind { severity: Severity::Note, ..REQUIREMENT };
+        let message = format!("the program needs cuDNN {major}, and ld.so finds one in {}", dir.printable());
+        return Some(Finding::new(kind, message).note(limit));
+    }
+    let message =
+        format!("the program needs cuDNN {major}, and ld.so does not search {}, which has one", dir.printable());
+    let help = "have ld.so search that directory, unless the program has a run path to it:";
+    let help = prepend_library_path(dir).into_iter().fold(Help::new(help), Help::command);
+    Some(Finding::new(REQUIREMENT, message).note(limit).help(help))
 }
 
 fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requirements {
@@ -43,7 +95,7 @@ fn fix(requested: &Requested, context: &Context, report: &InstallationReport, gp
     let libraries = || requested.functions.iter().map(|function| function.library().library());
     let newer = requested.functions.iter().map(|function| function.since());
     let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
-    let minimum = requested.minimum.into_iter().chain(newer).max();
+    let minimum = minimum(requested).into_iter().chain(newer).max();
     let requirements = requirements(minimum, requested.cuda_major);
     let has_all = |other: &Installation| libraries().all(|library| other.check(library).is_ok());
     let other = context.search.candidates().find_map(|dir| check_dir(&dir, &requirements).ok().filter(has_all));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use cudnn_loader::Function;
-use cudnn_probe::Version;
 use cudnn_probe::packages::CUDA_MAJORS;
+use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
 use super::findings;
@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     /// environment.
     #[arg(long, value_name = "PATH", requires = "run")]
     python: Option<PathBuf>,
-    /// The oldest cuDNN that the program can use: 9.3.0.
-    #[arg(long, value_name = "VERSION")]
+    /// The oldest cuDNN that the program can use: 9.3.0, or 9 for any cuDNN 9.
+    #[arg(long, value_name = "VERSION", value_parser = minimum)]
     minimum: Option<Version>,
     /// The CUDA major that the program is built for: 12.
     #[arg(long, value_name = "MAJOR", value_parser = cuda_major)]
@@ -52,6 +52,11 @@ pub(crate) struct Arguments {
 
 fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
+}
+
+fn minimum(text: &str) -> Result<Version, VersionError> {
+    let is_major = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_major { format!("{text}.0").parse() } else { text.parse() }
 }
 
 fn cuda_major(text: &str) -> Result<u32, String> {

@@ -1,6 +1,6 @@
 //! `demo`: from nothing to a convolution, with the time that each step takes.
 
-use cudnn_fetch::Network;
+use cudnn_fetch::{FetchError, Network};
 use cudnn_loader::Options;
 use cudnn_probe::ProbeError;
 
@@ -32,11 +32,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     match demo {
         Ok(()) => Outcome::Fine,
         Err(error) => {
+            // As `fetch` does: nothing was found out about cuDNN.
+            let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             remark(format_args!("\nerror: {error:#}"));
             if let Some(reason) = MemoryLimits::read().explains_message(&format!("{error:#}")) {
                 remark(format_args!("note: {reason}\nhelp: {}", memory::HELP));
             }
-            Outcome::Errors
+            outcome
         }
     }
 }

@@ -176,7 +176,11 @@ impl Summary {
     }
 
     fn explain(&self, error: &Entry) {
-        outln!("\nThe first error: {}", error.to_string().printable());
+        // cuDNN lists the checks that passed, too.
+        let mut shown = error.clone();
+        shown.traceback.retain(|reason| reason.status != "CUDNN_STATUS_SUCCESS");
+        let shown = if shown.traceback.is_empty() { error } else { &shown };
+        outln!("\nThe first error: {}", shown.to_string().printable());
         if let (Some(time), Some(thread)) = (&error.time, error.thread) {
             outln!("  at {}, in thread {thread}", time.printable());
         }

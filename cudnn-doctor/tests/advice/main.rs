@@ -5,6 +5,7 @@
 
 mod apt;
 mod frameworks;
+mod moves;
 mod paths;
 mod tools;
 mod user_site;
@@ -246,17 +247,40 @@ fn the_drop_in_in_a_wheel_is_no_damage() {
     }
 }
 
-/// What `pip install --target` has written cannot be changed by pip: no command is better than a wrong one.
+/// What `pip install --target` has written is replaced by the same command. It removes all packages that share a
+/// directory there: no command is better than that.
 #[test]
-fn a_directory_of_wheels_outside_of_an_environment_gets_no_command() {
-    let world = World::new("env", true);
-    let target = world.home().join("libraries");
-    std::fs::create_dir(&target).unwrap();
-    world.sh(&format!("pip install --no-deps --target '{}' nvidia-cudnn-cu12", target.display()));
-    std::fs::remove_file(target.join("nvidia/cudnn/lib/libcudnn_cnn.so.9")).unwrap();
-    let world = world.variable("CUDNN_LOADER_DIR", target.join("nvidia/cudnn/lib"));
-    let commands = Case::new("--target", "C012", &[], |_| {}).commands(&world);
-    assert!(commands.is_empty(), "{commands:?}");
+fn a_directory_of_wheels_outside_of_an_environment_is_filled_again() {
+    for others in ["", "nvidia-cublas-cu12"] {
+        let world = World::new("env", true);
+        let target = world.home().join("libraries");
+        std::fs::create_dir(&target).unwrap();
+        world.sh(&format!("pip install --no-deps --target '{}' nvidia-cudnn-cu12 {others}", target.display()));
+        std::fs::write(target.join("nvidia/cudnn/lib/libcudnn_cnn.so.9"), "no library").unwrap();
+        let world = world.variable("CUDNN_LOADER_DIR", target.join("nvidia/cudnn/lib"));
+        let case = Case::new("--target", "C013", &[], |_| {});
+        if others.is_empty() {
+            case.run(&world);
+        } else {
+            let found = case.found(&world);
+            let help = format!("into {} again", target.display());
+            assert!(found[0]["help"].as_str().unwrap().contains(&help), "{found:#?}");
+            assert!(found[0]["commands"].as_array().unwrap().is_empty(), "{found:#?}");
+        }
+    }
+}
+
+/// The record is of the newer release: to upgrade it would do nothing.
+#[test]
+fn a_mix_whose_record_is_new_enough_is_installed_again() {
+    for code in ["C014", "C017"] {
+        let older = Cudnn { version: Version::new(9, 10, 2), cuda_major: 12 };
+        Case::new("a mix", code, &["nvidia-cudnn-cu12"], |world| {
+            overwrite(world, older, Library::Graph);
+            overwrite(world, older, Library::Ops);
+        })
+        .run(&World::new("env", true));
+    }
 }
 
 /// Libraries that no package manager owns.
@@ -369,7 +393,7 @@ fn commands_of_the_loader_work_in_the_active_environment() {
         let output = world.sh(&format!("{log} cudnn-doctor {doctor} 2>&1 || true")).stdout;
         let output = String::from_utf8(output).unwrap();
         let commands =
-            output.split('`').skip(1).step_by(2).filter(|text| text.starts_with("pip ") || text.starts_with("ln "));
+            output.split('`').skip(1).step_by(2).filter(|text| text.starts_with("pip ") || text.starts_with("for "));
         commands.map(str::to_owned).next().unwrap_or_else(|| panic!("no command: {output}"))
     };
     let is_found = |world: &World, lines: &str| {

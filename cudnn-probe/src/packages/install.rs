@@ -94,8 +94,8 @@ fn is_suse(root: Option<&Path>) -> bool {
 /// `install` would not touch them, since the installer's records list them as present.
 ///
 /// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
-/// version such as `2.2.0+cu121`), for one outside of an environment (`pip install --target`), and for a record with a
-/// name or version that the installer would not write. If several packages own the files, see [`replace`].
+/// version such as `2.2.0+cu121`), for one that shares its directory outside of an environment (`pip install --target`),
+/// and for a record with a name or version that the installer would not write. If several packages own the files, see [`replace`].
 #[must_use]
 pub fn reinstall(package: &Package) -> Option<Command> {
     if !is_plain_name(&package.name) {
@@ -110,7 +110,11 @@ pub fn reinstall(package: &Package) -> Option<Command> {
     let root = Some(package.root.as_path());
     Some(match package.installer {
         Installer::Pip if is_local => return None,
-        Installer::Pip => reinstall_requirements(&package.root, [pinned("==")?])?,
+        Installer::Pip => {
+            let requirement = pinned("==")?;
+            let again = reinstall_requirements(&package.root, [requirement.clone()]);
+            again.or_else(|| reinstall_into_target(package, requirement))?
+        }
         Installer::Conda => conda_reinstall(&package.root, pinned("=")?),
         // Without the version, apt-get installs a newer one that the repository has.
         Installer::Dpkg => {
@@ -121,6 +125,20 @@ pub fn reinstall(package: &Package) -> Option<Command> {
         Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
         Installer::Archive | Installer::Application | Installer::Toolkit => return None,
     })
+}
+
+/// `pip install --target` again. With `--upgrade`, pip removes the directory `nvidia`, which the wheel must have alone.
+fn reinstall_into_target(package: &Package, requirement: String) -> Option<Command> {
+    let dir = package.component()?.wheel_dir(super::DEFAULT_CUDA_MAJOR);
+    let own = dir.parent()?.file_name()?;
+    let is_own = |entry: std::fs::DirEntry| {
+        let name = entry.file_name();
+        name == own || name.to_string_lossy().starts_with("__")
+    };
+    let mut entries = std::fs::read_dir(package.root.join("nvidia")).ok()?.flatten();
+    let target = Command::new("pip", ["install", "--target"]).and([&package.root]);
+    let options = ["--upgrade", "--force-reinstall", "--no-deps"];
+    entries.all(is_own).then(|| target.and(options).and([requirement]))
 }
 
 /// The command by which pip installs requirements (`nvidia-cudnn-cu12==9.10.2.21`) into the environment at this root,
