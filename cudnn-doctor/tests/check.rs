@@ -959,7 +959,8 @@ fn a_damaged_driver_is_blamed_once_and_not_the_engines_that_need_it() {
         bytes[0x36] = 0;
         std::fs::write(file, bytes).unwrap();
     };
-    let drivers: [(&str, Box<dyn Fn(&Path)>); 5] = [
+    type Write = Box<dyn Fn(&Path)>;
+    let drivers: [(&str, Write); 5] = [
         ("is empty", Box::new(write(Vec::new()))),
         ("is not an ELF file", Box::new(write(b"no library".to_vec()))),
         ("is not an ELF file", Box::new(write(vec![0; 4096]))),
