@@ -291,9 +291,9 @@ fn is_call(entry: &Entry) -> bool {
     entry.severity == Severity::Info && is_cudnn && !is_result
 }
 
-/// The meaning of a status, by its category.
+/// The meaning of a status, by its beginning: the exact ones first.
 pub(crate) fn meaning(status: &str) -> Option<&'static str> {
-    const MEANINGS: [(&str, &str); 7] = [
+    const MEANINGS: [(&str, &str); 12] = [
         (
             "CUDNN_STATUS_NOT_INITIALIZED",
             "cuDNN could not initialize: no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`.",
@@ -311,6 +311,26 @@ pub(crate) fn meaning(status: &str) -> Option<&'static str> {
             "an argument or a descriptor's attribute is invalid; the reason names the check that failed.",
         ),
         (
+            "CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE",
+            "a library of cuDNN is missing or cannot be loaded. Run `cudnn-doctor check` to see which.",
+        ),
+        (
+            "CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING",
+            "a library of CUDA that cuDNN opens is missing or does not fit, often NVRTC. Run `cudnn-doctor check`.",
+        ),
+        (
+            "CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER",
+            "the driver is too old for this cuDNN. Run `cudnn-doctor check`.",
+        ),
+        (
+            "CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART",
+            "the program's CUDA runtime does not fit this cuDNN. Run `cudnn-doctor check`.",
+        ),
+        (
+            "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH",
+            "no engine has code for this GPU. Run `cudnn-doctor check` to see which GPUs this cuDNN supports.",
+        ),
+        (
             "CUDNN_STATUS_NOT_SUPPORTED",
             "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN.",
         ),
@@ -324,4 +344,21 @@ pub(crate) fn meaning(status: &str) -> Option<&'static str> {
         ),
     ];
     MEANINGS.iter().find(|(prefix, _)| status.starts_with(prefix)).map(|(_, meaning)| *meaning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exact_meaning_of_a_status_comes_first() {
+        for (status, part) in [
+            ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing"),
+            ("CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "often NVRTC"),
+            ("CUDNN_STATUS_NOT_SUPPORTED_SHAPE", "no engine supports this"),
+            ("CUDNN_STATUS_NOT_SUPPORTED", "no engine supports this"),
+        ] {
+            assert!(meaning(status).is_some_and(|meaning| meaning.contains(part)), "{status}");
+        }
+    }
 }
