@@ -2,7 +2,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -530,7 +530,16 @@ fn no_process_of_a_framework_stays() {
     are_gone(&pids);
     // Ctrl-C does not reach the framework's session.
     std::fs::remove_file(&pids).unwrap();
-    let mut doctor = hangs.doctor("torch").env("PIDS", &pids).stdout(Stdio::null()).spawn().unwrap();
+    let mut doctor = hangs.doctor("torch");
+    // A shell has its background jobs ignore the signal.
+    let take_signal = || {
+        // SAFETY: the call only sets what the signal does in the child.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call.
+    unsafe { doctor.pre_exec(take_signal) };
+    let mut doctor = doctor.env("PIDS", &pids).stdout(Stdio::null()).spawn().unwrap();
     while !std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2) {
         assert!(doctor.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(10));
