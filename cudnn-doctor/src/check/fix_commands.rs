@@ -128,9 +128,20 @@ pub(super) fn restore(wheels: &[Package]) -> Option<Help> {
 
 /// Several packages own the directory: removes all, installs one.
 fn replace(report: &InstallationReport) -> Help {
+    keep_one(report, |_| true)
+}
+
+/// Removes all packages that own the directory, and installs one: that which a framework requires; else the one in the
+/// directory, or another one if that is for a CUDA major that does not fit.
+pub(super) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Help {
     let packages = all_packages(report);
     let component = packages.first().and_then(Package::component).unwrap_or(Component::Cudnn);
-    let commands = packages::replace(&packages, component, pinned_cuda(&packages).unwrap_or(cuda_major(report)));
+    let installed = cuda_major(report);
+    let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
+    let fitting =
+        || std::iter::once(installed).chain(packages.iter().filter_map(of_package)).find(|major| fits(*major));
+    let cuda_major = pinned_cuda(&packages).or_else(fitting).unwrap_or(installed);
+    let commands = packages::replace(&packages, component, cuda_major);
     if commands.is_empty() {
         return by_hand(report);
     }

@@ -32,7 +32,7 @@ pub(super) fn findings(
     findings.extend(not_as_installed(report, verify));
     findings.extend(not_verified(report).filter(|_| verify));
     findings.extend(incomplete(report));
-    findings.extend(overlapping_packages(report));
+    findings.extend(overlapping_packages(report, machine));
     findings.extend(known_issues(report, &machine.gpus, context));
     findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu, context)));
     findings
@@ -244,14 +244,14 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
 }
 
 /// Several packages own the same files: the last one installed has overwritten those of the others.
-fn overlapping_packages(report: &InstallationReport) -> Option<Finding> {
+fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);
     let message = format!("{} packages own the files in {}", packages().count(), report.dir.printable());
     Some(
         Finding::new(OVERLAPPING_PACKAGES, message)
             .notes(packages().map(|package| format!("installed: {package}")))
-            .help(fix_commands::reinstall(report)),
+            .help(fix_commands::keep_one(report, |cuda_major| machine.too_old_for(cuda_major).is_none())),
     )
 }
 
@@ -299,12 +299,23 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<
 }
 
 /// The driver, judged by what its library states: after the load test, which starts it.
-pub(super) fn old_driver(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
+pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context: &Context) -> Option<Finding> {
     let major = report.cuda_major?;
     let (driver, minimum) = machine.too_old_for(major)?;
-    Some(
+    let finding =
         Finding::new(OLD_DRIVER, format!("{driver} is too old for CUDA {major}, which needs {minimum} or newer"))
-            .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()))
-            .help(format!("install driver {minimum} or newer, or a cuDNN for an older CUDA major")),
-    )
+            .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()));
+    let install = format!("install driver {minimum} or newer");
+    let older = (FIRST_CUDA_WITH_WHEELS..major).rev().find(|major| machine.too_old_for(*major).is_none());
+    let wanted = older.map(|older| Wanted { minimum: None, cuda_major: Some(older), full: false });
+    Some(match wanted.map(|wanted| fix_commands::meet(report, &wanted, &machine.gpus, context)) {
+        Some(Ok(help)) => {
+            let text = format!("{install}; or {}", help.text);
+            finding.help(Help { text, ..help })
+        }
+        _ => finding.help(format!("{install}, or a cuDNN for an older CUDA major")),
+    })
 }
+
+/// The first CUDA major for which all kinds of wheels of cuDNN 9 exist.
+const FIRST_CUDA_WITH_WHEELS: u32 = 12;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation, needed};
-use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError};
+use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, Variant};
 
 use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
@@ -99,7 +99,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
             other_on_path(&path, context)
                 .note(format!("found by: {rule}"))
                 .note(format!("this project's loader uses the cuDNN in {dir}"))
-                .help(search_first(&report.dir)),
+                .help(separate(report, context)),
         ),
         Some(_) => None,
     }
@@ -187,22 +187,28 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
             .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .help(without_foreign(&dependencies, report, context).unwrap_or_else(|| search_first(&report.dir))),
+            .help(separate(report, context)),
     )
 }
 
-/// The help if LD_LIBRARY_PATH begins with the installation: it lacks a library, and ld.so goes on to the next directory.
-fn without_foreign(dependencies: &[Dependency], report: &InstallationReport, context: &Context) -> Option<Help> {
-    let library_path = context.host.variable("LD_LIBRARY_PATH")?;
-    let first = library_path.as_bytes().split(|byte| b":;".contains(byte)).next().unwrap_or_default();
-    if !is_same(Path::new(OsStr::from_bytes(first)), &report.dir) {
-        return None;
+/// Has ld.so search the directory of the installation before others; and no others of cuDNN, if it would still go on to
+/// them: for the libraries that the installation lacks, or although it comes first already.
+fn separate(report: &InstallationReport, context: &Context) -> Help {
+    let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let dirs = library_path.as_bytes().split(|byte| b":;".contains(byte)).map(|dir| Path::new(OsStr::from_bytes(dir)));
+    let is_first = dirs.clone().next().is_some_and(|first| is_same(first, &report.dir));
+    if report.variant == Variant::Full && !is_first {
+        return search_first(&report.dir);
     }
-    let files = dependencies.iter().filter(|dependency| dependency.name.starts_with("libcudnn"));
-    let dirs = files.filter_map(|dependency| std::fs::canonicalize(dependency.file.as_deref()?.parent()?).ok());
-    let foreign: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir)).collect();
-    let line = library_path_without(&foreign, &library_path)?;
-    Some(Help::new("have ld.so search no other directory of cuDNN:").command(line))
+    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).exists());
+    let dirs = dirs.filter_map(|dir| std::fs::canonicalize(dir).ok());
+    let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
+    let Some(line) = library_path_without(&others, &library_path) else { return search_first(&report.dir) };
+    let help = Help::new("have ld.so search no other directory of cuDNN:").command(line);
+    match prepend_library_path(&report.dir) {
+        Some(line) if !is_first => help.command(line),
+        _ => help,
+    }
 }
 
 /// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without

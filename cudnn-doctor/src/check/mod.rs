@@ -112,7 +112,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
             convolution = loaded.convolution;
             machine.set_cuda(loaded.cuda);
         }
-        of_used.extend(installation::old_driver(report, &machine));
+        of_used.extend(installation::old_driver(report, &machine, context));
         agree(&mut of_used);
         findings.extend(of_used);
         if let Some(verified) = &mut verified {

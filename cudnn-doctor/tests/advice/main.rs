@@ -94,10 +94,27 @@ fn commands_repair_wheels() {
         })
         .on_library_path("nvidia/cuda_nvrtc/lib"),
         Case::new("a GPU that is too old", "C040", &["nvidia-cudnn-cu13"], |_| {}).with_old_gpu(),
+        Case::new("a driver that is too old", "C002", &["nvidia-cudnn-cu13"], |_| {}).with_old_driver(),
+        Case::new(
+            "a driver that is too old for one of two",
+            "C002",
+            &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"],
+            |_| {},
+        )
+        .with_old_driver(),
     ];
     for case in cases {
         case.run(&World::new("env", true));
     }
+}
+
+/// Of two wheels in one directory, the one that the driver can run stays.
+#[test]
+fn commands_keep_the_wheel_that_the_driver_can_run() {
+    let world = World::new("env", true);
+    let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
+    let commands = Case::new("two wheels, an old driver", "C023", &both, |_| {}).with_old_driver().run(&world);
+    assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
 }
 
 /// The smallest real release.
@@ -369,6 +386,19 @@ fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     std::fs::remove_file(first.join(Library::Cnn.file_name())).unwrap();
     let world = world.variable("LD_LIBRARY_PATH", std::env::join_paths([&first, &second]).unwrap());
     Case::new("a library of the second release on the search path", "C022", &[], |_| {}).run(&world);
+    // A JIT-only cuDNN in the environment, and a full one of another release on the search path.
+    let world = World::new("env", true);
+    let second = world.home().join("second");
+    CU12_OLDER.copy_to(&second);
+    let world = world.variable("LD_LIBRARY_PATH", &second);
+    let first = world.wheel_dir();
+    let world = world.variable("CUDNN_LOADER_DIR", first);
+    Case::new("a JIT-only cuDNN beside a full one", "C022", &["nvidia-cudnn-cu12"], |world| {
+        for library in [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic] {
+            let _ = std::fs::remove_file(world.wheel_dir().join(library.file_name()));
+        }
+    })
+    .run(&world);
 }
 
 /// One set of commands meets all requirements.

@@ -328,7 +328,7 @@ pub(crate) struct Case<'a> {
     breaking: Box<dyn Fn(&World) + 'a>,
     options: &'a [&'a str],
     library_path: Option<&'static str>,
-    has_old_gpu: bool,
+    nvml: Option<FakeNvml>,
 }
 
 impl<'a> Case<'a> {
@@ -339,7 +339,7 @@ impl<'a> Case<'a> {
         breaking: impl Fn(&World) + 'a,
     ) -> Self {
         let breaking = Box::new(breaking);
-        Case { name, code, packages, breaking, options: &[], library_path: None, has_old_gpu: false }
+        Case { name, code, packages, breaking, options: &[], library_path: None, nvml: None }
     }
 
     pub(crate) fn options(mut self, options: &'a [&'a str]) -> Self {
@@ -354,7 +354,13 @@ impl<'a> Case<'a> {
     }
 
     pub(crate) fn with_old_gpu(mut self) -> Self {
-        self.has_old_gpu = true;
+        self.nvml = Some(FakeNvml { driver: "580.65.06", gpu: "A GPU", compute_capability: (6, 1) });
+        self
+    }
+
+    /// A driver for CUDA 12, not for 13.
+    pub(crate) fn with_old_driver(mut self) -> Self {
+        self.nvml = Some(FakeNvml { driver: "570.86.10", gpu: "A GPU", compute_capability: (9, 0) });
         self
     }
 
@@ -364,13 +370,13 @@ impl<'a> Case<'a> {
         if let Some(below) = self.library_path {
             lines += &format!("export LD_LIBRARY_PATH='{}'\n", world.site_packages().join(below).display());
         }
-        if self.has_old_gpu {
-            let nvml = world.home().join("nvml");
-            if !nvml.exists() {
-                std::fs::create_dir(&nvml).unwrap();
-                FakeNvml { driver: "580.65.06", gpu: "A GPU", compute_capability: (6, 1) }.build(&nvml);
+        if let Some(nvml) = &self.nvml {
+            let dir = world.home().join("nvml");
+            if !dir.exists() {
+                std::fs::create_dir(&dir).unwrap();
+                nvml.build(&dir);
             }
-            lines += &format!("export LD_LIBRARY_PATH='{}'\n", nvml.display());
+            lines += &format!("export LD_LIBRARY_PATH='{}'\n", dir.display());
         }
         lines
     }
