@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use cudnn_probe::release_facts::has_library;
 use serde_json::Value;
 use support::{
-    ExtensionLibrary, FakeNvml, PythonEnvironment, PythonPackage, TempDir, Version, check_document, copy_fake_set,
+    ExtensionLibrary, FakeLibrary, FakeNvml, Library, PythonEnvironment, PythonPackage, TempDir, Version,
+    check_document, copy_fake_set,
 };
 
 /// A situation: what people saw and where, the environment, and what the doctor must say.
@@ -124,6 +126,35 @@ fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: &str) -> Py
             "torch/_C.cpython-312-x86_64-linux-gnu.so",
             &ExtensionLibrary::new().with_rpath("$ORIGIN/lib").needing("libtorch_python.so"),
         )
+}
+
+/// PyTorch's wheel for CUDA 13 with what it requires.
+fn torch_for_cuda_13(venv: &PythonEnvironment) {
+    let version = Version::new(9, 19, 0);
+    venv.package("nvidia-cudnn-cu13", "9.19.0.56");
+    let dir = venv.import_dir().join("nvidia/cudnn/lib");
+    std::fs::create_dir_all(&dir).unwrap();
+    for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+        FakeLibrary::new(*library, version).with_ptx(9).build(&dir.join(library.file_name()));
+    }
+    let mut cublas = venv.package("nvidia-cublas", "13.1.0.3");
+    for name in ["libcublas.so.13", "libcublasLt.so.13"] {
+        cublas = cublas.library(&format!("nvidia/cu13/lib/{name}"), &ExtensionLibrary::new().with_soname(name));
+    }
+    let rpath = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cu13/lib:$ORIGIN";
+    venv.package("torch", "2.11.0")
+        .requires("nvidia-cudnn-cu13==9.19.0.56; platform_system == \"Linux\"")
+        .requires("nvidia-cublas==13.1.0.3; platform_system == \"Linux\"")
+        .file("torch/version.py", "__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n")
+        .library(
+            "torch/lib/libtorch_cuda.so",
+            &ExtensionLibrary::new()
+                .with_rpath(rpath)
+                .with_soname("libtorch_cuda.so")
+                .needing("libcudnn.so.9")
+                .needing("libcublas.so.13")
+                .with_gpu_code(4, &["7.5", "8.0", "8.6", "9.0"]),
+        );
 }
 
 /// PyTorch with all that it requires.
@@ -244,10 +275,7 @@ const SITUATIONS: [Situation; 18] = [
         findings: &[
             (
                 "C070",
-                &[
-                    "CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8",
-                    "a release of CTranslate2 that is built for cuDNN 9",
-                ],
+                &["CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8", "install CTranslate2 4.5.0 or newer"],
             ),
             ("C074", &["CTranslate2 4.4.0 would not find libcublas.so.12"]),
         ],
@@ -406,9 +434,7 @@ const SITUATIONS: [Situation; 18] = [
         title: "PyTorch for CUDA 13 with a driver for CUDA 12.",
         build: |world| {
             world.gpu("570.86.15", "NVIDIA H100", (9, 0));
-            torch(&world.venv, "2.11.0", "13.0", "9.10.2.21");
-            cudnn_wheel(&world.venv, "9.10.2.21");
-            cublas_wheel(&world.venv);
+            torch_for_cuda_13(&world.venv);
         },
         findings: &[("C075", &["PyTorch 2.11.0 is built for CUDA 13.0, which driver 570.86.15 does not run"])],
     },
