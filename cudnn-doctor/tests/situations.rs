@@ -735,3 +735,68 @@ fn what_pip_left_is_removed_by_the_command() {
     assert!(again.contains("torch==2.8.0") && again.contains("--force-reinstall"), "{again}");
     assert!(Command::new("sh").args(["-c", remove]).status().unwrap().success() && !leftover.exists(), "{remove}");
 }
+
+/// What an administrator installed with the umask 077 is there, but another user may not enter its directory.
+#[test]
+fn a_wheel_that_the_user_may_not_enter_is_not_a_missing_one() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let closed_mode = if is_root { 0o700 } else { 0 };
+    let set_mode = |dir: &Path, mode| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+    let bin = TempDir::new();
+    let program = bin.path().join("cudnn-doctor");
+    std::fs::copy(DOCTOR, &program).unwrap();
+    for closed in ["lib/python3.12/site-packages/nvidia", "lib/python3.12/site-packages", "lib/python3.12", "lib", ""] {
+        let root = TempDir::new();
+        let environment = root.path().join("env");
+        std::fs::create_dir(&environment).unwrap();
+        build(&environment.join("lib/python3.12/site-packages/nvidia/cudnn/lib"), &all(), VERSION);
+        std::fs::write(environment.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+        let dir = if closed.is_empty() { environment.clone() } else { environment.join(closed) };
+        set_mode(&dir, closed_mode);
+        let run = |arguments: &[&str]| {
+            let child = support::Child::bare(program.to_str().unwrap()).env("VIRTUAL_ENV", &environment);
+            child.without_privileges().run(arguments)
+        };
+        let check = || -> Vec<Value> {
+            let output = run(&["check", "--no-load", "--json"]);
+            let value: Value = serde_json::from_str(&output.stdout).unwrap();
+            value["findings"].as_array().unwrap().clone()
+        };
+        let findings = check();
+        let list = run(&["list"]).stdout;
+        for code in ["C010", "C011"] {
+            let found = with_code(&findings, code);
+            assert_eq!(found.len(), 1, "{closed} {code}: {findings:#?}");
+            let message = format!("{} cannot be read: Permission denied", dir.display());
+            assert!(found[0].to_string().contains(&message), "{closed}: {findings:#?}");
+            let sudo = if is_root { "sudo " } else { "" };
+            let command = format!("{sudo}chmod -R a+rX {}", dir.display());
+            assert_eq!(found[0]["commands"], serde_json::json!([command]), "{closed} {code}");
+        }
+        assert!(list.contains(&format!("{} cannot be read", dir.display())), "{closed}: {list}");
+        let command = findings[0]["commands"][0].as_str().unwrap().replace("sudo ", "");
+        assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+        assert!(with_code(&check(), "C010").is_empty(), "{closed}");
+        assert!(!run(&["list"]).stdout.contains("cannot be read"), "{closed}");
+    }
+}
+
+/// The directory above an environment is not for everybody to read: no command says so.
+#[test]
+fn no_command_opens_the_home_of_another_user() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let mode = if unsafe { libc::geteuid() } == 0 { 0o700 } else { 0 };
+    let (bin, root) = (TempDir::new(), TempDir::new());
+    let program = bin.path().join("cudnn-doctor");
+    std::fs::copy(DOCTOR, &program).unwrap();
+    std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    let child = support::Child::bare(program.to_str().unwrap()).env("VIRTUAL_ENV", root.path().join("env"));
+    let output = child.without_privileges().run(&["check", "--no-load", "--json"]);
+    std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
+    let findings = value["findings"].as_array().unwrap();
+    let found = with_code(findings, "C011");
+    assert!(found.len() == 1 && found[0].to_string().contains("Give the user"), "{findings:#?}");
+    assert!(!output.stdout.contains("chmod"), "{findings:#?}");
+}

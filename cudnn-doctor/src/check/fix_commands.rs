@@ -3,11 +3,15 @@
 //! `tests/advice.rs` executes them.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component as PathPart, Path, PathBuf};
 
+use cudnn_probe::RejectedCandidate;
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::packages::{self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
+use cudnn_probe::packages::{
+    self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, MissingPython, Package,
+};
 use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, LibraryReport, Origin, Os, ProbeError, Version};
 
 use super::finding::{Effect, Help};
@@ -30,6 +34,27 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
         Some(report) => Some(reinstall(report)),
         None => error.help().map(Help::from),
     }
+}
+
+/// The directory that this user may not enter, or else the one with the file that this user may not read, if that is why
+/// a candidate was rejected.
+pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
+    let ProbeError::Unreadable { error } = &one.error else { return None };
+    let path = one.path();
+    let reachable = || path.ancestors().find(|above| above.symlink_metadata().is_ok());
+    let reachable = reachable().filter(|_| error.kind() == ErrorKind::PermissionDenied)?;
+    Some(if reachable == path { one.candidate.dir.clone() } else { reachable.to_owned() })
+}
+
+/// Lets this user read a directory of an environment. What is above the environment is not for everybody to read.
+pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Help> {
+    let uid = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
+    let is_own = is_root() || uid(dir) == uid(Path::new("/proc/self"));
+    let sudo = if is_own { "" } else { "sudo " };
+    dir.starts_with(origin.root()?).then(|| {
+        Help::new("give the user that runs the program permission to read it:")
+            .command(format!("{sudo}chmod -R a+rX {}", quoted_path(dir)))
+    })
 }
 
 /// Is it about a file that the package's own would repair?
@@ -664,6 +689,10 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
         commands if move_wheels(commands) => Effect::OtherDir,
         _ => Effect::SameDir,
     };
+    let missing = commands.iter().find_map(packages::missing_python);
+    if let Some(missing) = missing {
+        return with_python(missing, &text.into(), commands).effect(effect);
+    }
     let mut all: Vec<String> = Vec::new();
     for command in commands {
         let ensure_pip = packages::ensure_pip(command).map(|command| line(&command));
@@ -671,6 +700,28 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
         all.push(line(command));
     }
     all.into_iter().fold(Help::new(text).effect(effect), Help::command)
+}
+
+/// The help with these commands, for a virtual environment whose Python is missing.
+fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help {
+    let MissingPython { root, commands: restore, other_version, .. } = missing;
+    let what = format!("the Python of {} is missing, or this user cannot start it", root.printable());
+    let text = match &other_version {
+        None => format!("{what}: make it again in place, then {text}"),
+        Some(version) => format!(
+            "{what}, and no {version} is on PATH: install that first, and run `{} check` again; or give the environment \
+             another Python, which needs all its packages again, not only these; then {text}",
+            doctor()
+        ),
+    };
+    let sudo = if is_foreign(&root) { "sudo " } else { "" };
+    let help = restore.iter().fold(Help::new(text), |help, command| help.command(format!("{sudo}{command}")));
+    commands.iter().fold(help, |help, command| {
+        let mut command = command.clone();
+        // The environment lacks the dependencies, too.
+        command.arguments.retain(|argument| other_version.is_none() || argument != "--no-deps");
+        help.command(line(&command))
+    })
 }
 
 /// Do these commands replace a wheel of cuDNN by one whose files are in another directory: JIT-only by full?

@@ -235,7 +235,9 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
     for one in rejected {
         let RejectedCandidate { candidate, error, .. } = one;
-        let dir = std::fs::canonicalize(&candidate.dir).unwrap_or_else(|_| candidate.dir.clone());
+        let denied = fix_commands::denied_dir(one);
+        let dir = denied.as_ref().unwrap_or(&candidate.dir);
+        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
         if matches!(error, ProbeError::OtherMajor { .. }) {
             continue;
         }
@@ -255,10 +257,12 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
             ProbeError::SonameLinkMissing { file } => fix_commands::links_like(&dir, file),
             _ => None,
         };
-        let Some(help) = links.or_else(|| fix_commands::repair(error, report.as_ref())) else { continue };
+        let permit = denied.as_deref().and_then(|dir| fix_commands::permit(dir, &candidate.origin));
+        let Some(help) = links.or(permit).or_else(|| fix_commands::repair(error, report.as_ref())) else { continue };
         // `identify_any` also tells a 32-bit library from one for another processor.
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
-        let message = format!("{} {}", one.path().printable(), exact.as_ref().unwrap_or(error));
+        let path = denied.unwrap_or_else(|| one.path());
+        let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).help(help);
         seen.push((dir, finding));
     }

@@ -6,12 +6,12 @@ use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{
     Architecture, Candidate, Installation, InstallationReport, Installed, Library, LibraryReport, Os, Package,
-    ProbeError, gpu_code,
+    ProbeError, Requirements, gpu_code,
 };
 use serde_json::{Value, json};
 
 use crate::check::Help;
-use crate::check::fix_commands::reinstall;
+use crate::check::fix_commands::{denied_dir, reinstall};
 use crate::check::installation::{repair, unusable_parts};
 use crate::context::Context;
 use crate::escape::Printable;
@@ -85,6 +85,17 @@ fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
 }
 
 fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], context: &Context) {
+    let rejected = context.select(&Requirements::default()).rejected;
+    let mut denied: Vec<PathBuf> = rejected.iter().filter_map(denied_dir).collect();
+    denied.dedup();
+    for dir in &denied {
+        let text = format_args!(": {} cannot be read: permission denied", dir.printable());
+        labelled("error", AnsiColor::Red, text);
+    }
+    if rows.is_empty() && !denied.is_empty() {
+        outln!("No cuDNN that this user can read was found. `{} check` shows how to fix that.", doctor());
+        return;
+    }
     if rows.is_empty() {
         outln!("No cuDNN was found. `{} check` shows where the search looked and what to install.", doctor());
         if !roots.is_empty() {

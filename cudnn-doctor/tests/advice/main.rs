@@ -179,6 +179,72 @@ fn commands_repair_environments_without_pip() {
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
 }
 
+/// The Python of a virtual environment is gone, as after an upgrade of the system: no other Python's pip may run.
+#[test]
+fn commands_give_an_environment_its_missing_python() {
+    let dangle = |world: &World, names: &[&str]| {
+        let file = world.environment().join("pyvenv.cfg");
+        // Worlds share their files, and venv writes to this one.
+        let settings = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, settings).unwrap();
+        for name in names {
+            let link = world.environment().join("bin").join(name);
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink("/nowhere/python3", link).unwrap();
+        }
+    };
+    let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
+    let without_python = |world: &World| dangle(world, &["python", "python3"]);
+    let is_of_another =
+        |line: &String| line.contains("--break-system-packages") || line.contains("pip install --python");
+    for has_pip in [true, false] {
+        let both = |world: &World| {
+            remove_ops(world);
+            without_python(world);
+        };
+        let commands = Case::new("C012", "C012", &["nvidia-cudnn-cu12"], both).run(&World::new("my env", has_pip));
+        assert!(!commands.iter().any(is_of_another), "{commands:?}");
+    }
+    Case::new("C010", "C010", &[], without_python).run(&World::new("env", true));
+    // No Python of that version is here: the environment gets another one, and the packages for that.
+    let world = World::new("env", true);
+    let other = |world: &World| {
+        remove_ops(world);
+        let lib = world.site_packages().parent().unwrap().to_owned();
+        std::fs::rename(&lib, lib.with_file_name("python3.99")).unwrap();
+        dangle(world, &["python", "python3", "python3.99"]);
+    };
+    let case = Case::new("another version", "C012", &["nvidia-cudnn-cu12"], other);
+    let found = case.found(&world);
+    let text = found[0]["help"].as_str().unwrap();
+    assert!(text.contains("no python3.99 is on PATH") && text.contains("needs all its packages again"), "{text}");
+    let lines: Vec<&str> = found[0]["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let after = world.findings_after("sh", &lines.join("\n"), &[]);
+    assert!(
+        after.iter().all(|finding| finding["code"] != "C012" && finding["code"] != "C010"),
+        "{lines:?}: {after:#?}"
+    );
+    assert!(world.site_packages().parent().unwrap().file_name().unwrap() != "python3.99", "{lines:?}");
+    // uv makes the environment again, with the version that its packages are for.
+    let world = World::new("env", false).made_by_uv();
+    let bin = world.home().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink("/bin/true", bin.join("uv")).unwrap();
+    let world = world.first_on_path(&bin);
+    let commands = Case::new("uv", "C010", &[], without_python).commands(&world);
+    let environment = world.environment();
+    let version = world.site_packages().parent().unwrap().file_name().unwrap().to_str().unwrap().replace("python", "");
+    let environment = environment.display();
+    assert_eq!(
+        commands,
+        [
+            format!("uv venv --allow-existing --python {version} {environment}"),
+            format!("uv pip install --python {environment}/bin/python3 --no-cache nvidia-cudnn-cu12"),
+        ]
+    );
+}
+
 /// What is printed where `PATH` has the system's programs alone.
 fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<String> {
     let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap();

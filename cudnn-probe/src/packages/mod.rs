@@ -28,8 +28,8 @@ pub use install::{
 };
 pub use package::{Installer, Package};
 pub use pip::{
-    BasePython, base_python, changes_packages_of_user, ensure_pip, is_on_path, pip, pip_by, recorded_version,
-    site_packages, user_base,
+    BasePython, MissingPython, base_python, changes_packages_of_user, ensure_pip, is_on_path, missing_python, pip,
+    pip_by, recorded_version, site_packages, user_base,
 };
 
 /// The CUDA major version to advise if the program's is unknown.

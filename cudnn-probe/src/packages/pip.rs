@@ -16,6 +16,15 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
     let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
     let python = root.join("bin/python3");
     let arguments: Vec<String> = arguments.into_iter().collect();
+    if is_without_python(root) {
+        // A pip of any other Python would change that one's environment.
+        let with_pip = |settings: &String| !is_of_uv(settings) || !is_on_path("uv");
+        return Some(if self::settings(root).is_none_or(|settings| with_pip(&settings)) {
+            Command::new(python, PIP).and([action]).and(arguments)
+        } else {
+            by_uv(&python, action, arguments)
+        });
+    }
     if !python.is_file() {
         let mut pythons = python_dirs(root).peekable();
         pythons.peek()?;
@@ -26,18 +35,77 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
         let user = (action == "install" && root.ends_with(".local")).then_some("--user");
         return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
     }
-    let settings = settings(root);
-    let is_of_uv = settings.as_deref().is_some_and(|settings| setting(settings, "uv").is_some());
+    let is_of_uv = settings(root).is_some_and(|settings| is_of_uv(&settings));
     Some(if is_of_uv && !has_pip(root) && is_on_path("uv") {
-        // uv asks nothing. It links files from its cache, where damage in place has damaged them, too.
-        let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
-        let no_cache = (action == "install").then_some("--no-cache");
-        Command::new("uv", ["pip", action, "--python"]).and([python]).and(no_cache).and(arguments)
+        by_uv(&python, action, arguments)
     } else if has_pip(root) || has_ensurepip(root) {
         pip_by(&python, root, action, arguments)
     } else {
         Command::new("pip", ["--python"]).and([python]).and([action]).and(arguments)
     })
+}
+
+/// uv asks nothing. It links files from its cache, where damage in place has damaged them, too.
+fn by_uv(python: &Path, action: &str, arguments: Vec<String>) -> Command {
+    let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
+    let no_cache = (action == "install").then_some("--no-cache");
+    Command::new("uv", ["pip", action, "--python"]).and([python]).and(no_cache).and(arguments)
+}
+
+fn is_of_uv(settings: &str) -> bool {
+    setting(settings, "uv").is_some()
+}
+
+/// Is this the root of a virtual environment whose Python is missing, or lies where this user may not enter?
+fn is_without_python(root: &Path) -> bool {
+    root.join("pyvenv.cfg").is_file() && !root.join("bin/python3").is_file()
+}
+
+/// How a virtual environment whose Python is missing gets one again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingPython {
+    /// The root of the environment.
+    pub root: PathBuf,
+    /// The commands that make the environment's Python again, in place.
+    pub commands: Vec<Command>,
+    /// The name of the Python that the packages are for, if none is on `PATH`: `python3.12`. Another one does not
+    /// import them, so the commands remove them.
+    pub other_version: Option<String>,
+}
+
+/// What must be done before this command for pip or uv, if the Python of its virtual environment is missing.
+#[must_use]
+pub fn missing_python(command: &Command) -> Option<MissingPython> {
+    let of_uv = command.arguments.iter().skip_while(|argument| *argument != "--python").nth(1);
+    let python = of_uv.map_or(Path::new(&command.program), Path::new);
+    let root = python.parent()?.parent().filter(|root| python.ends_with("bin/python3") && is_without_python(root))?;
+    let settings = settings(root).unwrap_or_default();
+    let has_system = setting(&settings, "include-system-site-packages") == Some("true");
+    let options = has_system.then_some("--system-site-packages");
+    let version = version_name(python, root).and_then(|name| name.into_string().ok());
+    let found = version.as_deref().filter(|name| is_on_path(name));
+    if command.program == "uv" {
+        // uv finds or downloads that version.
+        let version = version.map(|name| ["--python".to_owned(), name.trim_start_matches("python").to_owned()]);
+        let venv = Command::new("uv", ["venv", "--allow-existing"]).and(options);
+        let venv = venv.and(version.into_iter().flatten()).and([root]);
+        return Some(MissingPython { root: root.to_owned(), commands: vec![venv], other_version: None });
+    }
+    // venv fails at links that lead to no file.
+    let entries = std::fs::read_dir(root.join("bin")).into_iter().flatten().flatten();
+    let is_python = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name == "python" || name.starts_with("python3")) && path.is_symlink() && !path.exists()
+    };
+    let mut links: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).collect();
+    links.sort();
+    let other_version = if found.is_none() { version.clone() } else { None };
+    let packages = other_version.as_ref().map(|version| root.join("lib").join(version));
+    links.extend(packages.filter(|dir| dir.is_dir()));
+    let removal = (!links.is_empty()).then(|| Command::new("rm", ["-rf"]).and(links));
+    let venv = Command::new(found.unwrap_or("python3"), ["-m", "venv"]).and(options).and([root]);
+    Some(MissingPython { root: root.to_owned(), commands: removal.into_iter().chain([venv]).collect(), other_version })
 }
 
 /// pip with these arguments, by this Python, whose environment has this root.

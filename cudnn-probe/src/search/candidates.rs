@@ -420,7 +420,12 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
         if lib == "lib64" && root.join(lib).is_symlink() {
             continue;
         }
-        let entries = std::fs::read_dir(root.join(lib)).into_iter().flatten();
+        let dir = root.join(lib);
+        if matches!(origin, Origin::VirtualEnvironment(_)) && is_denied(&dir.join(".")) {
+            found.push(Candidate::new(dir, origin.clone()));
+            continue;
+        }
+        let entries = std::fs::read_dir(dir).into_iter().flatten();
         let python = |entry: std::io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;
             // The free-threaded Python has a `t` at the end: python3.14t.
@@ -447,7 +452,7 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             for packages in ["site-packages", "dist-packages"] {
                 for product in ["cudnn", "cudnn_jit"] {
                     let dir = python.join(packages).join("nvidia").join(product).join("lib");
-                    if dir.is_dir() {
+                    if dir.is_dir() || is_denied(&dir) {
                         found.push(Candidate::new(dir, origin.clone()));
                     }
                 }
@@ -455,4 +460,9 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
         }
     }
     found
+}
+
+/// Is this path in a directory that this user may not enter? Then it becomes a candidate, so that it is reported.
+fn is_denied(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
