@@ -14,11 +14,11 @@ mod pins;
 mod text;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
-use cudnn_probe::Host;
 use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::{Host, Origin};
 
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
-use super::fix_commands::with_commands;
+use super::fix_commands::{permit, with_commands};
 use super::machine::Machine;
 use crate::escape::Printable;
 use crate::shell::{doctor, quoted_path};
@@ -106,6 +106,11 @@ fn unsearched(survey: &Survey) -> Option<Finding> {
 
 /// The command that mends a package that could not be examined, where one is known.
 fn mend(one: &Unreadable, survey: &Survey) -> Vec<String> {
+    if one.remedy == Some(Remedy::Allow) {
+        let environment = Origin::Python(survey.environment.root.clone());
+        let closed = one.path.ancestors().find(|above| above.symlink_metadata().is_ok());
+        return closed.and_then(|dir| permit(dir, &environment)).map(|help| help.commands).unwrap_or_default();
+    }
     let command = match one.remedy.as_ref() {
         Some(Remedy::Remove) => Some(Command::new("rm", ["-r".into(), one.path.clone().into_os_string()])),
         Some(Remedy::Reinstall(name, version)) => {
