@@ -7,12 +7,13 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component as PathPart, Path, PathBuf};
 
-use cudnn_probe::RejectedCandidate;
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{
     self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, MissingPython, Package,
 };
-use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, LibraryReport, Origin, Os, ProbeError, Version};
+use cudnn_probe::{
+    DIR_VARIABLE, Host, InstallationReport, Library, LibraryReport, Origin, Os, ProbeError, RejectedCandidate, Version,
+};
 
 use super::finding::{Effect, Help};
 use super::limits::{Choice, Limits};
