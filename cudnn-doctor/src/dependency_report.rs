@@ -182,6 +182,12 @@ fn missing_graph(library: Library) -> Option<String> {
     (library == Library::Graph).then(|| error.to_owned())
 }
 
+/// What a user should know although it works, in sentences.
+pub(crate) fn notes(dependencies: &[Dependency]) -> Vec<String> {
+    let working = mixes(dependencies).into_iter().filter(|mix| mix.works);
+    working.map(|mix| format!("{}; {OLDER_SHIM}", mix.message)).collect()
+}
+
 /// The problems, in sentences.
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =

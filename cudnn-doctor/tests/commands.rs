@@ -77,6 +77,8 @@ fn explain_names_each_file_with_the_rule() {
     assert!(stdout.contains("(9.27.0): LD_LIBRARY_PATH"), "{stdout}");
     let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     let problems = value.get("problems").and_then(Value::as_array).unwrap();
+    let notes = value["notes"].to_string();
+    assert!(notes.contains("9.27.0 in") && notes.contains("works with newer libraries"), "{value}");
     // The newer engines need the driver's library, which not every machine has.
     assert!(problems.iter().all(|problem| problem.to_string().contains("libcuda.so.1")), "{value}");
 }

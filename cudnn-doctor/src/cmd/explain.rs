@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, problems};
+use crate::dependency_report::{Dependency, dependencies, notes, problems};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
 use crate::shell::{doctor, quoted_path};
@@ -33,14 +33,26 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     let dependencies = dependencies(simulation);
     let mut problems = problems(&dependencies);
     problems.extend(other_major(&dependencies, context));
+    let notes = notes(&dependencies);
     match format {
         Format::Json => document(&json!({
             "schema": SCHEMA,
             "file": file.to_string_lossy(),
             "names": dependencies.iter().map(value).collect::<Vec<Value>>(),
             "problems": problems,
+            "notes": notes,
         })),
-        Format::Text => text(&file, &dependencies, &problems, context),
+        Format::Text => {
+            text(&file, &dependencies, context);
+            for problem in &problems {
+                outln!("");
+                labelled("error", AnsiColor::Red, format_args!(": {problem}"));
+            }
+            for note in &notes {
+                outln!("");
+                labelled("note", AnsiColor::Cyan, format_args!(": {note}"));
+            }
+        }
     }
     if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
 }
@@ -111,7 +123,7 @@ fn of_drop_in(file: &Path, context: &Context) -> String {
     }
 }
 
-fn text(file: &Path, dependencies: &[Dependency], problems: &[String], context: &Context) {
+fn text(file: &Path, dependencies: &[Dependency], context: &Context) {
     outln!("{}", file.printable());
     if dependencies.is_empty() {
         outln!("  is not linked to any library of cuDNN or CUDA; it may still open some with dlopen");
@@ -130,10 +142,6 @@ fn text(file: &Path, dependencies: &[Dependency], problems: &[String], context: 
             Some(file) => outln!("  {name:<40} {}{version}: {rule}", file.printable()),
             None => outln!("  {name:<40} {rule}"),
         }
-    }
-    for problem in problems {
-        outln!("");
-        labelled("error", AnsiColor::Red, format_args!(": {problem}"));
     }
 }
 
