@@ -223,6 +223,12 @@ fn a_program_may_set_variables_beside_a_preload_of_files() {
 /// The preload reads nothing there. Before, 31 of 150 programs lost what was in their pipes.
 #[test]
 fn a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own() {
+    if support::is_emulated(
+        "a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own",
+        "an emulator has no seccomp",
+    ) {
+        return;
+    }
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..40 {
         let output = program.run("files", &["deny", "close-all", &(delay * 80).to_string()]);
@@ -235,6 +241,9 @@ fn a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own() {
 /// Each of its steps waited ten seconds for an exit that waited for it.
 #[test]
 fn a_destructor_may_wait_for_a_preload() {
+    if support::is_emulated("a_destructor_may_wait_for_a_preload", "an emulator is slow") {
+        return;
+    }
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let start = Instant::now();
     program.run("", &["wait-at-exit"]);
