@@ -89,7 +89,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
     let mut denied: Vec<PathBuf> = rejected.iter().filter_map(denied_dir).collect();
     denied.dedup();
     for dir in &denied {
-        let text = format_args!(": {} cannot be read: permission denied", dir.printable());
+        let text = format!(": {} cannot be read: permission denied", dir.printable());
         labelled("error", AnsiColor::Red, text);
     }
     if rows.is_empty() && !denied.is_empty() {
