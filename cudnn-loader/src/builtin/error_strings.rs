@@ -28,7 +28,7 @@ pub(super) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -
 }
 
 /// Read once: a program may call `setenv` in another thread, which is not safe beside a read.
-pub(crate) fn is_verbose() -> bool {
+fn is_verbose() -> bool {
     static IS_VERBOSE: OnceBool = OnceBool::new();
     IS_VERBOSE
         .get_or_init(|| !is_secure_execution() && std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1"))

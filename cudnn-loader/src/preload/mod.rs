@@ -169,13 +169,13 @@ impl Preload {
     ///
     /// Starts nothing while sixteen others are running, or in code that a preload calls (a log callback).
     pub fn start(mut self) -> PreloadHandle {
-        let is_nested = is_nested();
-        if !is_nested {
-            self.options.read_environment();
-            logging::read_variables();
+        if is_nested() {
+            return PreloadHandle { preload: Arc::new(self), run: None };
         }
+        self.options.read_environment();
+        logging::read_variables();
         let preload = Arc::new(self);
-        let run = if is_nested { None } else { Preload::start_thread(&preload) };
+        let run = Preload::start_thread(&preload);
         PreloadHandle { preload, run }
     }
 
