@@ -93,23 +93,8 @@ def fault(error):
     return function
 "#;
 
-/// The part of numpy that the scripts need to make inputs.
-const NUMPY: &str = r#"
-import math
-
-
-class array(list):
-    def __init__(self, values, dtype):
-        super().__init__(values)
-
-    def reshape(self, shape):
-        return self
-
-    ravel = lambda self: self
-
-
-prod = math.prod
-"#;
+/// The part of numpy that the scripts need.
+const NUMPY: &str = include_str!("stand_ins/numpy.py");
 
 /// A virtual environment of the machine's Python.
 struct Environment {
