@@ -18,19 +18,25 @@ macro_rules! tail_jump {
     };
 }
 
-/// The same for aarch64.
+/// The same for aarch64. The load acquires, as the loader's own: a thread that jumps to cuDNN's function must also see
+/// what another thread wrote while it loaded the library.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jump {
     (sym $slot:path) => {
         core::arch::naked_asm!(
-            "adrp x16, {slot}", "ldr x16, [x16, :lo12:{slot}]", "br x16", slot = sym $slot
+            "adrp x16, {slot}",
+            "add x16, x16, :lo12:{slot}",
+            "ldar x16, [x16]",
+            "br x16",
+            slot = sym $slot
         )
     };
     ($number:expr) => {
         core::arch::naked_asm!(
             ".hidden __start_cudnn_slots",
             "adrp x16, __start_cudnn_slots + {offset}",
-            "ldr x16, [x16, :lo12:__start_cudnn_slots + {offset}]",
+            "add x16, x16, :lo12:__start_cudnn_slots + {offset}",
+            "ldar x16, [x16]",
             "br x16",
             offset = const 8 * $number
         )

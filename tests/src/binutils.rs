@@ -22,7 +22,7 @@ pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
 }
 
 /// Do these instructions, as objdump prints them, begin with a load of an address relative to the instruction pointer into
-/// a register, and a jump to the address in that register? Returns their number: two on x86-64, three on aarch64.
+/// a register, and a jump to the address in that register? Returns their number: two on x86-64, four on aarch64.
 #[must_use]
 pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
     if cfg!(target_arch = "aarch64") {
@@ -33,13 +33,19 @@ pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
 }
 
 fn load_and_jump_of_aarch64(instructions: &[&str]) -> Option<usize> {
-    let [page, load, jump, ..] = instructions else { return None };
-    // `adrp	x16, 5a000`, `ldr	x16, [x16, #744]` and `br	x16`.
-    let (page, _) = page.strip_prefix("adrp")?.trim_start().split_once(',')?;
-    let (register, address) = load.strip_prefix("ldr")?.trim_start().split_once(", ")?;
-    let base = address.strip_prefix('[')?.split([',', ']']).next()?;
+    let [first, second, load, jump, ..] = instructions else { return None };
+    // `adrp	x8, 5a000`, `add	x8, x8, #0x2e8`, `ldar	x0, [x8]` and `br	x0`. The linker makes `nop` and
+    // `adr	x8, 5a2e8` of the first two if the slot is near. A plain `ldr` would not acquire.
+    let base = if *first == "nop" {
+        second.strip_prefix("adr")?.trim_start().split_once(',')?.0
+    } else {
+        let page = first.strip_prefix("adrp")?.trim_start().split_once(',')?.0;
+        let (base, from) = second.strip_prefix("add")?.trim_start().split_once(", ")?;
+        (from.split(',').next() == Some(page)).then_some(base)?
+    };
+    let (register, address) = load.strip_prefix("ldar")?.trim_start().split_once(", ")?;
     let jump = jump.strip_prefix("br")?.trim_start();
-    (page == base && register == jump).then_some(3)
+    (address.strip_prefix('[')?.strip_suffix(']')? == base && register == jump).then_some(4)
 }
 
 fn load_and_jump_of_x86_64(instructions: &[&str]) -> Option<usize> {
