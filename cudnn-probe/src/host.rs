@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::platform::initial_env;
+use crate::platform::{canonicalize, initial_env};
 
 /// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +111,7 @@ impl Host {
     pub(crate) fn strip_root(&self, path: &Path) -> Option<PathBuf> {
         match &self.root {
             Some(root) => {
-                let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+                let root = canonicalize(root).unwrap_or_else(|_| root.clone());
                 Some(Path::new("/").join(path.strip_prefix(root).ok()?))
             }
             None => Some(path.to_owned()),

@@ -67,7 +67,7 @@ pub use image::{
 pub use inventory::{Installed, inventory};
 pub use library::Library;
 pub use packages::{Installer, Package};
-pub use platform::{Architecture, Os};
+pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
 pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES, base_python, environment_of};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::platform::Os;
 use crate::version::Version;
 
-/// One library of cuDNN 9. Displayed as its file name on Linux.
+/// One library of cuDNN 9. Displayed as its file name on the system that this program is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Library {
@@ -52,9 +52,16 @@ impl Library {
     pub const OPENED_BY_GRAPH: &[Library] =
         &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
 
-    /// The file name on Linux, which is also the SONAME: `libcudnn_graph.so.9`.
+    /// The file name on the system that this program is compiled for ([`Os::HOST`]): `libcudnn_graph.so.9` or
+    /// `cudnn_graph64_9.dll`.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
+        self.name_on(Os::HOST)
+    }
+
+    /// The file name on Linux, which is also the SONAME: `libcudnn_graph.so.9`.
+    #[must_use]
+    pub const fn linux_name(self) -> &'static str {
         match self {
             Library::Shim => "libcudnn.so.9",
             Library::Graph => "libcudnn_graph.so.9",
@@ -90,16 +97,16 @@ impl Library {
     #[must_use]
     pub const fn name_on(self, os: Os) -> &'static str {
         match os {
-            Os::Linux => self.file_name(),
+            Os::Linux => self.linux_name(),
             Os::Windows => self.windows_name(),
         }
     }
 
-    /// The names that cuDNN passes to `dlopen` for this library, one after the other: the full name first. The version
+    /// The names that cuDNN passes to `dlopen` on Linux for this library, one after the other: the full name first. The version
     /// is that of the library that calls `dlopen`.
     #[must_use]
     pub fn dlopen_names(self, version: Version) -> [String; 4] {
-        let (name, Version { minor, patch, .. }) = (self.file_name(), version);
+        let (name, Version { minor, patch, .. }) = (self.linux_name(), version);
         let without_major = name.strip_suffix(".9").unwrap_or(name).to_owned();
         [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major]
     }
@@ -107,7 +114,7 @@ impl Library {
     /// The library with this file name, on any operating system.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Library> {
-        Library::ALL.iter().copied().find(|library| name == library.file_name() || name == library.windows_name())
+        Library::ALL.iter().copied().find(|library| name == library.linux_name() || name == library.windows_name())
     }
 
     /// The data symbol with this library's version, if it has one. Its four bytes are patch, minor, major, 0: see

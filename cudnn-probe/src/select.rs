@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::ProbeError;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
+use crate::platform::canonicalize;
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
@@ -274,11 +275,11 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
 /// # Errors
 /// The system's, if the directory cannot be resolved.
 pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
-    let dir = std::fs::canonicalize(graph.parent().unwrap_or(graph))?;
+    let dir = canonicalize(graph.parent().unwrap_or(graph))?;
     // All releases have these engines, and a JIT-only installation has little else.
     let engines = Library::EnginesRuntimeCompiled.file_name();
     if !dir.join(engines).exists()
-        && let Ok(mut linked) = std::fs::canonicalize(graph)
+        && let Ok(mut linked) = canonicalize(graph)
         && linked.pop()
         && linked.join(engines).exists()
     {

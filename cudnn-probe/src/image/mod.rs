@@ -69,7 +69,7 @@ impl Identity {
 /// What is wrong with a library for this processor with 32 bits, or for another byte order.
 const OTHER_CLASS: &str = "it is a 32-bit or big-endian library";
 
-/// Reads a file as this library of cuDNN 9, built for Linux and this processor.
+/// Reads a file as this library of cuDNN 9, built for this system and processor.
 ///
 /// ```no_run
 /// use cudnn_probe::{Library, identify};
@@ -91,11 +91,11 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
 /// The reason why it cannot be that library.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
     let (data, length, os) = open(path)?;
-    if os != Os::Linux {
-        return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
+    if os != Os::HOST {
+        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
     }
     // A constant, so that a program which reads only Linux libraries contains no code for Windows libraries.
-    read(path, library, &data, length, Os::Linux, Some(architecture))
+    read(path, library, &data, length, Os::HOST, Some(architecture))
 }
 
 /// Like [`identify`], for any operating system and processor, and with all that the file states about its CUDA version:
@@ -251,7 +251,7 @@ impl<'a> Format<'a> {
     fn read(data: Data<'a>, length: u64, os: Os, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         Ok(match os {
             Os::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
-            Os::Windows => Format::Pe(pe::Pe::read(data, length)?),
+            Os::Windows => Format::Pe(pe::Pe::read(data, length, wanted)?),
         })
     }
 

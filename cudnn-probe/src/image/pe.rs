@@ -26,7 +26,7 @@ pub(super) struct Pe<'a> {
 }
 
 impl<'a> Pe<'a> {
-    pub(super) fn read(data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
+    pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let dos = ImageDosHeader::parse(data).map_err(malformed)?;
         let mut offset = dos.nt_headers_offset().into();
         let (headers, directories) = ImageNtHeaders64::parse(data, &mut offset).map_err(malformed)?;
@@ -39,7 +39,13 @@ impl<'a> Pe<'a> {
         if expected_len > length {
             return Err(ProbeError::Truncated { expected_len, length });
         }
-        Ok(Pe { data, headers, sections, directories })
+        let pe = Pe { data, headers, sections, directories };
+        match wanted {
+            Some(wanted) if pe.architecture() != wanted => {
+                Err(ProbeError::WrongArchitecture { found: pe.architecture(), wanted })
+            }
+            _ => Ok(pe),
+        }
     }
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {

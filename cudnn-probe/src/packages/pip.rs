@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
-use crate::platform::is_executable;
+use crate::platform::{canonicalize, is_executable};
 
 /// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive
 /// every path, and not with the modules of the working directory ([`pip_by`]). An environment without pip is served by uv if
@@ -169,7 +169,7 @@ fn has_user_site(root: &Path) -> bool {
 /// The name of this Python's directory of modules: `python3.12`.
 fn version_name(python: &Path, root: &Path) -> Option<OsString> {
     let is_version = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("python3."));
-    let program = std::fs::canonicalize(python).ok();
+    let program = canonicalize(python).ok();
     let of_program = program.and_then(|program| Some(program.file_name()?.to_owned())).filter(is_version);
     of_program.or_else(|| {
         let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);

@@ -2,14 +2,19 @@
 //! cuDNN.
 
 #[cfg(unix)]
-mod unix;
-#[cfg(unix)]
-use unix as os;
+#[path = "unix.rs"]
+mod os;
 
-#[cfg(not(unix))]
-mod other;
-#[cfg(not(unix))]
-use other as os;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod os;
+
+#[cfg(not(any(unix, windows)))]
+#[path = "other.rs"]
+mod os;
+
+#[cfg(any(windows, test))]
+mod device_names;
 
 use std::fmt;
 use std::fs::File;
@@ -17,8 +22,9 @@ use std::io;
 use std::path::Path;
 
 pub(crate) use os::{
-    FileId, bytes_of, file_id, inode, is_executable, is_setid, may_be_planted, path_from_bytes, read_at,
+    FileId, bytes_of, file_id, initial_env, inode, is_executable, is_setid, may_be_planted, path_from_bytes, read_at,
 };
+pub use os::canonicalize;
 
 /// The operating system that a library is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +34,11 @@ pub enum Os {
     Linux,
     /// Windows: a PE file.
     Windows,
+}
+
+impl Os {
+    /// The system that this program is compiled for; Linux on systems for which there is no cuDNN 9.
+    pub const HOST: Os = os::OS;
 }
 
 impl fmt::Display for Os {
@@ -138,6 +149,10 @@ pub(crate) enum Opened {
 
 /// Opens a regular file. It never blocks, even if the path is replaced by a pipe at the wrong moment.
 pub(crate) fn open_regular(path: &Path) -> io::Result<Opened> {
+    // On Windows even asking for a file's metadata opens it.
+    if os::is_device(path) {
+        return Ok(Opened::Other(DEVICE));
+    }
     // Opening a device can have side effects, so check the path before opening it, too.
     if let Some(other) = other_kind(&std::fs::metadata(path)?) {
         return Ok(Opened::Other(other));
@@ -150,37 +165,16 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<Opened> {
     })
 }
 
+const DEVICE: &str = "a pipe, a socket or a device";
+
 fn other_kind(metadata: &std::fs::Metadata) -> Option<&'static str> {
     if metadata.is_dir() {
         Some("a directory")
     } else if metadata.is_file() {
         None
     } else {
-        Some("a pipe, a socket or a device")
+        Some(DEVICE)
     }
-}
-
-/// The value that an environment variable had when this process was started. The outer `None` means that it is
-/// unknown.
-pub(crate) fn initial_env(name: &str) -> Option<Option<std::ffi::OsString>> {
-    if !cfg!(target_os = "linux") {
-        return None;
-    }
-    let block = std::fs::read("/proc/self/environ").ok()?;
-    let value = env_value(&block, name)?;
-    Some(value.map(|value| path_from_bytes(value).into_os_string()))
-}
-
-/// The value of a variable in a block of `NAME=VALUE` entries that each end with a zero byte. The outer `None` means
-/// that this is no such block: a program that changes its title (`setproctitle`) overwrites it.
-fn env_value<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
-    let entries = block.strip_suffix(b"\0")?;
-    let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
-    if !entries.split(|byte| *byte == 0).all(is_entry) {
-        return None;
-    }
-    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-    Some(entries.split(|byte| *byte == 0).find_map(value))
 }
 
 #[cfg(test)]
@@ -201,17 +195,5 @@ mod tests {
             assert_eq!(rust.and_then(Architecture::from_rust), rust.map(|_| architecture));
         }
         assert_eq!(Architecture::from_rust("powerpc64"), None);
-    }
-
-    #[test]
-    fn an_initial_environment_is_parsed_strictly() {
-        let block = b"A=1\0LD_LIBRARY_PATH=/x:/y\0E=\0";
-        assert_eq!(env_value(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
-        assert_eq!(env_value(block, "E"), Some(Some(&b""[..])));
-        assert_eq!(env_value(block, "LD_LIBRARY"), Some(None));
-        // setproctitle leaves a title, then zeros.
-        for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
-            assert_eq!(env_value(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
-        }
     }
 }

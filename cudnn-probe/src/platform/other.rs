@@ -1,10 +1,15 @@
-//! Systems other than Unix: functions for missing features return "no" or "none".
+//! Systems without cuDNN that are no Unix: functions for missing features return "no" or "none".
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use super::Os;
+
+/// Files for Linux can be read anywhere.
+pub(super) const OS: Os = Os::Linux;
 
 /// The path without symbolic links in it.
 pub(crate) type FileId = PathBuf;
@@ -14,6 +19,18 @@ pub(crate) fn file_id(path: &Path) -> Option<FileId> {
 }
 
 pub(crate) fn inode(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// The absolute path without symbolic links in it.
+///
+/// # Errors
+/// The system's.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
+}
+
+pub(crate) fn initial_env(_name: &str) -> Option<Option<OsString>> {
     None
 }
 
@@ -34,6 +51,11 @@ pub(crate) fn may_be_planted(_dir: &Path, _near: &Path) -> bool {
 }
 
 pub(crate) fn is_executable(_path: &Path) -> bool {
+    false
+}
+
+/// On this system metadata shows what a device is.
+pub(super) fn is_device(_path: &Path) -> bool {
     false
 }
 

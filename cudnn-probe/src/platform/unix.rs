@@ -1,12 +1,17 @@
 //! Unix: paths are bytes, files have inode numbers and mode bits.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use super::Os;
+
+/// cuDNN 9 exists for Linux alone of these systems; on others, files for Linux can be read.
+pub(super) const OS: Os = Os::Linux;
 
 /// `O_NONBLOCK` of `fcntl.h`, on x86-64 and aarch64.
 const O_NONBLOCK: i32 = if cfg!(any(target_os = "linux", target_os = "android")) { 0o4000 } else { 0x0004 };
@@ -21,6 +26,14 @@ pub(crate) fn file_id(path: &Path) -> Option<FileId> {
 
 pub(crate) fn inode(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.ino())
+}
+
+/// The absolute path without symbolic links in it.
+///
+/// # Errors
+/// The system's.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
 }
 
 pub(crate) fn bytes_of(text: &OsStr) -> Cow<'_, [u8]> {
@@ -49,6 +62,11 @@ pub(crate) fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
+/// On this system metadata shows what a device is.
+pub(super) fn is_device(_path: &Path) -> bool {
+    false
+}
+
 pub(super) fn open_without_blocking(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
@@ -57,10 +75,45 @@ pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<u
     file.read_at(into, offset)
 }
 
+/// The value that an environment variable had when this process was started. The outer `None` means that it is
+/// unknown.
+pub(crate) fn initial_env(name: &str) -> Option<Option<OsString>> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let block = std::fs::read("/proc/self/environ").ok()?;
+    let value = env_value(&block, name)?;
+    Some(value.map(|value| path_from_bytes(value).into_os_string()))
+}
+
+/// The value of a variable in a block of `NAME=VALUE` entries that each end with a zero byte. The outer `None` means
+/// that this is no such block: a program that changes its title (`setproctitle`) overwrites it.
+fn env_value<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
+    let entries = block.strip_suffix(b"\0")?;
+    let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
+    if !entries.split(|byte| *byte == 0).all(is_entry) {
+        return None;
+    }
+    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    Some(entries.split(|byte| *byte == 0).find_map(value))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_initial_environment_is_parsed_strictly() {
+        let block = b"A=1\0LD_LIBRARY_PATH=/x:/y\0E=\0";
+        assert_eq!(env_value(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
+        assert_eq!(env_value(block, "E"), Some(Some(&b""[..])));
+        assert_eq!(env_value(block, "LD_LIBRARY"), Some(None));
+        // setproctitle leaves a title, then zeros.
+        for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
+            assert_eq!(env_value(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
+        }
+    }
 
     #[test]
     fn the_mode_bits_of_a_file_are_read() {

@@ -14,7 +14,7 @@ use crate::image::{Identity, damaged_symbol_table, identify_any, missing_symbols
 use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
-use crate::platform::{Architecture, Os};
+use crate::platform::{Architecture, Os, canonicalize};
 use crate::release_facts::has_library;
 use crate::version::Version;
 
@@ -125,7 +125,7 @@ impl InstallationReport {
     /// Reads a directory. `None` if it contains no cuDNN of any version.
     #[must_use]
     pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
-        let dir = std::fs::canonicalize(dir).ok()?;
+        let dir = canonicalize(dir).ok()?;
         let (os, mut libraries) = [Os::Linux, Os::Windows]
             .into_iter()
             .map(|os| (os, read_libraries(&dir, os)))
@@ -238,8 +238,8 @@ fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryReport]) -> 
     let read = |library: Library| {
         let [with_patch, with_minor, ..] = library.dlopen_names(version);
         let path = [with_patch, with_minor].map(|name| dir.join(name)).into_iter().find(|path| is_candidate(path))?;
-        let file = |path: &Path| std::fs::canonicalize(path).ok();
-        if file(&path) == file(&dir.join(library.file_name())) {
+        let file = |path: &Path| canonicalize(path).ok();
+        if file(&path) == file(&dir.join(library.linux_name())) {
             return None;
         }
         let mut report = read_library(library, path);
@@ -334,7 +334,7 @@ fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) 
             add(format!("CUDA {major}.{minor}"), format!("GPU code in {name}"));
         }
         // A symbolic link to the file under its full name.
-        if let Some(version) = std::fs::canonicalize(&report.path).ok().and_then(|file| version_in_name(&file)) {
+        if let Some(version) = canonicalize(&report.path).ok().and_then(|file| version_in_name(&file)) {
             add(format!("cuDNN {version}"), format!("the name of the file that {name} links to"));
         }
     }
@@ -375,7 +375,7 @@ fn version_in_header(header: &Path) -> Option<Version> {
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let (major, shim) = older_shim(&dir)?;
     let name = format!("libcudnn.so.{major}");
-    let version = std::fs::canonicalize(shim).ok().and_then(|file| version_in_name(&file));
+    let version = canonicalize(shim).ok().and_then(|file| version_in_name(&file));
     let wheels = package::wheels(&dir, Os::Linux);
     let mut packages = package::packages(&dir, &name, version, &wheels, host).into_iter();
     Some(InstallationReport {

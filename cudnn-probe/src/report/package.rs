@@ -8,7 +8,7 @@ use crate::image::links;
 use crate::ld_so::run_path_dirs;
 use crate::library::Library;
 use crate::packages::{Installer, Package, site_packages};
-use crate::platform::{Opened, Os, is_executable, open_regular};
+use crate::platform::{Opened, Os, canonicalize, is_executable, open_regular};
 use crate::version::Version;
 
 use super::RecordedFile;
@@ -258,9 +258,9 @@ fn searches(program: &Path, dir: &Path, host: &Host) -> bool {
     let Some(run_path) = links.runpath.or(links.rpath) else { return false };
     let text = run_path.to_string_lossy();
     let is_relative = text.contains("$ORIGIN") || text.contains("${ORIGIN}");
-    let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    let program = canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let origin = program.parent().unwrap_or(Path::new("/"));
-    let leads_there = |found: &PathBuf| std::fs::canonicalize(found).is_ok_and(|found| found == dir);
+    let leads_there = |found: &PathBuf| canonicalize(found).is_ok_and(|found| found == dir);
     is_relative && run_path_dirs(host, &run_path, origin).iter().any(leads_there)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::host::Host;
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIR, Opened, may_be_planted, open_regular, path_from_bytes};
+use crate::platform::{CUDA_TARGET_DIR, Opened, canonicalize, may_be_planted, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -273,7 +273,7 @@ impl Search {
         let library_path = library_path(&self.host).into_iter();
         let mut found: Vec<Candidate> = library_path.map(|dir| Candidate::new(dir, Origin::LibraryPath)).collect();
         found.extend_from_slice(&self.other_run_paths);
-        for file in Cache::read(&self.host).files(&self.host, Library::Graph.file_name()) {
+        for file in Cache::read(&self.host).files(&self.host, Library::Graph.linux_name()) {
             if let Some(dir) = file.parent() {
                 found.push(Candidate::new(dir, Origin::LdCache));
             }
@@ -378,10 +378,10 @@ pub fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     if root.join("pyvenv.cfg").exists() {
         return Some((root.to_owned(), true));
     }
-    let program = std::fs::canonicalize(python).ok()?;
+    let program = canonicalize(python).ok()?;
     // Keep the spelling of the path where it leads to the same directory (/bin for /usr/bin).
     let real = program.parent()?.parent()?;
-    let is_same = std::fs::canonicalize(root).is_ok_and(|root| root == real);
+    let is_same = canonicalize(root).is_ok_and(|root| root == real);
     Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
 }
 
@@ -407,7 +407,7 @@ pub fn base_python(environment: &Path) -> Option<PathBuf> {
         return None;
     }
     // On most systems /bin is a link to /usr/bin.
-    let mut base = std::fs::canonicalize(bin).ok()?;
+    let mut base = canonicalize(bin).ok()?;
     base.pop().then_some(base)
 }
 

@@ -1,0 +1,178 @@
+//! Windows: paths are UTF-16, names of devices are everywhere, and a path has a second spelling (`\\?\`).
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::windows::ffi::OsStrExt;
+use std::os::windows::fs::FileExt;
+use std::path::{Component, Path, PathBuf, Prefix};
+
+use super::Os;
+use super::device_names::is_device_name;
+
+pub(super) const OS: Os = Os::Windows;
+
+/// The longest path that every program can use without `\\?\` before it.
+const MAX_PATH: usize = 259;
+
+/// The path without symbolic links and junctions in it. `std` has no stable function for a file's number.
+pub(crate) type FileId = PathBuf;
+
+pub(crate) fn file_id(path: &Path) -> Option<FileId> {
+    std::fs::canonicalize(path).ok()
+}
+
+pub(crate) fn inode(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// The absolute path without symbolic links and junctions in it, and without `\\?\` before it where the system does not
+/// need that: people do not know this spelling, and many programs cannot read it.
+///
+/// # Errors
+/// The system's.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let found = std::fs::canonicalize(path)?;
+    Ok(without_verbatim_prefix(&found).unwrap_or(found))
+}
+
+fn without_verbatim_prefix(path: &Path) -> Option<PathBuf> {
+    let mut components = path.components();
+    let Component::Prefix(prefix) = components.next()? else { return None };
+    let mut plain = match prefix.kind() {
+        Prefix::VerbatimDisk(disk) => OsString::from(format!("{}:", char::from(disk))),
+        Prefix::VerbatimUNC(server, share) => {
+            let mut plain = OsString::from("\\\\");
+            plain.push(server);
+            plain.push("\\");
+            plain.push(share);
+            plain
+        }
+        _ => return None,
+    };
+    for component in components {
+        match component {
+            Component::RootDir => {}
+            // Such a name means something else without the prefix.
+            Component::Normal(name) if !is_changed_without_prefix(name) => {
+                plain.push("\\");
+                plain.push(name);
+            }
+            _ => return None,
+        }
+    }
+    if path.components().nth(2).is_none() {
+        plain.push("\\");
+    }
+    (plain.encode_wide().count() <= MAX_PATH).then(|| plain.into())
+}
+
+fn is_changed_without_prefix(name: &OsStr) -> bool {
+    let last = name.encode_wide().last();
+    let is_dropped = last.is_none_or(|last| last == u16::from(b'.') || last == u16::from(b' '));
+    is_dropped || is_device_name(name) || name.encode_wide().any(|unit| unit == u16::from(b'/'))
+}
+
+/// The text in UTF-8; what is not Unicode becomes a replacement character.
+pub(crate) fn bytes_of(text: &OsStr) -> Cow<'_, [u8]> {
+    Cow::Owned(text.to_string_lossy().into_owned().into_bytes())
+}
+
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Windows raises a program's rights by asking, not by a bit of its file.
+pub(crate) fn is_setid(_program: &Path) -> bool {
+    false
+}
+
+/// Access lists decide; `std` does not read them.
+pub(crate) fn may_be_planted(_dir: &Path, _near: &Path) -> bool {
+    false
+}
+
+pub(crate) fn is_executable(path: &Path) -> bool {
+    let is_program = path.extension().is_some_and(|extension| {
+        ["exe", "com", "bat", "cmd"].iter().any(|program| extension.eq_ignore_ascii_case(program))
+    });
+    is_program && path.is_file()
+}
+
+/// A variable's value cannot be read as it was at the start, and nothing needs it: Windows reads `PATH` as it is now.
+pub(crate) fn initial_env(_name: &str) -> Option<Option<OsString>> {
+    None
+}
+
+pub(super) fn open_without_blocking(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.seek_read(into, offset)
+}
+
+/// Does opening this path open a device, wherever a directory of that name is: `C:\x\NUL`, `CON.dll`, `\\.\pipe\x`?
+pub(super) fn is_device(path: &Path) -> bool {
+    let of_prefix = |component: Component<'_>| match component {
+        Component::Prefix(prefix) => match prefix.kind() {
+            Prefix::DeviceNS(_) => true,
+            // `\\?\C:\x` and `\\?\Volume{..}\x`, and no other object of the system such as `\\?\PIPE\x`.
+            Prefix::Verbatim(name) => !name.to_string_lossy().to_ascii_lowercase().starts_with("volume{"),
+            Prefix::UNC(_, share) | Prefix::VerbatimUNC(_, share) => share.eq_ignore_ascii_case("pipe"),
+            _ => false,
+        },
+        Component::Normal(name) => is_device_name(name),
+        _ => false,
+    };
+    path.components().any(of_prefix)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use std::os::windows::ffi::OsStringExt;
+
+    #[test]
+    fn a_path_is_shown_without_the_prefix_where_it_means_the_same() {
+        for (path, expected) in [
+            (r"\\?\C:\a b\größe\x.dll", Some(r"C:\a b\größe\x.dll")),
+            (r"\\?\C:\", Some(r"C:\")),
+            (r"\\?\UNC\server\share\x", Some(r"\\server\share\x")),
+            (r"\\?\C:\x.\y", None),
+            (r"\\?\C:\x \y", None),
+            (r"\\?\C:\nul\y", None),
+            (r"\\?\Volume{1}\y", None),
+            (r"C:\x", None),
+        ] {
+            assert_eq!(without_verbatim_prefix(Path::new(path)), expected.map(PathBuf::from), "{path}");
+        }
+        let long = format!(r"\\?\C:\{}", "x\\".repeat(150));
+        assert_eq!(without_verbatim_prefix(Path::new(&long)), None);
+        // A lone surrogate, which no UTF-8 has.
+        let mut name: Vec<u16> = r"\\?\C:\x".encode_utf16().collect();
+        name.push(0xd800);
+        let plain = without_verbatim_prefix(Path::new(&OsString::from_wide(&name))).unwrap();
+        assert_eq!(plain.as_os_str().encode_wide().last(), Some(0xd800));
+    }
+
+    #[test]
+    fn devices_are_recognised_by_their_names() {
+        for (path, expected) in [
+            (r"C:\x\NUL", true),
+            (r"C:\x\con.dll", true),
+            (r"C:\COM1\cudnn_graph64_9.dll", true),
+            (r"\\.\pipe\x", true),
+            (r"\\.\C:", true),
+            (r"\\?\PIPE\x", true),
+            (r"\\server\pipe\x", true),
+            (r"\\?\GLOBALROOT\Device\Null", true),
+            (r"\\?\C:\x", false),
+            (r"C:\null\context\com\lpt", false),
+        ] {
+            assert_eq!(is_device(Path::new(path)), expected, "{path}");
+        }
+    }
+}
