@@ -21,10 +21,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+pub use os::canonicalize;
 pub(crate) use os::{
     FileId, bytes_of, file_id, initial_env, inode, is_executable, is_setid, may_be_planted, path_from_bytes, read_at,
 };
-pub use os::canonicalize;
 
 /// The operating system that a library is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
