@@ -14,6 +14,43 @@ pub const MIN_DRIVER: &[(u32, &str)] = &[(11, "450.80.02"), (12, "525.60.13"), (
 /// The oldest compute capability, in tenths, from each of these releases on. Source: NVIDIA's support matrix.
 pub const MIN_COMPUTE_CAPABILITY: &[(Version, u32)] = &[(Version::new(9, 0, 0), 50), (Version::new(9, 11, 0), 75)];
 
+/// The CUDA major of the cuDNN 9 in JetPack's packages, from each of these major releases of L4T (Jetson Linux) on. Older
+/// ones have cuDNN 8. Source: NVIDIA's pages on JetPack 6 (L4T 36, cuDNN 9.3.0.75) and JetPack 7 (L4T 38 and 39, cuDNN
+/// 9.20.0.46 in 39.2), as of November 2026. No Jetson was there to confirm it.
+pub const JETPACK_CUDA: &[(u32, u32)] = &[(36, 12), (38, 13)];
+
+/// A chip of NVIDIA's Tegra family, which has the CPU and the GPU in one, as Jetson modules have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TegraChip {
+    /// Its name in the device tree, without `nvidia,`: `tegra234`.
+    pub name: &'static str,
+    /// Its number in `/sys/devices/soc0/soc_id`.
+    pub id: u32,
+    /// The product with it: `Jetson Orin`.
+    pub product: &'static str,
+    /// The compute capability of its GPU, in tenths: 87 is 8.7. Thor's is 10.1 in CUDA 12, and 11.0 from CUDA 13 on.
+    pub compute_capabilities: &'static [u32],
+}
+
+/// The Tegra chips that CUDA supports, the newest first. Source: the names are those of Linux's device trees and the
+/// numbers those of its `soc/tegra/fuse.h`; the compute capabilities are those of NVIDIA's list of CUDA GPUs.
+pub const TEGRA_CHIPS: &[TegraChip] = &[
+    TegraChip { name: "tegra264", id: 0x26, product: "Jetson Thor", compute_capabilities: &[110, 101] },
+    TegraChip { name: "tegra234", id: 0x23, product: "Jetson Orin", compute_capabilities: &[87] },
+    TegraChip { name: "tegra194", id: 0x19, product: "Jetson Xavier", compute_capabilities: &[72] },
+    TegraChip { name: "tegra186", id: 0x18, product: "Jetson TX2", compute_capabilities: &[62] },
+    TegraChip { name: "tegra210", id: 0x21, product: "Jetson Nano or TX1", compute_capabilities: &[53] },
+];
+
+impl TegraChip {
+    /// The chip whose GPU has this compute capability, in tenths. No other GPU has it.
+    #[must_use]
+    pub fn with_compute_capability(compute_capability: u32) -> Option<&'static TegraChip> {
+        TEGRA_CHIPS.iter().find(|chip| chip.compute_capabilities.contains(&compute_capability))
+    }
+}
+
 /// A known issue of some releases.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -67,6 +104,12 @@ pub fn min_compute_capability(version: Version) -> u32 {
     MIN_COMPUTE_CAPABILITY.iter().rev().find(|(since, _)| version >= *since).map_or(50, |(_, capability)| *capability)
 }
 
+/// The CUDA major of the cuDNN 9 in JetPack's packages for this major release of L4T; `None` if it has an older cuDNN.
+#[must_use]
+pub fn jetpack_cuda(l4t_major: u32) -> Option<u32> {
+    JETPACK_CUDA.iter().rev().find(|(since, _)| l4t_major >= *since).map(|(_, cuda_major)| *cuda_major)
+}
+
 /// The known issues of a release.
 pub fn known_issues(version: Version) -> impl Iterator<Item = &'static KnownIssue> {
     KNOWN_ISSUES.iter().filter(move |issue| issue.from <= version && version < issue.fixed_in)
@@ -102,5 +145,15 @@ mod tests {
             assert_eq!(found.len(), issues.len(), "{version}: {found:?}");
             assert!(found.iter().zip(issues).all(|(found, issue)| found.contains(issue)), "{version}: {found:?}");
         }
+    }
+
+    #[test]
+    fn jetpack_has_cudnn_9_from_l4t_36_on() {
+        for (l4t, cuda) in [(32, None), (35, None), (36, Some(12)), (37, Some(12)), (38, Some(13)), (39, Some(13))] {
+            assert_eq!(jetpack_cuda(l4t), cuda, "{l4t}");
+        }
+        let chip = |capability| TegraChip::with_compute_capability(capability).map(|chip| chip.product);
+        assert_eq!((chip(87), chip(101), chip(110)), (Some("Jetson Orin"), Some("Jetson Thor"), Some("Jetson Thor")));
+        assert_eq!((chip(86), chip(90), chip(121)), (None, None, None));
     }
 }

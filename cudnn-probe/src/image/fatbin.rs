@@ -12,12 +12,17 @@ use std::ops::Range;
 
 use object::read::ReadRef;
 
+use crate::release_facts::TegraChip;
+
 /// The number of entries that are read for the CUDA version: they are megabytes apart, on a disk that may be slow.
 /// In most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not
 /// from 11.
 const MAX_CUDA_ENTRIES: usize = 16;
 /// The number of entries that are read for the compute capabilities. The largest library has some 6500.
 const MAX_ENTRIES: usize = 1 << 16;
+/// A container begins at a multiple of 8 bytes behind the one before it, or, where another object file begins, of the
+/// alignment of their sections: 8 on x86-64, 256 on aarch64.
+const ALIGNMENTS: [u64; 2] = [8, 256];
 
 /// One entry's header.
 struct Entry {
@@ -35,6 +40,25 @@ pub struct GpuCode {
     pub compute_capability: u32,
     /// PTX, which any newer GPU can compile, instead of SASS.
     pub is_ptx: bool,
+}
+
+impl GpuCode {
+    /// Does a GPU of this compute capability, in tenths, run it?
+    ///
+    /// SASS runs on the same major version, and the same or a newer minor one. A Tegra chip's GPU runs only SASS for that
+    /// chip, and no other GPU runs that. PTX is compiled for any GPU that is as new. Source: the CUDA C++ programming
+    /// guide, "Binary Compatibility" (it is not supported for Tegra, nor between desktop and Tegra).
+    #[must_use]
+    pub fn runs_on(self, compute_capability: u32) -> bool {
+        let (code, gpu) = (self.compute_capability, compute_capability);
+        if self.is_ptx {
+            return code <= gpu;
+        }
+        match (TegraChip::with_compute_capability(code), TegraChip::with_compute_capability(gpu)) {
+            (None, None) => code / 10 == gpu / 10 && code <= gpu,
+            (chip, other) => chip == other,
+        }
+    }
 }
 
 impl fmt::Display for GpuCode {
@@ -117,9 +141,15 @@ impl<'a, R: ReadRef<'a>> Entries<R> {
         Entries { range, data, offset, container_end }
     }
 
-    /// A header, in one piece.
-    fn header(&self, length: u64) -> Option<&'a [u8]> {
-        self.data.read_bytes_at(self.offset, length).ok()
+    /// The offset of the next container, and its header.
+    fn next_container(&self) -> Option<(u64, &'a [u8])> {
+        const MAGIC: u64 = 0xba55_ed50;
+        let after = self.container_end.checked_sub(self.range.start)?;
+        ALIGNMENTS.iter().find_map(|alignment| {
+            let offset = self.range.start.checked_add(after.checked_next_multiple_of(*alignment)?)?;
+            let header = self.data.read_bytes_at(offset, 16).ok().filter(|_| offset < self.range.end)?;
+            (number(header, 0..4)? == MAGIC).then_some((offset, header))
+        })
     }
 }
 
@@ -127,26 +157,17 @@ impl<'a, R: ReadRef<'a>> Iterator for Entries<R> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        const MAGIC: u64 = 0xba55_ed50;
         const PTX: u64 = 1;
         const SASS: u64 = 2;
         // Bounded, because entries of other kinds and empty containers are skipped.
         for _ in 0..MAX_ENTRIES {
             if self.offset >= self.container_end {
-                // Containers follow each other, at multiples of eight.
-                self.offset = self.container_end.checked_next_multiple_of(8)?;
-                if self.offset >= self.range.end {
-                    return None;
-                }
-                let container = self.header(16)?;
-                if number(container, 0..4)? != MAGIC {
-                    return None;
-                }
-                self.container_end = self.offset.checked_add(16)?.checked_add(number(container, 8..16)?)?;
-                self.offset = self.offset.checked_add(number(container, 6..8)?.max(16))?;
+                let (offset, container) = self.next_container()?;
+                self.container_end = offset.checked_add(16)?.checked_add(number(container, 8..16)?)?;
+                self.offset = offset.checked_add(number(container, 6..8)?.max(16))?;
                 continue;
             }
-            let entry = self.header(32)?;
+            let entry = self.data.read_bytes_at(self.offset, 32).ok()?;
             let kind = number(entry, 0..2)?;
             let length = number(entry, 4..8)?.max(16).checked_add(number(entry, 8..16)?)?;
             self.offset = self.offset.checked_add(length)?;
@@ -221,5 +242,47 @@ mod tests {
         assert_eq!(reported(144), ["9.0", "9.0+PTX", "27.6"]);
         assert_eq!(reported(96), ["9.0", "9.0+PTX"]);
         assert_eq!(reported(0), [""; 0]);
+    }
+
+    #[test]
+    fn a_container_of_another_object_file_follows_behind_padding() {
+        let padded = |code: Vec<u8>| [code.clone(), vec![0; code.len().next_multiple_of(256) - code.len()]].concat();
+        let (first, second, third) = (container(2, (1, 7), 80), container(2, (1, 7), 90), container(1, (8, 8), 90));
+        let reported = |code: &[u8]| -> Vec<String> {
+            targets(0..code.len() as u64, code).iter().map(GpuCode::to_string).collect()
+        };
+        // Two containers of one object file, and one of another: what aarch64 libraries have.
+        let code = [padded([first.clone(), second].concat()), third.clone()].concat();
+        assert_eq!(reported(&code), ["8.0", "9.0", "9.0+PTX"]);
+        // Nothing is searched for: other padding, or other bytes, end it.
+        assert_eq!(reported(&[padded(first.clone()), vec![0; 256], third.clone()].concat()), ["8.0"]);
+        assert_eq!(reported(&[first, vec![1; 200], third].concat()), ["8.0"]);
+    }
+
+    #[test]
+    fn code_runs_on_gpus_of_its_major_and_on_a_jetson_only_if_it_is_for_that_chip() {
+        // The code, the GPU, and whether it runs as SASS and as PTX.
+        for (code, gpu, sass, ptx) in [
+            (80, 80, true, true),
+            (80, 86, true, true),
+            (86, 80, false, false),
+            (80, 90, false, true),
+            (120, 121, true, true),
+            (80, 87, false, true),
+            (86, 87, false, true),
+            (87, 87, true, true),
+            (87, 89, false, true),
+            (70, 72, false, true),
+            (72, 75, false, true),
+            (110, 110, true, true),
+            (100, 110, false, true),
+            (120, 110, false, false),
+            // CUDA 12 knows Thor by another number.
+            (101, 110, true, true),
+            (100, 101, false, true),
+        ] {
+            let runs = |is_ptx| GpuCode { compute_capability: code, is_ptx }.runs_on(gpu);
+            assert_eq!((runs(false), runs(true)), (sass, ptx), "{code} on {gpu}");
+        }
     }
 }

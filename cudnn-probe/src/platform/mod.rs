@@ -100,9 +100,13 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The directory below a CUDA toolkit with the libraries for this architecture.
-pub(crate) const CUDA_TARGET_DIR: &str =
-    if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
+/// The directories below a CUDA toolkit with the libraries for this architecture: on aarch64, that for servers, and for
+/// Jetson from CUDA 13 on, and that for Jetson before it.
+pub(crate) const CUDA_TARGET_DIRS: &[&str] = if cfg!(target_arch = "aarch64") {
+    &["targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
+} else {
+    &["targets/x86_64-linux/lib"]
+};
 
 /// Debian's name for this architecture (the multiarch triple).
 pub(crate) const TRIPLE: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::host::Host;
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIR, Opened, canonicalize, may_be_planted, open_regular, path_from_bytes};
+use crate::platform::{CUDA_TARGET_DIRS, Opened, canonicalize, may_be_planted, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -34,11 +34,10 @@ pub const VARIABLES: &[&str] = &[
 
 /// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that
 /// were unpacked by hand (`pip install --target`).
-const SUBDIRECTORIES: [&str; 10] = [
+const SUBDIRECTORIES: [&str; 9] = [
     "",
     "lib",
     "lib64",
-    CUDA_TARGET_DIR,
     "bin",
     "Lib/site-packages/nvidia/cudnn/bin",
     "Library/bin",
@@ -171,7 +170,9 @@ impl Search {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let origin = Origin::UnderRoot(root.clone());
         let mut found = wheels(&root, &origin);
-        found.extend(SUBDIRECTORIES.iter().map(|dir| Candidate::new(root.join(dir), origin.clone())));
+        found.extend(
+            SUBDIRECTORIES.iter().chain(CUDA_TARGET_DIRS).map(|dir| Candidate::new(root.join(dir), origin.clone())),
+        );
         let further = dirs_with_cudnn(&root).into_iter().map(|dir| Candidate::new(dir, origin.clone()));
         let further: Vec<Candidate> = further.filter(|candidate| !found.contains(candidate)).collect();
         found.extend(further);
@@ -288,7 +289,7 @@ impl Search {
         let mut found = Vec::new();
         for name in CUDA_VARIABLES {
             let Some(root) = self.absolute(name) else { continue };
-            for dir in ["lib64", "lib", CUDA_TARGET_DIR] {
+            for dir in ["lib64", "lib"].iter().chain(CUDA_TARGET_DIRS) {
                 found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name)));
             }
         }
