@@ -68,6 +68,13 @@ impl Child {
         self
     }
 
+    /// Adds an argument before those of [`Child::run`].
+    #[must_use]
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
     /// Sets the working directory.
     #[must_use]
     pub fn within(mut self, dir: &Path) -> Self {

@@ -14,6 +14,7 @@ mod python_environment;
 mod release;
 mod temp_dir;
 mod wheel;
+pub mod windows;
 
 use cudnn_probe::Architecture;
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::process::Command;
 
 use cudnn_loader::Version;
 use cudnn_sys::*;
@@ -112,7 +113,7 @@ fn describes_the_release(name: &str) -> bool {
 const CHANGED: [&str; 3] = ["CUDNN_NUMERICAL_NOTE_TYPE_COUNT", "CUDNN_BEHAVIOR_NOTE_TYPE_COUNT", "cudnnGnnCscGraph_t"];
 
 /// Compiles the assertions against one release's headers.
-fn check(include: &Path, version: Version) {
+fn check(include: &Path, version: Version, mut compiler: Command) {
     let headers = ["cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_subquadratic_ops", "cudnn_gnn_ops"]
         .map(|name| format!("{name}.h"));
     let mut text = String::new();
@@ -166,8 +167,8 @@ fn check(include: &Path, version: Version) {
     let file = dir.path().join("abi.c");
     std::fs::write(&file, text).unwrap();
     run_compiler(
-        c_compiler()
-            .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror"])
+        compiler
+            .args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unknown-pragmas"])
             .arg("-I")
             .arg(include)
             .arg("-I")
@@ -198,7 +199,22 @@ fn deprecations(headers: &str, newest: bool) {
 
 fn check_release(id: &str, version: Version) {
     let Some(dir) = release(id) else { return };
-    check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version);
+    check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version, c_compiler());
+}
+
+/// The layouts are those of this machine; on Windows they are the same, because no binding has a `long`.
+#[cfg(feature = "windows")]
+#[test]
+fn the_bindings_match_the_headers_for_windows() {
+    let Some(dir) = release("windows-cu13-9.28.0") else { return };
+    let include = cudnn_fetch::release("windows-cu13-9.28.0").unwrap().include_dir(&dir);
+    check(&include, Version::new(9, 28, 0), support::windows::c_compiler());
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../cudnn-sys/src/generated")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for long in ["c_long,", "c_long;", "c_long)", "c_ulong,", "c_ulong;", "c_ulong)"] {
+            assert!(!text.contains(long), "{long} has 32 bits on Windows and 64 on Linux");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! Programs and DLLs for Windows: compiled by MinGW, run by Wine, on a test machine with Linux. The tests themselves run
+//! on Linux, because they start compilers and cargo; only what they start is for Windows. For the feature `windows`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::Child;
+use crate::compiler::run_compiler;
+
+/// The target triple of the programs for Windows.
+pub const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// MinGW's command that compiles C.
+#[must_use]
+pub fn c_compiler() -> Command {
+    Command::new("x86_64-w64-mingw32-gcc")
+}
+
+/// MinGW's command that compiles C++.
+#[must_use]
+pub fn cpp_compiler() -> Command {
+    Command::new("x86_64-w64-mingw32-g++")
+}
+
+/// Compiles C code to this file: a program, or a DLL with the flag `-shared`.
+///
+/// # Panics
+/// When the compiler fails.
+pub fn compile(code: &str, flags: &[&str], file: &Path) {
+    let source = file.with_extension("c");
+    std::fs::write(&source, code).unwrap();
+    // Flags after the source: libraries to link are searched for what precedes them.
+    run_compiler(c_compiler().arg(&source).arg("-o").arg(file).args(flags));
+    std::fs::remove_file(source).unwrap();
+}
+
+/// A child process that runs a program for Windows, without variables of this machine that affect a search. A path in a
+/// variable or an argument must be one of [`path`]'s.
+#[must_use]
+pub fn child(program: &Path) -> Child {
+    let mut child = Child::bare(concat!(env!("CARGO_MANIFEST_DIR"), "/wine")).argument(program);
+    // What the script, Wine and the compiler need.
+    for name in ["PATH", "HOME", "CARGO_TARGET_DIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            child = child.env(name, value);
+        }
+    }
+    child
+}
+
+/// The value of `WINEPATH`, from which Wine makes the first directories of `PATH`.
+#[must_use]
+pub fn path_list(dirs: &[&Path]) -> OsString {
+    let dirs: Vec<String> = dirs.iter().map(|dir| path(dir)).collect();
+    dirs.join(";").into()
+}
+
+/// The name of a file of this machine under Wine: `Z:\tmp\x` for `/tmp/x`.
+///
+/// # Panics
+/// When it is not UTF-8.
+#[must_use]
+pub fn path(file: &Path) -> String {
+    format!("Z:{}", file.to_str().expect("a path in UTF-8").replace('/', "\\"))
+}
+
+/// Builds a program of this workspace for Windows, once in a test program: `build("cudnn-tests", "driver", &[])`.
+///
+/// # Panics
+/// When cargo fails.
+#[must_use]
+pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new(cargo)
+        .args(["build", "--quiet", "--target", TARGET, "--package", package, "--bin", program])
+        .args(arguments)
+        .current_dir(&root)
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    target_dir().join(TARGET).join("debug").join(program).with_extension("exe")
+}
+
+/// The directory into which cargo builds.
+fn target_dir() -> PathBuf {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    // The test program is in `target/debug/deps`.
+    DIR.get_or_init(|| std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()).clone()
+}
+
