@@ -90,4 +90,3 @@ fn target_dir() -> PathBuf {
     // The test program is in `target/debug/deps`.
     DIR.get_or_init(|| std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()).clone()
 }
-
