@@ -66,7 +66,7 @@ fn main() {
         let start = Instant::now();
         let version = call();
         let duration = start.elapsed();
-        assert_eq!(version, 92800);
+        assert!(version >= 90000, "{version}");
         println!("{}", duration.as_nanos());
     };
     // SAFETY: the function has no arguments.
