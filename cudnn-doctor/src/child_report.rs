@@ -1,13 +1,12 @@
 //! The messages of a child process of the doctor to its parent: each step that it begins, and its results. They go
-//! through the child's standard input, which is a socket to the parent: libraries may print to its other two streams.
-//! Each message begins with a token, which the child reads from that socket first.
+//! through the child's standard input, which is a channel to the parent: libraries may print to its other two streams.
+//! Each message begins with a token, which the child reads from that channel first.
 
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+
+use crate::platform;
 
 /// The kind of work that a step is. Each has a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +63,6 @@ impl Step {
     }
 }
 
-/// Makes this process end when its parent ends: nobody else would end it if a library hangs.
-pub(crate) fn end_with_parent() {
-    // SAFETY: the call changes a setting of this process, and takes a signal.
-    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    // It fails for no signal that exists.
-    debug_assert_eq!(result, 0);
-}
-
 /// Tells the parent which step begins.
 pub(crate) fn begin(work: Work, text: impl Into<String>) {
     let name = NAMES.iter().find(|(known, _)| *known == work).map(|(_, name)| *name);
@@ -84,17 +75,14 @@ pub(crate) fn send(message: &Value) {
     static TOKEN: OnceLock<Option<String>> = OnceLock::new();
     let Some(token) = TOKEN.get_or_init(read_token) else { return };
     // Without a parent, nobody reads it.
-    if let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() {
-        let _ = File::from(stdin).write_all(format!("{token}{message}\n").as_bytes());
-    }
+    let _ = platform::report(format!("{token}{message}\n").as_bytes());
 }
 
-/// The token that the parent has sent; `None` if standard input is no socket of the doctor.
+/// The token that the parent has sent; `None` if standard input is no channel to the doctor.
 fn read_token() -> Option<String> {
     let mut bytes = [0u8; TOKEN_LEN + 1];
-    // SAFETY: the buffer has this length. The call does not wait, and fails for anything but a socket.
-    let len = unsafe { libc::recv(libc::STDIN_FILENO, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
-    let text = bytes.strip_suffix(b"\n").filter(|_| usize::try_from(len) == Ok(bytes.len()))?;
+    let len = platform::receive(&mut bytes)?;
+    let text = bytes.strip_suffix(b"\n").filter(|_| len == bytes.len())?;
     String::from_utf8(text.to_vec()).ok()
 }
 

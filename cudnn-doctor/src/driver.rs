@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use cudnn_backend::gpu::Gpu;
 
-use crate::child_report::{Work, begin, end_with_parent};
+use crate::child_report::{Work, begin};
+use crate::platform::end_with_parent;
 use crate::subprocess::{self, Ended, Patience};
 
 /// The subcommand with which the doctor starts itself for this.

@@ -17,9 +17,9 @@ mod dependency_report;
 mod driver;
 mod escape;
 mod framework_run;
-mod memory;
 mod named_libraries;
 mod output;
+mod platform;
 mod python;
 mod python_shim;
 mod shell;
@@ -189,7 +189,7 @@ fn main() -> ExitCode {
         return output::fail(format, "demo has no JSON: it shows what the other commands state").into();
     }
     if arguments.in_child {
-        child_report::end_with_parent();
+        platform::end_with_parent();
     } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
         return supervise(format, &patience);
     }
@@ -261,7 +261,7 @@ fn supervise(format: Format, patience: &Patience) -> ExitCode {
     let verb = if ended.end.is_hang() { "hung" } else { "crashed" };
     let how = format!("the process {}{}", ended.end.failure().unwrap_or_default(), ended.during());
     let text = if let Some(reason) = ended.lack_of_memory() {
-        format!("error: {how}\nnote: {reason}\nhelp: {}", memory::HELP)
+        format!("error: {how}\nnote: {reason}\nhelp: {}", platform::MEMORY_HELP)
     } else if let Some(fault) = driver::fault(&ended, patience) {
         format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", driver::HELP)
     } else {

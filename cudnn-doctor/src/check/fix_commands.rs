@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_probe::ld_so::Simulation;
@@ -20,6 +19,7 @@ use super::limits::{Choice, Limits};
 use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::platform::{belongs_to_root, belongs_to_user, is_root};
 use crate::shell::{doctor, prepend_library_path, quoted_path, removal};
 
 /// The directory that CUDA toolkits are installed in.
@@ -49,8 +49,7 @@ pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
 
 /// Lets this user read a directory of an environment. What is above the environment is not for everybody to read.
 pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Help> {
-    let uid = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
-    let is_own = is_root() || uid(dir) == uid(Path::new("/proc/self"));
+    let is_own = is_root() || belongs_to_user(dir);
     let sudo = if is_own { "" } else { "sudo " };
     dir.starts_with(origin.root()?).then(|| {
         Help::new("give the user that runs the program permission to read it:")
@@ -662,11 +661,7 @@ fn cuda_major(report: &InstallationReport) -> u32 {
 
 /// Does the directory belong to root, and the doctor's user is another?
 fn is_foreign(dir: &Path) -> bool {
-    std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0) && !is_root()
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+    belongs_to_root(dir) && !is_root()
 }
 
 /// The help whose commands change the version of these packages or remove them: first lifts what forbids that.
@@ -747,13 +742,12 @@ fn line(command: &Command) -> String {
 /// System packages, and environments of root, need the administrator's rights. A container whose user is root often
 /// lacks sudo.
 fn sudo(command: &Command, is_root: bool) -> &'static str {
-    let is_of_root = |dir: &Path| std::fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == 0);
     // The environment of `pip` is not known. Where it needs this option, it is the system's, and without the rights
     // pip would change the user's packages.
     let is_of_system = command.program == "pip" && has_argument(command, "--break-system-packages");
     let needs_root = command.needs_root()
-        || environment(command).map_or(is_of_system, is_of_root)
-        || value(command, "--target").is_some_and(is_of_root);
+        || environment(command).map_or(is_of_system, belongs_to_root)
+        || value(command, "--target").is_some_and(belongs_to_root);
     if needs_root && !is_root && !packages::changes_packages_of_user(command) { "sudo " } else { "" }
 }
 
@@ -789,7 +783,7 @@ mod tests {
         };
         let own = std::env::temp_dir().join(format!("cudnn-doctor-own-{}", std::process::id()));
         let _ = std::fs::create_dir_all(own.join("bin"));
-        let of_user = std::fs::metadata(&own).is_ok_and(|metadata| metadata.uid() != 0);
+        let of_user = !belongs_to_root(&own);
         let own_python = format!("{} -I -m pip install x", own.join("bin/python3").display());
         for (line, expected) in [
             ("/usr/bin/python3 -I -m pip install x", true),

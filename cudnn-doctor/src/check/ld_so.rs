@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, OLDER_SHIM, dependencies, mixes};
 use crate::escape::Printable;
+use crate::platform;
 use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path};
 
 /// The CUDA majors that cuDNN 9 has been built for.
@@ -294,8 +295,7 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
 
 /// Could the file not be read because too many files are open? That says nothing about the file.
 fn is_lack_of_files(error: &ProbeError) -> bool {
-    let ProbeError::Unreadable { error } = error else { return false };
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    matches!(error, ProbeError::Unreadable { error } if platform::is_lack_of_files(error))
 }
 
 /// The libraries of CUDA that this cuDNN opens, in a program that has loaded libraries of these names.

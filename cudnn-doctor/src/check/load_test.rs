@@ -2,8 +2,7 @@
 //! a crash of the driver is not blamed on cuDNN. It reports each step and each failure to its parent; its output belongs
 //! to the convolution, and to libraries that print.
 
-use std::ffi::{CStr, CString, OsStr, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, c_void};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,11 +17,12 @@ use super::finding::{
     CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED, NOT_TESTED,
 };
 use super::{culprit, fix_commands, installation};
-use crate::child_report::{Step, Work, begin, end_with_parent, send};
+use crate::child_report::{Step, Work, begin, send};
 use crate::escape::Printable;
+use crate::platform::{self, MEMORY_HELP, end_with_parent};
 use crate::shell::doctor;
 use crate::subprocess::{self, Ended, Patience};
-use crate::{cudnn_file, demo, driver, memory};
+use crate::{cudnn_file, demo, driver};
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-load";
@@ -114,7 +114,7 @@ fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
     let notes = last_lines(&ended.stderr);
     if let Some(reason) = ended.lack_of_memory() {
         let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
-        return Some(Finding::new(NO_MEMORY, message).note(reason).notes(notes).help(memory::HELP));
+        return Some(Finding::new(NO_MEMORY, message).note(reason).notes(notes).help(MEMORY_HELP));
     }
     if ended.step.as_ref().is_some_and(Step::is_of_driver) {
         let message = format!("a child process {how}{during}");
@@ -170,7 +170,7 @@ fn shortened(line: &str) -> String {
 fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ended) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
     if let Some(reason) = ended.limits.explains_message(&report.to_string()) {
-        return Some(Finding::new(NO_MEMORY, text("message")?).note(reason).help(memory::HELP));
+        return Some(Finding::new(NO_MEMORY, text("message")?).note(reason).help(MEMORY_HELP));
     }
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
@@ -211,7 +211,7 @@ pub(crate) fn run_child(dir: &Path, parts: Parts) -> ExitCode {
 fn start_driver() {
     if !driver::open() {
         // The doctor's reading of the file has found no fault, but ld.so's has.
-        if let Err(message) = dlopen(Path::new(driver::LIBRARY)) {
+        if let Err(message) = open(Path::new(driver::LIBRARY)) {
             report_damaged_driver(&message);
         }
         return;
@@ -307,7 +307,7 @@ fn open_others(dir: &Path) {
             continue;
         }
         begin(Work::Load, format!("loaded {library}"));
-        let handle = match dlopen(&file) {
+        let handle = match open(&file) {
             Ok(handle) => handle,
             Err(message) => {
                 report_dlopen_error(&file, &format!("ld.so cannot load {}", file.printable()), &message, "");
@@ -323,8 +323,8 @@ fn open_others(dir: &Path) {
 /// Calls a function of NVIDIA's shim, which opens graph by its name: the one that is loaded already.
 fn call_shim(handle: *mut c_void, file: &Path) {
     begin(Work::Load, format!("called cudnnGetVersion in {}", Library::Shim));
-    // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
-    let function = unsafe { libc::dlsym(handle, c"cudnnGetVersion".as_ptr()) };
+    // SAFETY: the handle is that of an open library.
+    let function = unsafe { platform::symbol(handle, c"cudnnGetVersion") };
     if function.is_null() {
         let message = format!("{} does not export cudnnGetVersion", file.printable());
         return report_failure(LOAD, &message, Vec::new(), "");
@@ -334,21 +334,10 @@ fn call_shim(handle: *mut c_void, file: &Path) {
     get_version();
 }
 
-/// Opens a library as cuDNN does; else ld.so's message.
-fn dlopen(file: &Path) -> Result<*mut c_void, String> {
-    let name = CString::new(file.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the name ends with a zero byte. This child process exists to run the code of cuDNN's libraries.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-    if !handle.is_null() {
-        return Ok(handle);
-    }
-    // SAFETY: no other thread of this process opens libraries.
-    let message = unsafe { libc::dlerror() };
-    if message.is_null() {
-        return Err("unknown error".to_owned());
-    }
-    // SAFETY: ld.so's message ends with a zero byte, and lives until the next call.
-    Err(unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned())
+/// Opens a library as cuDNN does; else the system's message.
+fn open(file: &Path) -> Result<*mut c_void, String> {
+    // SAFETY: this child process exists to run the code of cuDNN's libraries.
+    unsafe { platform::open_library(file) }
 }
 
 fn run_convolution() {

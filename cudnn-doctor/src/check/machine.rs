@@ -13,9 +13,10 @@ use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
-use crate::child_report::{Work, begin, end_with_parent, send};
+use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
+use crate::platform::end_with_parent;
 use crate::shell::prepend_library_path;
 use crate::subprocess::{self, Patience};
 

@@ -9,8 +9,8 @@ use crate::child_report::{Work, begin};
 use crate::context::Context;
 use crate::demo::{Failure, run_demo};
 use crate::escape::Printable;
-use crate::memory::{self, MemoryLimits};
 use crate::output::{Outcome, outln, remark};
+use crate::platform::{MEMORY_HELP, MemoryLimits, safe_working_dir};
 
 /// The release to fetch if no cuDNN is installed: the smallest real one.
 const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
@@ -25,8 +25,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let demo = choose(arguments, context).and_then(|options| {
-        // An empty or relative element of LD_LIBRARY_PATH must not lead to libraries in the user's directory.
-        std::env::set_current_dir("/")?;
+        // An empty or relative element of a search path must not lead to libraries in the user's directory.
+        std::env::set_current_dir(safe_working_dir())?;
         run_demo(&options)
     });
     match demo {
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
             let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             remark(format_args!("\nerror: {error:#}"));
             if let Some(reason) = MemoryLimits::read().explains_message(&format!("{error:#}")) {
-                remark(format_args!("note: {reason}\nhelp: {}", memory::HELP));
+                remark(format_args!("note: {reason}\nhelp: {}", MEMORY_HELP));
             }
             outcome
         }

@@ -2,10 +2,8 @@
 //! its length does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::logging::{Entry, Severity, parse};
@@ -13,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::platform::{open_without_waiting, skip_hole};
 
 /// Longer lines are split, in bytes.
 const MAX_LINE_LEN: u64 = 64 << 10;
@@ -77,11 +76,11 @@ struct Summary {
 
 impl Summary {
     fn read(file: &Path) -> std::io::Result<Summary> {
-        // Opening a pipe, or reading the kernel's log, must not wait.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file)?;
+        let file = open_without_waiting(file)?;
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("not a regular file"));
         }
+        // Whoever rotates logs has cut this one while cuDNN went on writing at its end.
         skip_hole(&file)?;
         let mut summary = Summary::default();
         for_each_entry(file, |entry| summary.add(entry))?;
@@ -235,19 +234,6 @@ impl Summary {
             })).collect::<Vec<_>>(),
         })
     }
-}
-
-/// Skips the hole at the beginning of a file, which would be read as zeros: whoever rotates logs has cut this one while
-/// cuDNN went on writing at its end.
-fn skip_hole(file: &File) -> std::io::Result<()> {
-    // SAFETY: the descriptor is open.
-    let start = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_DATA) };
-    let has_no_data = start < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO);
-    if has_no_data && file.metadata()?.len() > 0 {
-        return Err(std::io::Error::other("it is one hole, without any data"));
-    }
-    // Without support by the file system, the position is still the beginning.
-    Ok(())
 }
 
 /// Reads a log entry by entry. An entry begins with a capital letter and an exclamation mark: `E! CuDNN ..`.

@@ -1,8 +1,6 @@
 //! `preload`: loads cuDNN before its first use, and shows the steps as a timeline.
 
-use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
@@ -17,6 +15,7 @@ use serde_json::{Value, json};
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::platform::{open_without_waiting, safe_working_dir};
 
 /// The options of `preload`.
 #[derive(clap::Args)]
@@ -63,8 +62,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Some(Ok(description)) => unsafe { preload.device_description(description) },
         Some(Err(error)) => return fail(format, format!("cannot read the device description: {error}")),
     };
-    // An empty or relative element of LD_LIBRARY_PATH must not lead to libraries in the user's directory.
-    if let Err(error) = std::env::set_current_dir("/") {
+    // An empty or relative element of a search path must not lead to libraries in the user's directory.
+    if let Err(error) = std::env::set_current_dir(safe_working_dir()) {
         return fail(format, error);
     }
     begin(Work::Load, "preloaded cuDNN");
@@ -94,7 +93,7 @@ const MAX_DESCRIPTION_LEN: u64 = 1 << 20;
 
 /// Reads a device description, which must be a regular file.
 fn read_description(file: &Path) -> std::io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file)?;
+    let file = open_without_waiting(file)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > MAX_DESCRIPTION_LEN {
         return Err(std::io::Error::other("it is no regular file of at most 1 MB"));

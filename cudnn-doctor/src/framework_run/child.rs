@@ -2,15 +2,12 @@
 //! without the modules of the working directory.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::framework::Framework;
-use crate::child_report::end_with_parent;
+use crate::platform::{create_private_dir, end_child_with_this_process, open_without_waiting};
 
 /// The part that all scripts share.
 const COMMON: &str = include_str!("common.py");
@@ -45,13 +42,7 @@ pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command
         // Errors and warnings.
         command.env(LOG_LEVEL, "2");
     }
-    // SAFETY: the function makes one system call, which is allowed between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            end_with_parent();
-            Ok(())
-        })
-    };
+    end_child_with_this_process(&mut command);
     command
 }
 
@@ -77,8 +68,7 @@ impl Log {
     /// The text from this position on; empty if the log is no file.
     pub(super) fn text_from(&self, start: u64) -> String {
         let read = || {
-            // Opening a pipe must not wait.
-            let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.destination)?;
+            let mut file = open_without_waiting(Path::new(&self.destination))?;
             if !file.metadata()?.is_file() {
                 return Err(Error::from(ErrorKind::InvalidInput));
             }
@@ -103,7 +93,7 @@ fn private_dir() -> Result<PathBuf> {
     const MAX_ATTEMPTS: u32 = 1000;
     for attempt in 0..MAX_ATTEMPTS {
         let dir = std::env::temp_dir().join(format!("cudnn-doctor-{}-{attempt}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&dir) {
+        match create_private_dir(&dir) {
             Ok(()) => return Ok(std::fs::canonicalize(&dir).unwrap_or(dir)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::new(error.kind(), format!("cannot create {}: {error}", dir.display()))),

@@ -167,7 +167,7 @@ impl Run {
             return Help::new("if this machine is only slow, check with `--timeout 600`");
         }
         if ended.lack_of_memory().is_some() {
-            return crate::memory::HELP.into();
+            return crate::platform::MEMORY_HELP.into();
         }
         let changes_packages = matches!(
             cause.kind,

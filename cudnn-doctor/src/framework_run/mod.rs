@@ -19,6 +19,7 @@ use crate::check::finding::{FRAMEWORK_FAILED, Finding, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::platform::{OPEN_LIMITS_HELP, is_lack_of_resources};
 use crate::subprocess::{Ended, Patience, run_command};
 use child::Log;
 use step::{Outcome, Step};
@@ -79,9 +80,8 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
             run.read(&ended);
             run.finding = run.finding(&ended, &log, python, context, machine);
         }
-        Err(error) if is_of_doctor(&error) => {
-            let help = "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)";
-            run.finding = Some(untested(framework, &error).help(help));
+        Err(error) if is_lack_of_resources(&error) => {
+            run.finding = Some(untested(framework, &error).help(OPEN_LIMITS_HELP));
         }
         Err(error) => {
             let help = "name another interpreter or environment by --python";
@@ -95,12 +95,6 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
 fn untested(framework: Framework, error: &std::io::Error) -> Finding {
     Finding::new(NOT_TESTED, format!("the doctor could not run {}: {error}", framework.name()))
         .note(format!("this says nothing about {}", framework.name()))
-}
-
-/// A limit of the system or the shell, and no fault of the interpreter.
-fn is_of_doctor(error: &std::io::Error) -> bool {
-    let limits = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
-    error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
 
 impl Run {

@@ -4,25 +4,21 @@
 //! Progress is a new step, or reading from a disk: a first start from a slow disk takes minutes, and is no hang. Using
 //! the CPU is no progress, because a library may do that forever.
 
-mod interruption;
 mod patience;
-mod processes;
 mod streams;
 
-use std::ffi::{CStr, OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::child_report::Step;
-use crate::memory::{self, MemoryLimits};
-use interruption::Interruption;
+use crate::platform::{self, Child, Interruption, MemoryLimits, executable};
 use streams::Streams;
 
+pub(crate) use crate::platform::cannot_start;
 pub(crate) use patience::Patience;
 
 /// How often the parent looks for progress.
@@ -46,33 +42,19 @@ impl End {
     pub(crate) fn failure(&self) -> Option<String> {
         Some(match self {
             End::Exited(status) if status.success() => return None,
-            End::Exited(status) => match status.signal() {
-                Some(signal) => format!("was ended by signal {signal}{}", signal_name(signal)),
-                None => format!("failed with {status}"),
-            },
+            End::Exited(status) => platform::failure(*status),
             End::Hung(limit) => format!("made no progress for {} s, and was ended", limit.as_secs()),
             End::TooSlow(limit) => format!("did not finish within {} s, and was ended", limit.as_secs()),
         })
     }
 
-    fn signal(&self) -> Option<i32> {
-        if let End::Exited(status) = self { status.signal() } else { None }
+    fn crash_number(&self) -> Option<i32> {
+        if let End::Exited(status) = self { platform::crash_number(*status) } else { None }
     }
 
     /// Did the parent end it?
     pub(crate) fn is_hang(&self) -> bool {
         !matches!(self, End::Exited(_))
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        4 => " (SIGILL)",
-        6 => " (SIGABRT)",
-        7 => " (SIGBUS)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        _ => "",
     }
 }
 
@@ -92,7 +74,7 @@ pub(crate) struct Ended {
 impl Ended {
     /// The lack of memory that explains its end, if one does.
     pub(crate) fn lack_of_memory(&self) -> Option<String> {
-        self.end.failure().and_then(|_| self.limits.explains(self.end.signal(), &self.stderr))
+        self.end.failure().and_then(|_| self.limits.explains(self.end.crash_number(), &self.stderr))
     }
 
     /// `, while it loaded libcudnn_ops.so.9`.
@@ -101,13 +83,13 @@ impl Ended {
     }
 }
 
-/// Runs the doctor with these arguments. In the root directory: an empty or relative element of LD_LIBRARY_PATH must
-/// not lead to libraries in the caller's working directory.
+/// Runs the doctor with these arguments. In another directory: an empty or relative element of a search path must not lead
+/// to libraries in the caller's working directory.
 pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended> {
     let mut command = Command::new(executable()?);
     command
         .args(arguments)
-        .current_dir("/")
+        .current_dir(platform::safe_working_dir())
         .env("RUST_BACKTRACE", "0")
         // cuDNN's log would mix with the child's output.
         .env_remove("CUDNN_LOGDEST_DBG")
@@ -115,44 +97,11 @@ pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<
     run_command(command, patience)
 }
 
-/// This program's file. Without /proc, the path by which it was started.
-fn executable() -> std::io::Result<PathBuf> {
-    std::env::current_exe().or_else(|error| {
-        // SAFETY: the call has no requirements.
-        let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
-        if path.is_null() {
-            return Err(error);
-        }
-        // SAFETY: the kernel has put a path there that ends with a zero byte, and that stays as long as the process.
-        let path = unsafe { CStr::from_ptr(path) };
-        std::path::absolute(OsStr::from_bytes(path.to_bytes()))
-    })
-}
-
-/// Why no child process could be started, and what to do about it.
-pub(crate) fn cannot_start(error: &std::io::Error) -> (String, &'static str) {
-    let (reason, help) = match error.raw_os_error() {
-        Some(libc::EMFILE) => (
-            format!("this process may have only {} open files (`ulimit -n`)", memory::limit_of_open_files()),
-            "allow more open files: `ulimit -n 1024` in the shell that starts the doctor",
-        ),
-        Some(libc::EAGAIN) => (
-            format!("no more processes may be started (`ulimit -u`, or the control group's pids.max): {error}"),
-            "allow more processes: by `ulimit -u`, by `docker run --pids-limit`, or by the batch system",
-        ),
-        _ => (error.to_string(), "check that /proc is mounted, and that the doctor's own file can be executed"),
-    };
-    (format!("the doctor cannot start a child process: {reason}"), help)
-}
-
 /// Runs another program, which sends the same messages.
 pub(crate) fn run_command(mut command: Command, patience: &Patience) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
     // Its children must not outlive it, and a terminal is not for it.
-    //
-    // SAFETY: the function makes one system call, which is allowed between fork and exec.
-    unsafe { command.pre_exec(processes::new_session) };
     watch(command, streams, patience, true)
 }
 
@@ -179,7 +128,7 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
     let limits = MemoryLimits::read();
     command.stdin(streams.reports.open_channel()?);
     let interruption = has_session.then(Interruption::catch);
-    let mut child = if has_session { processes::spawn(&mut command)? } else { command.spawn()? };
+    let mut child = Child::start(&mut command, has_session)?;
     // Closes this process's copies of the child's ends.
     std::mem::drop(command);
     let start = Instant::now();
@@ -189,7 +138,7 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
     let mut signal = None;
     // `None` if the child has ended by itself.
     let limit = loop {
-        let has_ended = processes::has_ended(&child);
+        let has_ended = child.has_ended();
         let has_read = streams.read();
         while let Some(message) = streams.reports.take_message() {
             match Step::parse(&message) {
@@ -210,7 +159,7 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
         }
         if looked.elapsed() > PROGRESS_INTERVAL {
             looked = Instant::now();
-            let now = disk_activity(child.id());
+            let now = child.activity();
             if activity.is_some() && now != activity {
                 progress = looked;
             }
@@ -232,9 +181,9 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
             std::thread::sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(2) { 2 } else { 10 }));
         }
     };
-    let status = processes::end(&mut child, has_session)?;
+    let status = child.end()?;
     if let Some(signal) = signal {
-        interruption::end_by(signal);
+        platform::end_by(signal);
     }
     streams.read();
     let end = match (limit, status) {
@@ -244,17 +193,6 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
     };
     let (stdout, stderr) = (streams.stdout.into_text(), streams.stderr.into_text());
     Ok(Ended { end, step, messages, stdout, stderr, limits })
-}
-
-/// How much the process has read, in bytes, and how often it waited for a page of a file. `None` if the kernel does not
-/// tell.
-fn disk_activity(process: u32) -> Option<(u64, u64)> {
-    // The faults that read a disk are the 12th field.
-    let faults = processes::stat(process, 9)?.try_into().ok()?;
-    let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
-    let read = io.lines().filter(|line| line.starts_with("rchar: ") || line.starts_with("read_bytes: "));
-    let read = read.filter_map(|line| line.split_once(' ')?.1.parse::<u64>().ok()).sum();
-    Some((read, faults))
 }
 
 #[cfg(test)]

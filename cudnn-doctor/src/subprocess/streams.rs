@@ -1,14 +1,12 @@
 //! What a child process writes: its messages, and its output, of which the beginning and the end are kept.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
 use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::child_report::TOKEN_LEN;
+use crate::platform::{self, Pipe};
 
 /// The parts of a child's output that are kept, in bytes: its beginning and its end.
 const MAX_HEAD_LEN: usize = 1 << 20;
@@ -43,11 +41,10 @@ pub(super) struct Reports {
 impl Reports {
     /// The child's end, from which it can read the token already.
     pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
-        let (mut ours, childs) = UnixStream::pair()?;
         self.token = token()?;
-        ours.write_all(format!("{}\n", self.token).as_bytes())?;
-        self.stream.read_from(ours.into())?;
-        Ok(OwnedFd::from(childs).into())
+        let (ours, childs) = platform::channel(format!("{}\n", self.token).as_bytes())?;
+        self.stream.pipe = Some(ours);
+        Ok(childs)
     }
 
     /// The first message of the child. Lines without the token are not its own.
@@ -68,19 +65,14 @@ impl Reports {
 /// A text that nobody can guess, of [`TOKEN_LEN`] bytes.
 fn token() -> std::io::Result<String> {
     let mut bytes = [0u8; TOKEN_LEN / 2];
-    // SAFETY: the buffer has this length.
-    let len = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if usize::try_from(len) != Ok(bytes.len()) {
-        return Err(std::io::Error::last_os_error());
-    }
+    platform::random(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The parent's end of a stream, which is read without waiting: a child of the child may have the other end open
-/// forever.
+/// The parent's end of a stream.
 #[derive(Default)]
 pub(super) struct Stream {
-    pipe: Option<File>,
+    pipe: Option<Pipe>,
     head: Vec<u8>,
     tail: Vec<u8>,
     omitted: usize,
@@ -89,18 +81,9 @@ pub(super) struct Stream {
 impl Stream {
     /// The child's end.
     pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
-        let (ours, childs) = std::io::pipe()?;
-        self.read_from(ours.into())?;
-        Ok(childs.into())
-    }
-
-    fn read_from(&mut self, ours: OwnedFd) -> std::io::Result<()> {
-        // SAFETY: the descriptor is open, and the command takes a number.
-        if unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        self.pipe = Some(File::from(ours));
-        Ok(())
+        let (ours, childs) = platform::pipe()?;
+        self.pipe = Some(ours);
+        Ok(childs)
     }
 
     /// Keeps what the child has written. Returns whether there was anything.

@@ -2,7 +2,8 @@
 //! the child has ended.
 
 use std::io::Result;
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child as Started, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,14 +19,55 @@ static WATCHED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The children that this process had when it started: those of a shell that was replaced by the doctor.
 static STRANGERS: OnceLock<Vec<u32>> = OnceLock::new();
 
+/// A child process. With a session, it has no terminal, and its end is that of each process that it has started.
+pub(crate) struct Child {
+    started: Started,
+    has_session: bool,
+}
+
+impl Child {
+    /// Starts the command.
+    pub(crate) fn start(command: &mut Command, has_session: bool) -> Result<Child> {
+        if !has_session {
+            return Ok(Child { started: command.spawn()?, has_session });
+        }
+        // SAFETY: the function makes one system call, which is allowed between fork and exec.
+        unsafe { command.pre_exec(new_session) };
+        Ok(Child { started: spawn(command)?, has_session })
+    }
+
+    /// Has the child ended? Keeps its process ID in use until [`Child::end`].
+    pub(crate) fn has_ended(&self) -> bool {
+        has_ended(&self.started)
+    }
+
+    /// Ends the child if it still runs, and with a session each process that it has started. Returns how it ended; `None`
+    /// if the kernel does not let it go.
+    pub(crate) fn end(&mut self) -> Result<Option<ExitStatus>> {
+        end(&mut self.started, self.has_session)
+    }
+
+    /// How much the process has read, in bytes, and how often it waited for a page of a file. `None` if the kernel does
+    /// not tell.
+    pub(crate) fn activity(&self) -> Option<(u64, u64)> {
+        let process = self.started.id();
+        // The faults that read a disk are the 12th field.
+        let faults = stat(process, 9)?.try_into().ok()?;
+        let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+        let read = io.lines().filter(|line| line.starts_with("rchar: ") || line.starts_with("read_bytes: "));
+        let read = read.filter_map(|line| line.split_once(' ')?.1.parse::<u64>().ok()).sum();
+        Some((read, faults))
+    }
+}
+
 /// Gives this process a session, without a terminal. For the time between fork and exec.
-pub(super) fn new_session() -> Result<()> {
+fn new_session() -> Result<()> {
     // SAFETY: the call takes nothing.
     if unsafe { libc::setsid() } < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Starts a child with a session.
-pub(super) fn spawn(command: &mut Command) -> Result<Child> {
+fn spawn(command: &mut Command) -> Result<Started> {
     let mut watched = watched();
     STRANGERS.get_or_init(children);
     // Orphans of the child become children of this process. Without that, those that have left its session stay.
@@ -37,14 +79,11 @@ pub(super) fn spawn(command: &mut Command) -> Result<Child> {
     Ok(child)
 }
 
-/// Has the child ended? Keeps its process ID in use until [`end`].
-pub(super) fn has_ended(child: &Child) -> bool {
+fn has_ended(child: &Started) -> bool {
     has_children_to_wait_for(libc::P_PID, child.id()) != Some(false)
 }
 
-/// Ends the child if it still runs, and with a session each process that it has started. Returns how it ended; `None`
-/// if the kernel does not let it go.
-pub(super) fn end(child: &mut Child, has_session: bool) -> Result<Option<ExitStatus>> {
+fn end(child: &mut Started, has_session: bool) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     if has_session {
         kill_group(child.id());
@@ -99,7 +138,7 @@ fn children() -> Vec<u32> {
 }
 
 /// A field of a process's `stat`, counted from the one after its name, the state.
-pub(super) fn stat(process: u32, field: usize) -> Option<i64> {
+fn stat(process: u32, field: usize) -> Option<i64> {
     // The name of the program, in parentheses, may contain anything.
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);

@@ -3,6 +3,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
+/// A signal's number.
+pub(crate) type Signal = libc::c_int;
+
 /// The signals of a terminal, of a batch system and of a container.
 const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
@@ -14,12 +17,12 @@ extern "C" fn note(signal: libc::c_int) {
 }
 
 /// While it lives, these signals are noted. One that the caller of the doctor has disabled stays disabled.
-pub(super) struct Interruption {
+pub(crate) struct Interruption {
     caught: Vec<libc::c_int>,
 }
 
 impl Interruption {
-    pub(super) fn catch() -> Interruption {
+    pub(crate) fn catch() -> Interruption {
         let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
         let is_caught = |signal: &libc::c_int| {
             // SAFETY: the handler does nothing but store a number.
@@ -34,7 +37,7 @@ impl Interruption {
     }
 
     /// The signal that arrived.
-    pub(super) fn signal(&self) -> Option<libc::c_int> {
+    pub(crate) fn signal(&self) -> Option<Signal> {
         Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| self.caught.contains(signal))
     }
 }
@@ -49,7 +52,7 @@ impl Drop for Interruption {
 }
 
 /// Ends this process by a signal, as if it had not been caught.
-pub(super) fn end_by(signal: libc::c_int) -> ! {
+pub(crate) fn end_by(signal: Signal) -> ! {
     // SAFETY: both calls take numbers.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);

@@ -104,7 +104,7 @@ fn rlimit(resource: libc::__rlimit_resource_t) -> Option<u64> {
 }
 
 /// The most files that this process may have open.
-pub(crate) fn limit_of_open_files() -> u64 {
+pub(super) fn limit_of_open_files() -> u64 {
     rlimit(libc::RLIMIT_NOFILE).unwrap_or(u64::MAX)
 }
 

@@ -1,0 +1,120 @@
+//! Linux.
+
+mod files;
+mod interruption;
+mod library;
+mod memory;
+mod pipes;
+mod processes;
+
+use std::ffi::{CStr, OsStr};
+use std::io::{Error, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+pub(crate) use files::{
+    belongs_to_root, belongs_to_user, create_private_dir, is_root, open_without_waiting, skip_hole,
+};
+pub(crate) use interruption::{Interruption, Signal, end_by};
+pub(crate) use library::{open_library, symbol};
+pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
+pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
+pub(crate) use processes::Child;
+
+/// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
+pub(crate) const OPEN_LIMITS_HELP: &str =
+    "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)";
+
+/// Prepares this process: nothing is to do here.
+pub(crate) fn prepare() {}
+
+/// A directory in which ld.so finds nothing by an empty or relative element of LD_LIBRARY_PATH.
+pub(crate) fn safe_working_dir() -> PathBuf {
+    "/".into()
+}
+
+/// This program's file. Without /proc, the path by which it was started.
+pub(crate) fn executable() -> Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        // SAFETY: the call has no requirements.
+        let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+        if path.is_null() {
+            return Err(error);
+        }
+        // SAFETY: the kernel has put a path there that ends with a zero byte, and that stays as long as the process.
+        let path = unsafe { CStr::from_ptr(path) };
+        std::path::absolute(OsStr::from_bytes(path.to_bytes()))
+    })
+}
+
+/// Makes this process end when its parent ends: nobody else would end it if a library hangs.
+pub(crate) fn end_with_parent() {
+    // SAFETY: the call changes a setting of this process, and takes a signal.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // It fails for no signal that exists.
+    debug_assert_eq!(result, 0);
+}
+
+/// Makes the child that this command starts end when this process ends.
+pub(crate) fn end_child_with_this_process(command: &mut Command) {
+    // SAFETY: the function makes one system call, which is allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            end_with_parent();
+            Ok(())
+        })
+    };
+}
+
+/// The signal that ended a process.
+pub(crate) fn crash_number(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}
+
+/// How a process failed, to follow its name.
+pub(crate) fn failure(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("was ended by signal {signal}{}", signal_name(signal)),
+        None => format!("failed with {status}"),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        _ => "",
+    }
+}
+
+/// Why no child process could be started, and what to do about it.
+pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
+    let (reason, help) = match error.raw_os_error() {
+        Some(libc::EMFILE) => (
+            format!("this process may have only {} open files (`ulimit -n`)", memory::limit_of_open_files()),
+            "allow more open files: `ulimit -n 1024` in the shell that starts the doctor",
+        ),
+        Some(libc::EAGAIN) => (
+            format!("no more processes may be started (`ulimit -u`, or the control group's pids.max): {error}"),
+            "allow more processes: by `ulimit -u`, by `docker run --pids-limit`, or by the batch system",
+        ),
+        _ => (error.to_string(), "check that /proc is mounted, and that the doctor's own file can be executed"),
+    };
+    (format!("the doctor cannot start a child process: {reason}"), help)
+}
+
+/// Is it a limit of the system or the shell, and no fault of the program that was to start?
+pub(crate) fn is_lack_of_resources(error: &Error) -> bool {
+    let limits = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
+}
+
+/// Could a file not be opened because too many are open? That says nothing about the file.
+pub(crate) fn is_lack_of_files(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}

@@ -1,0 +1,24 @@
+//! The differences between operating systems: only this module asks which one this is. It states facts and does system
+//! calls; what they mean for cuDNN is for others to say.
+//!
+//! Each system has: the names of the driver's libraries and of Python's programs; child processes with their pipes, their
+//! end and their limits of memory; the loaded libraries of a process; the lines of its shells.
+
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
+mod os;
+
+#[cfg(windows)]
+#[path = "windows/mod.rs"]
+mod os;
+
+#[cfg(not(any(target_os = "linux", windows)))]
+#[path = "other.rs"]
+mod os;
+
+pub(crate) use os::{
+    Child, Interruption, MEMORY_HELP, MemoryLimits, OPEN_LIMITS_HELP, Pipe, Signal, belongs_to_root, belongs_to_user,
+    cannot_start, channel, create_private_dir, crash_number, end_by, end_child_with_this_process, end_with_parent,
+    executable, failure, is_lack_of_files, is_lack_of_resources, is_root, open_library, open_without_waiting, pipe,
+    prepare, random, receive, report, safe_working_dir, skip_hole, symbol,
+};
