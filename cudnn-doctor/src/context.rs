@@ -50,7 +50,7 @@ impl Context {
     /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.
     pub(crate) fn starter_of(&self, dir: &Path) -> Option<&'static str> {
         let shim = self.python_shim.as_ref()?;
-        let root = std::fs::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
+        let root = cudnn_probe::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
         dir.starts_with(root).then_some(shim.tool)
     }
 

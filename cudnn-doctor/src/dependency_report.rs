@@ -106,7 +106,7 @@ fn file_itself(simulation: &Simulation) -> Option<Dependency> {
 
 /// The file, with `lib/../../nvidia` resolved in its directory.
 pub(crate) fn with_canonical_dir(file: &Path) -> PathBuf {
-    let dir = file.parent().and_then(|dir| std::fs::canonicalize(dir).ok());
+    let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
     dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))
 }
 
@@ -327,5 +327,5 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
 /// The directory of a file, by its real path.
 fn dir_of(file: &Path) -> PathBuf {
     let dir = file.parent().unwrap_or(file);
-    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+    cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }

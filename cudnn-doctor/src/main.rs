@@ -171,6 +171,7 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    platform::prepare();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {

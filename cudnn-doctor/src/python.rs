@@ -47,7 +47,7 @@ impl Python {
     /// pip with these arguments, for this interpreter.
     pub(crate) fn pip(&self, action: &str, arguments: &[&str]) -> Command {
         let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
-        let real = |program: &Path| std::fs::canonicalize(program).ok();
+        let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
         // `/usr` can have several Pythons.
         let is_main = real(&self.root.join("bin/python3")) == real(&self.program);
         let command = if is_main { packages::pip(Some(&self.root), action, arguments()) } else { None };

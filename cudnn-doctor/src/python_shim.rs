@@ -57,7 +57,7 @@ pub(crate) fn find(surroundings: &Surroundings<'_>) -> Option<PythonShim> {
     let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").exists());
     let file = dirs.next()?.join("python3");
     let Some(tool) = tool_of(&file) else {
-        let program = std::fs::canonicalize(&file).ok()?;
+        let program = cudnn_probe::canonicalize(&file).ok()?;
         let tool = OTHER_TOOLS.into_iter().find(|tool| program.file_name().is_some_and(|name| name == *tool))?;
         return Some(PythonShim { file, tool, bin: None });
     };

@@ -1,10 +1,93 @@
-//! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules.
+//! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules. On Windows, lines are for
+//! PowerShell, unless `env` is asked for another shell.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages::quoted;
+use cudnn_probe::Os;
+use cudnn_probe::packages::{Command, powershell_literal, quoted, quoted_for_sh};
+
+use crate::platform::{is_search_path_separator, names_of_parents, split_search_path};
+
+/// The shells whose lines are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Shell {
+    /// A POSIX shell: bash, zsh, dash.
+    Sh,
+    /// PowerShell.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Windows' cmd.
+    Cmd,
+}
+
+/// The shell for lines that are pasted.
+const HERE: Shell = match Os::HOST {
+    Os::Windows => Shell::PowerShell,
+    _ => Shell::Sh,
+};
+
+/// The variable with the directories that the system's loader of libraries searches.
+pub(crate) const SEARCH_PATH: &str = match Os::HOST {
+    Os::Windows => "PATH",
+    _ => "LD_LIBRARY_PATH",
+};
+
+/// What is between the directories on that variable, to be written.
+const SEPARATOR: char = match Os::HOST {
+    Os::Windows => ';',
+    _ => ':',
+};
+
+impl Shell {
+    /// The shell that has started this program; the usual one if that is unknown.
+    pub(crate) fn detect() -> Shell {
+        let of_name = |name: &String| match name.trim_end_matches(".exe") {
+            "cmd" => Some(Shell::Cmd),
+            "powershell" | "pwsh" => Some(Shell::PowerShell),
+            "bash" | "sh" | "zsh" | "dash" => Some(Shell::Sh),
+            _ => None,
+        };
+        names_of_parents().iter().find_map(of_name).unwrap_or(HERE)
+    }
+
+    /// The line that sets a variable; `None` for a value that the shell cannot be given.
+    pub(crate) fn set(self, name: &str, value: impl AsRef<OsStr>) -> Option<String> {
+        let value = value.as_ref();
+        Some(match self {
+            Shell::Sh => format!("export {name}={}", quoted_for_sh(value)),
+            Shell::PowerShell => format!("$env:{name} = {}", powershell_literal(value)),
+            Shell::Cmd => format!("set \"{name}={}\"", for_cmd(value)?),
+        })
+    }
+
+    /// The line that puts a directory first on the variable that the system's loader searches; `None` for a name that it
+    /// cannot contain: ld.so splits it at colons and semicolons, and expands `$`; Windows splits it at semicolons.
+    pub(crate) fn prepend(self, dir: &Path) -> Option<String> {
+        let name = SEARCH_PATH;
+        if dir.as_os_str().as_encoded_bytes().iter().any(|byte| is_search_path_separator(*byte)) {
+            return None;
+        }
+        Some(match (self, Os::HOST) {
+            // The shells of Windows that are like POSIX's have paths of their own.
+            (Shell::Sh, Os::Windows) => {
+                format!("export {name}=\"$(cygpath -u {}):${name}\"", quoted_for_sh(dir))
+            }
+            (Shell::Sh, _) => format!("export {name}={}\"${{{name}:+{SEPARATOR}${name}}}\"", quoted_for_sh(dir)),
+            (Shell::PowerShell, _) => {
+                let dir = powershell_literal(dir);
+                format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
+            }
+            (Shell::Cmd, _) => format!("set \"{name}={}{SEPARATOR}%{name}%\"", for_cmd(dir.as_os_str())?),
+        })
+    }
+}
+
+/// A value between the quotes of `set \"NAME=VALUE\"`. No quotes keep cmd from expanding `%`, and it reads one line.
+fn for_cmd(value: &OsStr) -> Option<&str> {
+    let value = value.to_str()?;
+    (!value.contains(['%', '"']) && !value.contains(char::is_control)).then_some(value)
+}
 
 /// A path as one argument.
 pub(crate) fn quoted_path(path: &Path) -> String {
@@ -16,34 +99,59 @@ pub(crate) fn doctor() -> String {
     const NAME: &str = "cudnn-doctor";
     let Ok(program) = std::env::current_exe() else { return NAME.to_owned() };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let first = std::env::split_paths(&path).map(|dir| dir.join(NAME)).find(|file| file.is_file());
-    let is_this = first.and_then(|file| std::fs::canonicalize(file).ok()).is_some_and(|file| file == program);
-    if is_this { NAME.to_owned() } else { quoted(&program) }
+    let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
+    let first = std::env::split_paths(&path).map(|dir| dir.join(&name)).find(|file| file.is_file());
+    let real = |file: PathBuf| cudnn_probe::canonicalize(file).ok();
+    let is_this = first.and_then(real).is_some_and(|file| Some(file) == real(program.clone()));
+    if is_this { NAME.to_owned() } else { Command::new(program, [""; 0]).to_string() }
 }
 
-/// The line that puts a directory first on LD_LIBRARY_PATH; `None` for a name that LD_LIBRARY_PATH cannot contain:
-/// ld.so splits it at colons and semicolons, and expands `$`.
-pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
-    if dir.as_os_str().as_encoded_bytes().iter().any(|byte| b":;$".contains(byte)) {
-        return None;
+/// The line that has the shell use the cuDNN in this directory.
+pub(crate) fn use_dir(dir: &Path) -> String {
+    let (doctor, dir) = (doctor(), quoted_path(dir));
+    match Os::HOST {
+        Os::Windows => format!("{doctor} env --shell powershell {dir} | Out-String | Invoke-Expression"),
+        _ => format!("eval \"$({doctor} env {dir})\""),
     }
-    Some(format!("export LD_LIBRARY_PATH={}\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"", quoted(dir)))
 }
 
-/// The line that takes these canonical directories away from LD_LIBRARY_PATH; `None` if it contains none of them.
+/// Is this a line of [`use_dir`]?
+pub(crate) fn is_use_line(line: &str) -> bool {
+    line.starts_with("eval ") || line.ends_with("| Invoke-Expression")
+}
+
+/// The line that sets a variable.
+pub(crate) fn set_variable(name: &str, value: impl AsRef<OsStr>) -> String {
+    HERE.set(name, value).unwrap_or_default()
+}
+
+/// The line that removes a variable.
+pub(crate) fn unset_variable(name: &str) -> String {
+    match Os::HOST {
+        Os::Windows => format!("Remove-Item Env:{name}"),
+        _ => format!("unset {name}"),
+    }
+}
+
+/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`].
+pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
+    HERE.prepend(dir)
+}
+
+/// The line that takes these canonical directories away from the search path; `None` if it contains none of them.
 pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Option<String> {
-    let is_removed = |entry: &[u8]| {
-        let entry = Path::new(OsStr::from_bytes(if entry.is_empty() { b"." } else { entry }));
-        std::fs::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
+    let is_removed = |entry: &OsString| {
+        let entry = Path::new(if entry.is_empty() { OsStr::new(".") } else { entry });
+        cudnn_probe::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
     };
-    let entries = library_path.as_bytes().split(|byte| b":;".contains(byte));
-    let (removed, kept): (Vec<&[u8]>, Vec<&[u8]>) = entries.partition(|entry| is_removed(entry));
+    let entries = split_search_path(library_path).into_iter();
+    let (removed, kept): (Vec<OsString>, Vec<OsString>) = entries.partition(is_removed);
     if removed.is_empty() {
         return None;
     }
-    Some(match kept.join(&b':') {
-        kept if kept.is_empty() => "unset LD_LIBRARY_PATH".to_owned(),
-        kept => format!("export LD_LIBRARY_PATH={}", quoted(OsStr::from_bytes(&kept))),
+    Some(match kept.join(OsStr::new(":")) {
+        kept if kept.is_empty() => unset_variable(SEARCH_PATH),
+        kept => set_variable(SEARCH_PATH, kept),
     })
 }
 
@@ -61,18 +169,28 @@ mod tests {
     #[test]
     fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {
         for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
-            let line = quoted(format!("a{unsafe_one}b"));
-            assert!(line.starts_with("\"$(printf 'a") && line.is_ascii(), "{line:?}");
-            assert!(!line.contains(char::is_control), "{line:?}");
+            for shell in [Shell::Sh, Shell::PowerShell] {
+                let line = shell.set("X", format!("a{unsafe_one}b")).unwrap_or_default();
+                assert!(line.is_ascii() && !line.contains(char::is_control), "{line:?}");
+            }
+            assert_eq!(quoted(format!("a{unsafe_one}b")).contains(unsafe_one), false);
         }
     }
 
     #[test]
-    fn any_name_is_one_argument() {
-        assert_eq!(quoted("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
-        assert_eq!(quoted("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("a\x1b[1m\n'\\"), r#""$(printf 'a\033[1m\012\047\134')""#);
+    fn each_shell_sets_a_variable_in_its_way() {
+        for (shell, value, expected) in [
+            (Shell::Sh, "/a b", Some("export X='/a b'")),
+            (Shell::PowerShell, r"C:\a $b", Some(r"$env:X = 'C:\a $b'")),
+            (Shell::PowerShell, r"C:\gr\u{f6}", Some(r"$env:X = ")),
+            (Shell::Cmd, r"C:\a b & c", Some(r#"set "X=C:\a b & c""#)),
+            (Shell::Cmd, r"C:\%PATH%", None),
+            (Shell::Cmd, "a\nb", None),
+        ] {
+            let line = shell.set("X", value);
+            assert_eq!(line.is_some(), expected.is_some(), "{value}: {line:?}");
+            assert!(line.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{value}");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Environment {
     /// The environment of this Python, with this root: a root such as `/usr` can have several.
     #[must_use]
     pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
-        let program = std::fs::canonicalize(program).ok();
+        let program = cudnn_probe::canonicalize(program).ok();
         let named = program.and_then(|program| Python::named(program.file_name()?.to_str()?));
         Environment::with_python(root.to_owned(), named.or_else(|| Python::of(root)), host)
     }
@@ -101,7 +101,7 @@ impl Environment {
             roots.push(system);
         }
         let mut known: Vec<PathBuf> = Vec::new();
-        roots.retain(|root| match std::fs::canonicalize(root) {
+        roots.retain(|root| match cudnn_probe::canonicalize(root) {
             Ok(real) if real.is_dir() && !known.contains(&real) => {
                 known.push(real);
                 true
@@ -145,7 +145,7 @@ fn stated_minor(root: &Path) -> Option<u32> {
         is_version.then(|| value.trim().strip_prefix("3.")?.split('.').next()?.parse().ok())?
     };
     let program = || {
-        let program = std::fs::canonicalize(root.join("bin/python3")).ok()?;
+        let program = cudnn_probe::canonicalize(root.join("bin/python3")).ok()?;
         Some(Python::named(program.file_name()?.to_str()?)?.minor)
     };
     String::from_utf8_lossy(&settings).lines().find_map(minor).or_else(program)
@@ -190,7 +190,7 @@ struct ImportDirs {
 impl ImportDirs {
     /// Adds an existing directory. Python ignores its `.pth` files.
     fn add(&mut self, dir: PathBuf) {
-        let Ok(real) = std::fs::canonicalize(&dir) else { return };
+        let Ok(real) = cudnn_probe::canonicalize(&dir) else { return };
         if real.is_dir() && !self.known.contains(&real) {
             self.known.push(real);
             self.dirs.push(dir);

@@ -1,9 +1,10 @@
-//! Reading files of which nobody knows what they are: pipes, devices, gigabytes.
+//! Reading files of which nobody knows what they are: pipes, devices, gigabytes; and telling whether two paths lead to one
+//! file.
 
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::platform::{Opened, open_regular};
+use crate::platform::{FileId, Opened, file_id, open_regular};
 
 /// Reads a regular file of at most `limit` bytes.
 ///
@@ -21,4 +22,16 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("has {length} bytes, more than {limit}")));
     }
     Ok(bytes)
+}
+
+/// What identifies a file or directory behind any path to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity(FileId);
+
+impl FileIdentity {
+    /// Of the file or directory at this path, behind symbolic links; `None` if there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<FileIdentity> {
+        file_id(path).map(FileIdentity)
+    }
 }

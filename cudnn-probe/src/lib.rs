@@ -58,7 +58,7 @@ mod version;
 
 pub use error::ProbeError;
 pub use escape::one_line;
-pub use files::read_bounded;
+pub use files::{FileIdentity, read_bounded};
 pub use host::Host;
 pub use image::{
     GpuCode, Identity, damaged_symbol_table, exports, gpu_code, identify, identify_any, identify_for, main_gpu_code,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Help, NO_EFFECT};
 use crate::escape::Printable;
-use crate::shell::quoted_path;
+use crate::shell::{quoted_path, set_variable, unset_variable};
 
 /// The words of [`PRELOAD`].
 const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
@@ -44,7 +44,7 @@ pub(super) fn findings() -> Vec<Finding> {
 fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> Option<Finding> {
     let ignored = |what: &str| Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable()));
     let number = || value.trim().parse::<i64>().ok();
-    let set = |text: String, value: &str| Help::new(text).command(format!("export {name}={value}"));
+    let set = |text: String, value: &str| Help::new(text).command(set_variable(name, value));
     if name == PRELOAD {
         let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
         let unknown: Vec<String> =
@@ -75,7 +75,7 @@ fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> 
         }
         let level = others(LOG_LEVEL).filter(|_| number().is_some_and(|number| number != 0))?;
         let message = format!("has no effect, because {LOG_LEVEL}={} decides", level.printable());
-        return Some(ignored(&message).help(Help::new("unset one of the two:").command(format!("unset {name}"))));
+        return Some(ignored(&message).help(Help::new("unset one of the two:").command(unset_variable(name))));
     }
     if name == LOG_DESTINATION {
         return destination(value.trim()).map(|(what, help)| ignored(&what).help(help));
@@ -85,18 +85,18 @@ fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> 
 
 /// Why the log is not written to this destination, or not where one would look for it.
 fn destination(value: &str) -> Option<(String, Help)> {
-    let set = |text: &str, to: &str| Help::new(text).command(format!("export {LOG_DESTINATION}={to}"));
+    let set = |text: &str, to: &Path| Help::new(text).command(set_variable(LOG_DESTINATION, to));
     let names = ["stdout", "stderr", "NULL"];
     if names.contains(&value) || value.is_empty() {
         return None;
     }
     if let Some(name) = names.iter().find(|name| name.eq_ignore_ascii_case(value)) {
-        let help = set("write the name as cuDNN knows it:", name);
+        let help = set("write the name as cuDNN knows it:", Path::new(name));
         return Some((format!("is the name of a file; cuDNN knows `{name}`"), help));
     }
     let path = Path::new(value);
     if path.is_dir() || value.ends_with('/') {
-        let file = quoted_path(&path.join("cudnn.log"));
+        let file = path.join("cudnn.log");
         return Some(("is a directory: cuDNN writes no log".into(), set("name a file in it:", &file)));
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !value.contains('%'))?;

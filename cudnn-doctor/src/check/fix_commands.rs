@@ -20,7 +20,9 @@ use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, is_root};
-use crate::shell::{doctor, prepend_library_path, quoted_path, removal};
+use crate::shell::{
+    doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir,
+};
 
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
@@ -258,7 +260,7 @@ fn install_apart(python: Option<&Path>, has_pip: bool, has_ensurepip: bool, tool
     };
     let text =
         format!("no environment is active, and {why}: install the full cuDNN in a directory apart, and use that:");
-    let used = format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir));
+    let used = use_dir(&dir);
     let help = commands.iter().fold(Help::new(text), |help, command| help.command(line(command)));
     Some(help.command(used).effect(Effect::OtherDir))
 }
@@ -415,7 +417,7 @@ pub(super) fn with_shim(report: &InstallationReport) -> Help {
     let command = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
     let Some((command, dir)) = command else { return by_hand(report) };
     with_commands("no package can restore it: install a complete cuDNN elsewhere, and use that:", &[command])
-        .command(format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir)))
+        .command(use_dir(&dir))
         .effect(Effect::OtherDir)
 }
 
@@ -450,7 +452,7 @@ fn beside(
 fn with_env(help: Help, report: &InstallationReport, wheel_dir: PathBuf, context: &Context) -> Help {
     let dir = site_packages(report).map(|site| site.join(wheel_dir)).filter(|dir| *dir != report.dir);
     match dir.filter(|_| help.effect == Effect::OtherDir && context.search.explicit_candidate().is_some()) {
-        Some(dir) => help.command(format!("eval \"$({} env {})\"", doctor(), quoted_path(&dir))),
+        Some(dir) => help.command(use_dir(&dir)),
         None => help,
     }
 }
@@ -459,9 +461,9 @@ fn with_env(help: Help, report: &InstallationReport, wheel_dir: PathBuf, context
 /// ends with a line about the variable.
 pub(crate) fn leave_named_dir(help: &mut Help, context: &Context) {
     let is_named = context.search.explicit_candidate().is_some();
-    let is_about_variable = |line: &String| line.starts_with("eval ") || line.ends_with(DIR_VARIABLE);
+    let is_about_variable = |line: &String| is_use_line(line) || line.ends_with(DIR_VARIABLE);
     if is_named && help.effect == Effect::OtherDir && !help.commands.iter().any(is_about_variable) {
-        help.commands.push(format!("unset {DIR_VARIABLE}"));
+        help.commands.push(unset_variable(DIR_VARIABLE));
     }
 }
 
@@ -641,7 +643,7 @@ fn toolkits(cuda_major: u32) -> Vec<PathBuf> {
 
 /// Selects another installation.
 pub(super) fn use_other(dir: &Path) -> Help {
-    let line = format!("eval \"$({} env {})\"", doctor(), quoted_path(dir));
+    let line = use_dir(dir);
     Help::new("put that installation first:").command(line).effect(Effect::OtherDir)
 }
 

@@ -1,8 +1,6 @@
 //! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
 //! calls.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation, needed};
@@ -19,7 +17,7 @@ use crate::cudnn_file;
 use crate::dependency_report::{Dependency, OLDER_SHIM, dependencies, mixes};
 use crate::escape::Printable;
 use crate::platform;
-use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path};
+use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path, set_variable};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
@@ -77,7 +75,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     .note(format!("this project's loader uses the cuDNN in {dir} in other programs"))
                     .help(
                         Help::new("to choose one for all of them, set this variable to its directory:")
-                            .command(format!("export {DIR_VARIABLE}={}", quoted_path(&report.dir))),
+                            .command(set_variable(DIR_VARIABLE, &report.dir)),
                     ),
             )
         }
@@ -141,7 +139,7 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
 /// Has the drop-in load this installation.
 fn lead_drop_in_to(dir: &Path) -> Help {
     Help::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
-        .command(format!("export {DIR_VARIABLE}={}", quoted_path(dir)))
+        .command(set_variable(DIR_VARIABLE, dir))
 }
 
 /// Makes ld.so search a directory first.
@@ -196,13 +194,13 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
 /// them: for the libraries that the installation lacks, or although it comes first already.
 fn separate(report: &InstallationReport, context: &Context) -> Help {
     let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
-    let dirs = library_path.as_bytes().split(|byte| b":;".contains(byte)).map(|dir| Path::new(OsStr::from_bytes(dir)));
-    let is_first = dirs.clone().next().is_some_and(|first| is_same(first, &report.dir));
+    let dirs = platform::split_search_path(&library_path).into_iter().map(PathBuf::from);
+    let is_first = dirs.clone().next().is_some_and(|first| is_same(&first, &report.dir));
     if report.variant == Variant::Full && !is_first {
         return search_first(&report.dir);
     }
     let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).exists());
-    let dirs = dirs.filter_map(|dir| std::fs::canonicalize(dir).ok());
+    let dirs = dirs.filter_map(|dir| cudnn_probe::canonicalize(dir).ok());
     let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
     let Some(line) = library_path_without(&others, &library_path) else { return search_first(&report.dir) };
     let help = Help::new("have ld.so search no other directory of cuDNN:").command(line);
@@ -381,7 +379,7 @@ pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
 /// The builtins of NVRTC beside this file of NVRTC, and whether they can be used: the first file that can, or else the
 /// last one.
 fn builtins_beside(nvrtc: &Path, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
-    let nvrtc = std::fs::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
+    let nvrtc = cudnn_probe::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
     let name = format!("libnvrtc-builtins.so.{cuda_major}");
     let is_builtins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
     let entries = match std::fs::read_dir(nvrtc.parent()?) {
@@ -416,7 +414,7 @@ fn resolve(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)>
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+    match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,
     }

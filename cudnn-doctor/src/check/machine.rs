@@ -290,7 +290,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
     simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {
         Some(Resolution::Found { path, .. }) => {
-            DriverLibrary::Found(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+            DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
         }
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => DriverLibrary::Missing,

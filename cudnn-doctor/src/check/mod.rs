@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{self, Framework, Run};
 use crate::python_shim::PythonShim;
-use crate::shell::{doctor, quoted_path};
+use crate::shell::{doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
     DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_NVRTC, OLD_GPU, REJECTED,
@@ -237,7 +237,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         let RejectedCandidate { candidate, error, .. } = one;
         let denied = fix_commands::denied_dir(one);
         let dir = denied.as_ref().unwrap_or(&candidate.dir);
-        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
+        let dir = cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.clone());
         if matches!(error, ProbeError::OtherMajor { .. }) {
             continue;
         }
@@ -361,11 +361,11 @@ fn none_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -
     match error {
         ProbeError::GraphMissing { found_in: Some(found) } => finding.help(
             Help::new("set it to the directory that contains the libraries:")
-                .command(format!("export {DIR_VARIABLE}={}", quoted_path(found))),
+                .command(set_variable(DIR_VARIABLE, found)),
         ),
         _ => finding.help(
             Help::new(format!("set it to the directory that contains {}, or unset it:", Library::Graph))
-                .command(format!("unset {DIR_VARIABLE}")),
+                .command(unset_variable(DIR_VARIABLE)),
         ),
     }
 }

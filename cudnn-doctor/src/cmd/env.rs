@@ -1,14 +1,14 @@
 //! `env`: the shell lines that make programs use an installation: the loader, and programs that load cuDNN by its name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, Requirements, Variant, check_dir};
+use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, Os, Requirements, Variant, check_dir};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
-use crate::shell::{doctor, prepend_library_path, quoted_path};
+use crate::shell::{SEARCH_PATH, Shell, doctor, quoted_path, set_variable};
 
 /// The options of `env`.
 #[derive(clap::Args)]
@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// that the loader would use.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// The shell that reads the lines. Default: on Windows the one that started the doctor, elsewhere sh.
+    #[arg(long)]
+    shell: Option<Shell>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
@@ -47,17 +50,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         return fail(format, error);
     };
     let report = InstallationReport::read(&selected.dir, &context.host);
-    let mut lines = vec![format!("export {DIR_VARIABLE}={}", quoted_path(&selected.dir))];
+    let shell = arguments.shell.unwrap_or_else(Shell::detect);
+    let Some(line) = shell.set(DIR_VARIABLE, &selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
+    let mut lines = vec![line];
     let problem = report.as_ref().and_then(unusable_shim);
     if problem.is_none() {
-        let Some(library_path) = prepend_library_path(&selected.dir) else {
-            let error = format!(
-                "LD_LIBRARY_PATH cannot contain the name of {}: it contains a colon, a semicolon or a dollar \
-                 sign. Make a symbolic link to the directory and use the link's name.",
-                selected.dir.printable()
-            );
-            return fail(format, error);
-        };
+        let Some(library_path) = shell.prepend(&selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
         lines.push(library_path);
     }
     match format {
@@ -70,6 +68,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         Format::Text => lines.iter().for_each(|line| outln!("{line}")),
     }
     // To stderr: a shell evaluates the output.
+    if shell == Shell::Cmd && lines.iter().any(|line| !line.is_ascii()) {
+        remark("note: for these lines, cmd must have read them in UTF-8: `chcp 65001` comes first");
+    }
     if let Some(problem) = problem {
         remark(format_args!("error: {problem}"));
         return Outcome::Errors;
@@ -80,7 +81,26 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     Outcome::Fine
 }
 
-/// Why programs cannot use this directory through ld.so. With it on LD_LIBRARY_PATH they would fail, or get a mix.
+/// Why this shell cannot be given the directory.
+fn unfit(shell: Shell, dir: &Path) -> String {
+    let dir = dir.printable();
+    match (shell, Os::HOST) {
+        (Shell::Cmd, _) if dir.contains(['%', '"']) => format!(
+            "cmd cannot be given the name of {dir}, which contains a percent sign or a quote: use PowerShell \
+             (--shell powershell), or make a junction to the directory and use that"
+        ),
+        (_, Os::Windows) => format!(
+            "PATH cannot contain the name of {dir}, which contains a semicolon: make a junction to the directory and use \
+             that"
+        ),
+        _ => format!(
+            "{SEARCH_PATH} cannot contain the name of {dir}: it contains a colon, a semicolon or a dollar \
+             sign. Make a symbolic link to the directory and use the link's name."
+        ),
+    }
+}
+
+/// Why programs cannot use this directory by the system's search. With it on the search path they would fail, or get a mix.
 fn unusable_shim(report: &InstallationReport) -> Option<String> {
     let shim = Library::Shim.name_on(report.os);
     let dir = report.dir.printable();
@@ -89,8 +109,16 @@ fn unusable_shim(report: &InstallationReport) -> Option<String> {
         Some(part) => format!("{} {}", part.path.printable(), part.identity.as_ref().err()?.to_string().printable()),
     };
     Some(format!(
-        "{reason}: programs that load cuDNN by that name cannot use this directory, so LD_LIBRARY_PATH is left as it is. \
+        "{reason}: programs that load cuDNN by that name cannot use this directory, so {SEARCH_PATH} is left as it is. \
          The line for this project's loader works. `{}` shows how to repair it.",
-        format_args!("{DIR_VARIABLE}={} {} check", quoted_path(&report.dir), doctor())
+        check_of(&report.dir)
     ))
+}
+
+/// The command that checks this directory.
+fn check_of(dir: &Path) -> String {
+    match Os::HOST {
+        Os::Windows => format!("{}; {} check", set_variable(DIR_VARIABLE, dir), doctor()),
+        _ => format!("{DIR_VARIABLE}={} {} check", quoted_path(dir), doctor()),
+    }
 }

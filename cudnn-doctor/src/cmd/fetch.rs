@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
-use crate::shell::{doctor, quoted_path};
+use crate::shell::use_dir;
 
 /// The options of `fetch`.
 #[derive(clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
                 }
                 Format::Text => {
                     outln!("{}", dir.printable());
-                    outln!("To use it: eval \"$({} env {})\"", doctor(), quoted_path(&dir));
+                    outln!("To use it: {}", use_dir(&dir));
                 }
             }
             Outcome::Fine

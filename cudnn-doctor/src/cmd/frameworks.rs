@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
 fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     let (mut roots, mut missing, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
-        match std::fs::canonicalize(path) {
+        match cudnn_probe::canonicalize(path) {
             Ok(real) if real.is_dir() => {
                 if known.insert(real) {
                     roots.push(path);

@@ -16,7 +16,7 @@ use crate::check::installation::{repair, unusable_parts};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
-use crate::shell::{doctor, quoted_path};
+use crate::shell::{doctor, use_dir};
 use crate::shim_release::conflict;
 
 /// The options of `list`.
@@ -143,7 +143,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
         }
         (None, Some(usable)) => {
             outln!("\nThe loader uses none of them: its search does not look there. To use one:");
-            outln!("  eval \"$({} env {})\"", doctor(), quoted_path(&usable.installed.report.dir));
+            outln!("  {}", use_dir(&usable.installed.report.dir));
         }
         (None, None) => outln!("\nThe loader can use none of them: `{} check` shows how to fix that.", doctor()),
     }

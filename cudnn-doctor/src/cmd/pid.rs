@@ -1,25 +1,20 @@
 //! `pid`: which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::{Dependents, Host, Library, MappedLibrary, Version, identify_any, mapped_libraries};
+use cudnn_probe::{Dependents, FileIdentity, Host, Library, MappedLibrary, Version, identify_any};
 use serde_json::{Value, json};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+use crate::platform::{MAX_PID, RIGHTS_HINT, loaded_libraries, program_of, variable_of};
 
 /// The number of files of cuDNN and CUDA that are read. A process has some dozens.
 const MAX_ROWS: usize = 256;
-
-/// The largest id that Linux gives to a process.
-const MAX_PID: i64 = 1 << 22;
 
 /// The options of `pid`.
 #[derive(clap::Args)]
@@ -43,11 +38,10 @@ struct Row {
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
     let pid = arguments.pid;
-    let mapped = match mapped_libraries(pid) {
+    let mapped = match loaded_libraries(pid) {
         Ok(mapped) => mapped,
         Err(error) => {
-            let hint = "The process must be running, and you must own it or be root.";
-            return fail(format, format!("cannot inspect process {pid}: {error}. {hint}"));
+            return fail(format, format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"));
         }
     };
     let dependents = Dependents::new(&mapped);
@@ -141,8 +135,10 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
 
 /// Is the file at the path the mapped one, as the doctor itself sees it?
 fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
-    let inode = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
-    let same = |file: &PathBuf| inode(file).is_some() && inode(file) == inode(&mapped.path);
+    let same = |file: &PathBuf| {
+        let identity = FileIdentity::of(file);
+        identity.is_some() && identity == FileIdentity::of(&mapped.path)
+    };
     mapped.file.as_ref().is_some_and(same)
 }
 
@@ -155,7 +151,7 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     }
     let shim = cudnn().find(|row| library(row) == Some(Library::Shim) && is_as_on_disk(&row.mapped))?;
     let path = &shim.mapped.path;
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let program = program_of(pid)?;
     let mut simulation = Simulation::new(&program, &host_of(pid)?).ok()?;
     simulation.dlopen(path.to_str()?, 0);
     let from = simulation.objects().iter().position(|object| object.path == *path)?;
@@ -169,10 +165,8 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
 
 /// The machine as this process sees it.
 fn host_of(pid: u32) -> Option<Host> {
-    const NAME: &[u8] = b"LD_LIBRARY_PATH=";
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let value = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(NAME));
-    Some(Host::current().env("LD_LIBRARY_PATH", OsStr::from_bytes(value.unwrap_or_default())))
+    const NAME: &str = "LD_LIBRARY_PATH";
+    Some(Host::current().env(NAME, variable_of(pid, NAME)?))
 }
 
 fn problems(rows: &[Row]) -> Vec<String> {

@@ -166,7 +166,7 @@ impl Progress {
     }
 
     fn is_new(&mut self, path: &Path) -> bool {
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_new = !self.libraries.contains(&path);
         if is_new {
             self.libraries.push(path);

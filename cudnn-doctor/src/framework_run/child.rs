@@ -94,7 +94,7 @@ fn private_dir() -> Result<PathBuf> {
     for attempt in 0..MAX_ATTEMPTS {
         let dir = std::env::temp_dir().join(format!("cudnn-doctor-{}-{attempt}", std::process::id()));
         match create_private_dir(&dir) {
-            Ok(()) => return Ok(std::fs::canonicalize(&dir).unwrap_or(dir)),
+            Ok(()) => return Ok(cudnn_probe::canonicalize(&dir).unwrap_or(dir)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::new(error.kind(), format!("cannot create {}: {error}", dir.display()))),
         }

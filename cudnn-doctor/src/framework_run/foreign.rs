@@ -7,6 +7,7 @@ use cudnn_probe::packages;
 use crate::check::finding::Help;
 use crate::escape::Printable;
 use crate::python::Python;
+use crate::shell::{set_variable, unset_variable};
 
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
@@ -38,7 +39,7 @@ impl Foreign {
         let home = std::env::var_os(HOME).filter(|home| !home.is_empty())?;
         // It may have two parts.
         let home = home.to_str()?.split(':').next().map(PathBuf::from)?;
-        let program = std::fs::canonicalize(&python.program).ok()?;
+        let program = cudnn_probe::canonicalize(&python.program).ok()?;
         let base = program.parent()?.parent()?;
         if !python.is_virtual || real(&home) == real(base) {
             return None;
@@ -154,7 +155,7 @@ fn brought_in(module: &Path, python: &Python) -> String {
 fn without_home() -> Help {
     let home = PathBuf::from(std::env::var_os(HOME).unwrap_or_default());
     let text = format!("{HOME} has this Python take its modules from {}: unset it:", home.printable());
-    Help::new(text).command(format!("unset {HOME}"))
+    Help::new(text).command(unset_variable(HOME))
 }
 
 /// The first directory in a variable with a list of them that leads astray, and the line that takes each such directory
@@ -165,13 +166,13 @@ pub(super) fn without(variable: &str, leads: impl Fn(&Path) -> bool) -> Option<(
     let dir = std::env::split_paths(&path).find(leads)?;
     let rest = std::env::join_paths(std::env::split_paths(&path).filter(|other| !leads(other))).ok()?;
     let line = if rest.is_empty() {
-        format!("unset {variable}")
+        unset_variable(variable)
     } else {
-        format!("export {variable}={}", packages::quoted(rest))
+        set_variable(variable, rest)
     };
     Some((dir, line))
 }
 
 fn real(file: &Path) -> PathBuf {
-    std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+    cudnn_probe::canonicalize(file).unwrap_or_else(|_| file.to_owned())
 }

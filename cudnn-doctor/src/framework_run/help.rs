@@ -15,7 +15,7 @@ use crate::check::frameworks::help_for_libraries;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python::Python;
-use crate::shell::{doctor, prepend_library_path};
+use crate::shell::{doctor, prepend_library_path, unset_variable};
 
 /// The variables that lead to another cuDNN than the one of the framework's environment, and where it is below their
 /// directories.
@@ -60,7 +60,7 @@ pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context)
             Help::new(format!("install the package with the module {module}, or reinstall {name}"))
         }
         Kind::Hidden(variable) => {
-            Help::new(format!("{variable} hides the GPUs: unset it:")).command(format!("unset {variable}"))
+            Help::new(format!("{variable} hides the GPUs: unset it:")).command(unset_variable(variable))
         }
         Kind::NoCuda => with_cuda(framework, run.package.as_deref(), python),
         Kind::Other => other(),
@@ -140,7 +140,7 @@ fn old_cudnn(built_for: Option<Version>, loaded: Option<InstallationReport>, con
 
 /// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
 fn by_variable(libraries: &[String], python: &Python) -> Option<Help> {
-    let real = |file: &Path| std::fs::canonicalize(file).ok();
+    let real = |file: &Path| cudnn_probe::canonicalize(file).ok();
     let environment = real(&python.root);
     let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
     let loaded: Vec<PathBuf> = libraries.iter().filter_map(|file| real(Path::new(file))).filter(is_outside).collect();

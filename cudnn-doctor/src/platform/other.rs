@@ -1,11 +1,13 @@
 //! Systems without cuDNN 9: everything compiles, and what needs the system answers that.
 
 use std::convert::Infallible;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+
+use cudnn_probe::MappedLibrary;
 
 pub(crate) const MEMORY_HELP: &str = "allow more memory";
 pub(crate) const OPEN_LIMITS_HELP: &str = "end other programs";
@@ -165,4 +167,33 @@ impl MemoryLimits {
     pub(crate) fn explains_message(&self, _message: &str) -> Option<String> {
         None
     }
+}
+
+pub(crate) const MAX_PID: i64 = u32::MAX as i64;
+pub(crate) const RIGHTS_HINT: &str = "Only Linux and Windows are supported.";
+
+pub(crate) fn loaded_libraries(_process: u32) -> Result<Vec<MappedLibrary>> {
+    Err(unsupported())
+}
+
+pub(crate) fn program_of(_process: u32) -> Option<PathBuf> {
+    None
+}
+
+pub(crate) fn variable_of(_process: u32, _name: &str) -> Option<OsString> {
+    None
+}
+
+pub(crate) fn names_of_parents() -> Vec<String> {
+    Vec::new()
+}
+
+/// Is a search path split here?
+pub(crate) fn is_search_path_separator(byte: u8) -> bool {
+    byte == b':'
+}
+
+/// The elements of a search path.
+pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
+    std::env::split_paths(value).map(OsString::from).collect()
 }

@@ -59,7 +59,7 @@ impl Process {
         let Some((_, names)) = kind.opens_cuda.iter().find(|(of, _)| *of == major) else { return };
         let opener = kind.opens_by_name.as_ref().and_then(|by_name| first_matching(dir, by_name.from));
         let is_opener = |path: &Path| {
-            opener.as_ref().is_some_and(|opener| std::fs::canonicalize(opener).ok() == std::fs::canonicalize(path).ok())
+            opener.as_ref().is_some_and(|opener| cudnn_probe::canonicalize(opener).ok() == cudnn_probe::canonicalize(path).ok())
         };
         let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
         for name in *names {
@@ -126,8 +126,8 @@ impl Process {
         opens.is_optional |= kind.opens_by_name.as_ref().is_some_and(|by_name| by_name.depends_on_release);
         // Its extension library has loaded it, or does it later.
         let name = opener.to_string_lossy();
-        let canonical = std::fs::canonicalize(&opener).ok();
-        let is_it = |path: &Path| path == opener || std::fs::canonicalize(path).ok() == canonical;
+        let canonical = cudnn_probe::canonicalize(&opener).ok();
+        let is_it = |path: &Path| path == opener || cudnn_probe::canonicalize(path).ok() == canonical;
         let loaded = self.simulation.objects().iter().position(|object| is_it(&object.path));
         let Some(from) = loaded.or_else(|| self.simulation.dlopen_incomplete(&name, 0)) else { return };
         let major = built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major);

@@ -1,8 +1,9 @@
 //! What a framework's Python code opens by path before its libraries, step by step. Errors are ignored, as there.
 
 use std::collections::{HashSet, VecDeque};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use cudnn_probe::FileIdentity;
 
 use super::By;
 use super::import::Process;
@@ -123,8 +124,7 @@ fn shims_below(root: &Path) -> Shims {
     let mut shims = Shims::default();
     let mut dirs = VecDeque::from([root.to_owned()]);
     // A link may lead to a directory above it. Paths without links would take long for a deep directory.
-    let identity = |dir: &Path| std::fs::metadata(dir).map(|metadata| (metadata.dev(), metadata.ino()));
-    let mut known: HashSet<(u64, u64)> = identity(root).into_iter().collect();
+    let mut known: HashSet<FileIdentity> = FileIdentity::of(root).into_iter().collect();
     let mut entries = 0;
     'search: while let Some(dir) = dirs.pop_front() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
@@ -141,7 +141,7 @@ fn shims_below(root: &Path) -> Shims {
                 continue;
             }
             if kind.is_dir() || kind.is_symlink() && path.is_dir() {
-                let is_new = identity(&path).is_ok_and(|identity| known.insert(identity));
+                let is_new = FileIdentity::of(&path).is_some_and(|identity| known.insert(identity));
                 if is_new && known.len() > MAX_DIRS {
                     shims.is_cut = true;
                 } else if is_new {

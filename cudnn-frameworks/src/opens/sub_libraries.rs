@@ -125,7 +125,7 @@ pub(super) fn version(file: &Path) -> Option<Version> {
     }
     if name.starts_with("libcudnn.so.8") {
         // A link to the file with the full version.
-        let target = std::fs::canonicalize(file).ok()?;
+        let target = cudnn_probe::canonicalize(file).ok()?;
         return CudnnName::parse(target.file_name()?.to_str()?)?.version;
     }
     let library = library_of(name)?;

@@ -19,8 +19,9 @@ mod cuda_wheel;
 mod install;
 mod package;
 mod pip;
+mod quoting;
 
-pub use command::{Command, command_line, quoted};
+pub use command::{Command, command_line};
 pub use component::{Component, wheel_for};
 pub use cuda_wheel::{CudaWheel, cuda_wheel};
 pub use install::{
@@ -31,6 +32,7 @@ pub use pip::{
     BasePython, MissingPython, base_python, changes_packages_of_user, ensure_pip, is_on_path, missing_python, pip,
     pip_by, recorded_version, site_packages, user_base,
 };
+pub use quoting::{powershell_literal, quoted, quoted_for_powershell, quoted_for_sh};
 
 /// The CUDA major version to advise if the program's is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;

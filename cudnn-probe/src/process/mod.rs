@@ -25,6 +25,15 @@ pub struct MappedLibrary {
     pub load_index: Option<usize>,
 }
 
+impl MappedLibrary {
+    /// A library that is at this path on disk, and was loaded as this one in the order.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, load_index: usize) -> Self {
+        let path = path.into();
+        MappedLibrary { file: Some(path.clone()), path, deleted: false, load_index: Some(load_index) }
+    }
+}
+
 /// The libraries that a process has mapped, each once, in the order of their addresses.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use cudnn_frameworks::{Framework, Survey};
 use super::text::{found, title};
 use crate::check::finding::{FRAMEWORK_HALF_SEARCHED, Finding, Help};
 use crate::escape::Printable;
-use crate::shell::quoted_path;
+use crate::shell::set_variable;
 
 pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding> {
     let dirs: Vec<String> = framework.opens.half_searched.iter().map(|dir| dir.printable()).collect();
@@ -32,7 +32,7 @@ pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding>
             Some(wheel) => Help::new(
                 "it searches the directory in CUDNN_HOME first: to have it load the wheel of its environment:",
             )
-            .command(format!("export CUDNN_HOME={}", quoted_path(&wheel))),
+            .command(set_variable("CUDNN_HOME", &wheel)),
             None => Help::new("it searches the directory in CUDNN_HOME first: set that to the directory of its cuDNN"),
         }),
     )

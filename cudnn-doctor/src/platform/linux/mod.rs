@@ -5,13 +5,14 @@ mod interruption;
 mod library;
 mod memory;
 mod pipes;
+mod process;
 mod processes;
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
 pub(crate) use files::{
@@ -21,6 +22,7 @@ pub(crate) use interruption::{Interruption, Signal, end_by};
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
+pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, variable_of};
 pub(crate) use processes::Child;
 
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
@@ -117,4 +119,15 @@ pub(crate) fn is_lack_of_resources(error: &Error) -> bool {
 /// Could a file not be opened because too many are open? That says nothing about the file.
 pub(crate) fn is_lack_of_files(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Does ld.so split LD_LIBRARY_PATH here, or expand what follows?
+pub(crate) fn is_search_path_separator(byte: u8) -> bool {
+    b":;$".contains(&byte)
+}
+
+/// The elements of LD_LIBRARY_PATH, empty ones too.
+pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
+    let elements = value.as_bytes().split(|byte| b":;".contains(byte));
+    elements.map(|element| OsStr::from_bytes(element).to_owned()).collect()
 }

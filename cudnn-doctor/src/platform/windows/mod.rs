@@ -4,9 +4,10 @@ mod files;
 mod library;
 mod memory;
 mod pipes;
+mod process;
 mod processes;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{Error, Result};
 use std::os::windows::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) use files::{
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
+pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, variable_of};
 pub(crate) use processes::{Child, Interruption, Signal, end_by};
 
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
@@ -119,4 +121,14 @@ pub(crate) fn is_lack_of_resources(error: &Error) -> bool {
 /// Could a file not be opened because too many are open? That says nothing about the file.
 pub(crate) fn is_lack_of_files(error: &Error) -> bool {
     error.raw_os_error().and_then(|number| u32::try_from(number).ok()) == Some(Foundation::ERROR_TOO_MANY_OPEN_FILES)
+}
+
+/// Does Windows split PATH here?
+pub(crate) fn is_search_path_separator(byte: u8) -> bool {
+    byte == b';'
+}
+
+/// The elements of PATH.
+pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
+    std::env::split_paths(value).map(OsString::from).collect()
 }
