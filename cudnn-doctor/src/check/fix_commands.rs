@@ -20,9 +20,7 @@ use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, is_root};
-use crate::shell::{
-    doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir,
-};
+use crate::shell::{doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir};
 
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";

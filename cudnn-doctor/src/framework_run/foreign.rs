@@ -165,11 +165,7 @@ pub(super) fn without(variable: &str, leads: impl Fn(&Path) -> bool) -> Option<(
     let leads = |dir: &PathBuf| dir.is_absolute() && leads(dir);
     let dir = std::env::split_paths(&path).find(leads)?;
     let rest = std::env::join_paths(std::env::split_paths(&path).filter(|other| !leads(other))).ok()?;
-    let line = if rest.is_empty() {
-        unset_variable(variable)
-    } else {
-        set_variable(variable, rest)
-    };
+    let line = if rest.is_empty() { unset_variable(variable) } else { set_variable(variable, rest) };
     Some((dir, line))
 }
 

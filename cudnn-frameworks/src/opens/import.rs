@@ -59,7 +59,9 @@ impl Process {
         let Some((_, names)) = kind.opens_cuda.iter().find(|(of, _)| *of == major) else { return };
         let opener = kind.opens_by_name.as_ref().and_then(|by_name| first_matching(dir, by_name.from));
         let is_opener = |path: &Path| {
-            opener.as_ref().is_some_and(|opener| cudnn_probe::canonicalize(opener).ok() == cudnn_probe::canonicalize(path).ok())
+            opener
+                .as_ref()
+                .is_some_and(|opener| cudnn_probe::canonicalize(opener).ok() == cudnn_probe::canonicalize(path).ok())
         };
         let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
         for name in *names {

@@ -60,8 +60,7 @@ fn modules(process: &OwnedHandle) -> Result<Vec<HMODULE>> {
 fn path_of(process: &OwnedHandle, module: HMODULE) -> Option<PathBuf> {
     let mut path = vec![0u16; MAX_PATH];
     // SAFETY: the handle is open, and the buffer has this length. A module that was unloaded meanwhile has no name.
-    let len =
-        unsafe { K32GetModuleFileNameExW(process.as_raw_handle(), module, path.as_mut_ptr(), path.len() as u32) };
+    let len = unsafe { K32GetModuleFileNameExW(process.as_raw_handle(), module, path.as_mut_ptr(), path.len() as u32) };
     let path = path.get(..len as usize).filter(|path| !path.is_empty())?;
     Some(OsString::from_wide(path).into())
 }

@@ -97,12 +97,7 @@ fn new_job() -> Result<OwnedHandle> {
     let len = size_of_val(&limits) as u32;
     // SAFETY: the handle is open, and the structure is of this kind and length.
     let is_set = unsafe {
-        SetInformationJobObject(
-            job.as_raw_handle(),
-            JobObjectExtendedLimitInformation,
-            (&raw const limits).cast(),
-            len,
-        )
+        SetInformationJobObject(job.as_raw_handle(), JobObjectExtendedLimitInformation, (&raw const limits).cast(), len)
     };
     if is_set == 0 { Err(Error::last_os_error()) } else { Ok(job) }
 }
