@@ -18,7 +18,7 @@ use std::process::{Command, ExitStatus};
 pub(crate) use files::{
     belongs_to_root, belongs_to_user, create_private_dir, is_root, open_without_waiting, skip_hole,
 };
-pub(crate) use interruption::{Interruption, Signal, end_by};
+pub(crate) use interruption::{Interruption, end_by};
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};

@@ -26,7 +26,7 @@ pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
 pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, variable_of};
-pub(crate) use processes::{Child, Interruption, Signal, end_by};
+pub(crate) use processes::{Child, Interruption, end_by};
 
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
 pub(crate) const OPEN_LIMITS_HELP: &str = "end other programs, or enlarge the paging file";
