@@ -27,6 +27,7 @@
 //! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
+//! | know whether this machine is a Jetson, and which | [`Jetson`] |
 //! | explain a file or directory that cannot be used | [`ProbeError`] and [`ProbeError::help`] |
 //! | know which file ld.so would choose, and why | [`ld_so`] |
 //! | know which package has a library, and the command that installs it | [`packages`] |
@@ -45,6 +46,7 @@ mod files;
 mod host;
 mod image;
 mod inventory;
+mod jetson;
 pub mod ld_so;
 mod library;
 pub mod packages;
@@ -65,11 +67,12 @@ pub use image::{
     missing_symbols, parts_without_gpu_code,
 };
 pub use inventory::{Installed, inventory};
+pub use jetson::Jetson;
 pub use library::Library;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
-pub use report::{Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
+pub use report::{ArmVariant, Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES, base_python, environment_of};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

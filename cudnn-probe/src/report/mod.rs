@@ -1,16 +1,18 @@
 //! A report on the cuDNN in one directory, from its files: for people who want to know what is installed.
 
+mod arm;
 mod package;
 
+pub use arm::ArmVariant;
 pub use package::deleted_wheels;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
 use crate::host::Host;
-use crate::image::{Identity, damaged_symbol_table, identify_any, missing_symbols};
+use crate::image::{GpuCode, Identity, damaged_symbol_table, gpu_code, identify_any, missing_symbols};
 use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
@@ -69,11 +71,11 @@ pub struct RecordedFile {
     pub sha256: Option<String>,
 }
 
-/// A piece of evidence for the version or CUDA release, and its source.
+/// A piece of evidence for the version, the CUDA release or the kind of aarch64, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// The version or the CUDA release: `cuDNN 9.28.0`, `CUDA 12.9`.
+    /// The version, the CUDA release or the kind of aarch64: `cuDNN 9.28.0`, `CUDA 12.9`, `server (SBSA) build`.
     pub value: String,
     /// The file that it was read from.
     pub source: String,
@@ -96,6 +98,8 @@ pub struct InstallationReport {
     pub os: Os,
     /// The processor architecture that it is for, if one library can be read.
     pub architecture: Option<Architecture>,
+    /// The kind of aarch64 Linux that it is for, if its path or a record of its package states it.
+    pub arm_variant: Option<ArmVariant>,
     /// The major version: 9, or an older one, of which only file names are read.
     pub major: u32,
     /// The version: that of graph, else that of another library, else that in a file name.
@@ -117,7 +121,7 @@ pub struct InstallationReport {
     pub package: Option<Package>,
     /// Other packages with the same files: they were installed over each other, so the files are a mixture.
     pub other_packages: Vec<Package>,
-    /// The evidence for its version and its CUDA release.
+    /// The evidence for its version, its CUDA release and its kind of aarch64.
     pub evidence: Vec<Evidence>,
 }
 
@@ -160,16 +164,22 @@ impl InstallationReport {
             (true, false) => Variant::Full,
             (false, _) => Variant::Partial,
         };
+        let architecture = identities().map(|identity| identity.architecture).next();
+        let is_arm = os == Os::Linux && architecture == Some(Architecture::AARCH64);
+        let arm = is_arm.then(|| arm::detect(&dir, package.as_ref(), host)).flatten();
+        let mut evidence = evidence(&libraries, &dir, package.as_ref());
+        evidence.extend(arm.iter().map(|(_, evidence)| evidence.clone()));
         Some(InstallationReport {
             os,
-            architecture: identities().map(|identity| identity.architecture).next(),
+            architecture,
+            arm_variant: arm.map(|(variant, _)| variant),
             major: 9,
             version,
             cuda_major,
             cuda_minor: identities().filter(of_this_cuda).find_map(|identity| identity.cuda_minor),
             variant,
             missing,
-            evidence: evidence(&libraries, &dir, package.as_ref()),
+            evidence,
             package,
             other_packages: packages.collect(),
             libraries,
@@ -201,6 +211,13 @@ impl InstallationReport {
         identity
             .conflict(self.version, self.cuda_major)
             .or_else(|| (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() }))
+    }
+
+    /// The GPU code of all its libraries. Reads thousands of small pieces, as [`gpu_code`] does for each of them.
+    #[must_use]
+    pub fn gpu_code(&self) -> BTreeSet<GpuCode> {
+        let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
+        usable.filter_map(|report| gpu_code(&report.path).ok()).flatten().collect()
     }
 
     /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
@@ -381,6 +398,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     Some(InstallationReport {
         os: Os::Linux,
         architecture: None,
+        arm_variant: None,
         major,
         version,
         cuda_major: None,

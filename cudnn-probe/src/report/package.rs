@@ -244,7 +244,7 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
 }
 
 /// The entries of a directory with wanted names, sorted. The directory may have many others.
-fn entries<W: Fn(&str) -> bool>(dir: &Path, wanted: W) -> impl Iterator<Item = PathBuf> + use<W> {
+pub(super) fn entries<W: Fn(&str) -> bool>(dir: &Path, wanted: W) -> impl Iterator<Item = PathBuf> + use<W> {
     let is_wanted = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(&wanted);
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
