@@ -200,6 +200,20 @@ fn provoke(code: &str) -> Option<Scenario> {
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other)
         }
+        "C041" => {
+            nvml(&scenario.other, "580.65.06", (9, 0));
+            // Kernels for a Jetson.
+            for library in Library::ALL {
+                let file = scenario.used.cleared(*library);
+                if matches!(library, Library::Shim | Library::Graph) {
+                    FakeLibrary::new(*library, VERSION).build(&file);
+                } else {
+                    ExtensionLibrary::new().with_soname(library.file_name()).with_gpu_code(2, &["8.7"]).build(&file);
+                }
+            }
+            let other = scenario.other.path().to_owned();
+            scenario.variable("LD_LIBRARY_PATH", &other).options(&["--no-load"])
+        }
         "C050" => scenario.replace(
             fake(Library::Graph).with_code("int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n"),
             Library::Graph,

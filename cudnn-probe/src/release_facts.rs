@@ -31,16 +31,49 @@ pub struct TegraChip {
     pub product: &'static str,
     /// The compute capability of its GPU, in tenths: 87 is 8.7. Thor's is 10.1 in CUDA 12, and 11.0 from CUDA 13 on.
     pub compute_capabilities: &'static [u32],
+    /// The CUDA major from which on NVIDIA's builds for servers (SBSA), such as the wheels, have kernels for it.
+    pub server_builds_since: Option<u32>,
 }
 
 /// The Tegra chips that CUDA supports, the newest first. Source: the names are those of Linux's device trees and the
-/// numbers those of its `soc/tegra/fuse.h`; the compute capabilities are those of NVIDIA's list of CUDA GPUs.
+/// numbers those of its `soc/tegra/fuse.h`; the compute capabilities are those of NVIDIA's list of CUDA GPUs; the kernels
+/// in builds for servers are those of docs/measurements/aarch64-gpu-code.md.
 pub const TEGRA_CHIPS: &[TegraChip] = &[
-    TegraChip { name: "tegra264", id: 0x26, product: "Jetson Thor", compute_capabilities: &[110, 101] },
-    TegraChip { name: "tegra234", id: 0x23, product: "Jetson Orin", compute_capabilities: &[87] },
-    TegraChip { name: "tegra194", id: 0x19, product: "Jetson Xavier", compute_capabilities: &[72] },
-    TegraChip { name: "tegra186", id: 0x18, product: "Jetson TX2", compute_capabilities: &[62] },
-    TegraChip { name: "tegra210", id: 0x21, product: "Jetson Nano or TX1", compute_capabilities: &[53] },
+    TegraChip {
+        name: "tegra264",
+        id: 0x26,
+        product: "Jetson Thor",
+        compute_capabilities: &[110, 101],
+        server_builds_since: Some(13),
+    },
+    TegraChip {
+        name: "tegra234",
+        id: 0x23,
+        product: "Jetson Orin",
+        compute_capabilities: &[87],
+        server_builds_since: None,
+    },
+    TegraChip {
+        name: "tegra194",
+        id: 0x19,
+        product: "Jetson Xavier",
+        compute_capabilities: &[72],
+        server_builds_since: None,
+    },
+    TegraChip {
+        name: "tegra186",
+        id: 0x18,
+        product: "Jetson TX2",
+        compute_capabilities: &[62],
+        server_builds_since: None,
+    },
+    TegraChip {
+        name: "tegra210",
+        id: 0x21,
+        product: "Jetson Nano or TX1",
+        compute_capabilities: &[53],
+        server_builds_since: None,
+    },
 ];
 
 impl TegraChip {

@@ -117,6 +117,9 @@ findings! {
         "NVRTC opens libnvrtc-builtins when it compiles a kernel. Copying libnvrtc alone leaves it behind.";
     OLD_GPU = "C040" Error "a GPU is too old for this release":
         "cuDNN 9.11 and later have no kernels for compute capabilities below 7.5.";
+    NO_KERNELS = "C041" Error "cuDNN has no kernels for a GPU":
+        "On aarch64: a build for servers (SBSA), such as a wheel, on a Jetson, or one for CUDA 12 on Jetson Thor. Elsewhere: \
+         the GPU is newer than the release. cuDNN loads, and fails when it computes.";
     CRASHED = "C050" Error "cuDNN crashed or hung while it was loaded":
         "cuDNN was loaded in a child process, which crashed or made no progress. The message names the step.";
     NOT_LOADED = "C051" Error "cuDNN cannot be loaded":

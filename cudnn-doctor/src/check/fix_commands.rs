@@ -25,6 +25,9 @@ use crate::shell::{doctor, is_use_line, prepend_library_path, quoted_path, remov
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
 
+/// The directory that JetPack's packages install cuDNN in.
+const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
+
 /// The help for a file that cannot be used, if there is any.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Help> {
     let is_damage = match error {
@@ -637,6 +640,19 @@ fn toolkits(cuda_major: u32) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = entries.filter(is_toolkit).map(|root| root.join("lib64")).collect();
     dirs.sort();
     dirs
+}
+
+/// Installs the cuDNN of JetPack's packages, and has programs use it.
+pub(super) fn install_jetpack(cuda_major: u32, product: &str) -> Help {
+    let text = format!("install the cuDNN of JetPack, which has kernels for {product}, and use that:");
+    let install = packages::install(Component::Cudnn, cuda_major, Installer::Dpkg);
+    let used = format!("eval \"$({} env {})\"", doctor(), quoted_path(Path::new(JETPACK_DIR)));
+    with_commands(text, install.as_slice()).command(used).effect(Effect::OtherDir)
+}
+
+/// Installs a build for servers beside one for Jetson.
+pub(super) fn server_build(report: &InstallationReport, context: &Context) -> Help {
+    beside(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
 }
 
 /// Selects another installation.

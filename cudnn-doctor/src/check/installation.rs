@@ -9,6 +9,7 @@ use super::finding::{
     NOT_VERIFIED, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
+use super::kernels;
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
 use crate::context::Context;
@@ -34,7 +35,9 @@ pub(super) fn findings(
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report, machine));
     findings.extend(known_issues(report, &machine.gpus, context));
-    findings.extend(machine.gpus.iter().filter_map(|gpu| old_gpu(report, gpu, context)));
+    let (old, others): (Vec<&Gpu>, Vec<&Gpu>) = machine.gpus.iter().partition(|gpu| is_too_old(report, gpu));
+    findings.extend(old.into_iter().filter_map(|gpu| old_gpu(report, gpu, context)));
+    findings.extend(kernels::findings(report, others.into_iter(), machine, context));
     findings
 }
 
@@ -274,12 +277,15 @@ fn wanted(minimum: Version) -> Wanted {
     Wanted { minimum: Some(minimum), cuda_major: None, full: false }
 }
 
+/// Is the GPU older than those that the release supports? Jetson has packages of its own, with their own limits.
+fn is_too_old(report: &InstallationReport, gpu: &Gpu) -> bool {
+    let minimum = report.version.map_or(0, release_facts::min_compute_capability);
+    gpu.compute_capability < minimum && !gpu.is_tegra()
+}
+
 fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<Finding> {
     let version = report.version?;
     let minimum = release_facts::min_compute_capability(version);
-    if gpu.compute_capability >= minimum {
-        return None;
-    }
     let message = format!(
         "cuDNN {version} does not support {}: its compute capability is {}, the minimum is {}",
         gpu.name,

@@ -60,8 +60,8 @@ impl<'a> Limits<'a> {
 
     fn of(gpus: &'a [Gpu], pins: impl IntoIterator<Item = (String, String, String)>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
-        let is_old =
-            |gpu: &&Gpu| (oldest..release_facts::min_compute_capability(LATER)).contains(&gpu.compute_capability);
+        let old = oldest..release_facts::min_compute_capability(LATER);
+        let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
         let pins = pins.into_iter().filter(|(_, _, package)| package.starts_with("nvidia-cudnn-cu"));
         let pins = pins.map(|(framework, requirement, wheel)| FrameworkPin { framework, wheel, requirement });
         Limits { old_gpu: gpus.iter().find(is_old), pins: pins.collect() }

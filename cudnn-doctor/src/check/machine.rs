@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_probe::ld_so::Resolution;
-use cudnn_probe::{Host, release_facts};
+use cudnn_probe::release_facts::TegraChip;
+use cudnn_probe::{Host, Jetson, release_facts};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -36,13 +37,16 @@ const MAX_GPUS: u32 = 1024;
 const OLDEST_DRIVER: &str = "100.0";
 
 /// Directories in which drivers, containers and WSL put the driver's library, and which ld.so may not search.
-const DRIVER_DIRS: [&str; 6] = [
+const DRIVER_DIRS: [&str; 8] = [
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
     "/usr/local/nvidia/lib",
     "/run/opengl-driver/lib",
     "/usr/local/cuda/compat",
     "/usr/lib64-nvidia",
+    // Jetson: L4T before and from 36 on.
+    "/usr/lib/aarch64-linux-gnu/tegra",
+    "/usr/lib/aarch64-linux-gnu/nvidia",
 ];
 
 /// The driver and the GPUs.
@@ -52,7 +56,10 @@ pub(crate) struct Machine {
     pub(crate) driver: Option<String>,
     /// What NVML states in place of a version.
     pub(crate) driver_text: Option<String>,
+    /// The GPUs that NVML lists; on a Jetson where it lists none, the GPU of its chip.
     pub(crate) gpus: Vec<Gpu>,
+    /// The Jetson that this machine is.
+    pub(crate) jetson: Option<Jetson>,
     library: DriverLibrary,
     /// The CUDA release that the driver's library states, major and minor, once a child process has started it.
     cuda: Option<(u32, u32)>,
@@ -89,16 +96,19 @@ enum DriverLibrary {
 impl Machine {
     /// Looks up the driver's library and queries NVML.
     pub(crate) fn detect(host: &Host, patience: &Patience) -> Machine {
-        let library = driver_library(host);
+        let (library, jetson) = (driver_library(host), Jetson::detect(host));
+        let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
         match query_nvml(patience) {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
+                let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
                 let driver = answer.get("driver").and_then(Value::as_str).unwrap_or_default();
                 let is_version = driver::version(driver).is_some();
                 Machine {
                     driver: is_version.then(|| driver.to_owned()),
                     driver_text: (!is_version && !driver.is_empty()).then(|| driver.to_owned()),
-                    gpus: gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default(),
+                    gpus: if gpus.is_empty() { of_jetson() } else { gpus },
+                    jetson,
                     library,
                     cuda: None,
                     nvml_error: None,
@@ -107,7 +117,8 @@ impl Machine {
             Err(error) => Machine {
                 driver: None,
                 driver_text: None,
-                gpus: Vec::new(),
+                gpus: of_jetson(),
+                jetson,
                 library,
                 cuda: None,
                 nvml_error: Some(error),
@@ -115,9 +126,32 @@ impl Machine {
         }
     }
 
+    /// A machine with these GPUs, which may be a Jetson.
+    #[cfg(test)]
+    pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+        }
+        let library = DriverLibrary::Missing;
+        Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }
+    }
+
     pub(crate) fn value(&self) -> Value {
         let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });
-        json!({ "driver": self.driver, "compatibility": self.compatibility(), "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>() })
+        let jetson = |jetson: &Jetson| {
+            let evidence = jetson.evidence.iter().map(|found| json!({ "value": found.value, "source": found.source }));
+            json!({
+                "name": jetson.name(),
+                "l4t": jetson.l4t.map(|release| release.to_string()),
+                "evidence": evidence.collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "driver": self.driver,
+            "compatibility": self.compatibility(),
+            "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>(),
+            "jetson": self.jetson.as_ref().map(jetson),
+        })
     }
 
     /// Would ld.so find a driver's library that it can load?
@@ -206,7 +240,13 @@ fn driver_help(root: &Path) -> Help {
     if let Some((dir, line)) = found.and_then(|dir| Some((dir, prepend_library_path(Path::new(dir))?))) {
         return Help::new(format!("it is in {dir}: have ld.so search that directory:")).command(line);
     }
-    Help::new(if is_wsl {
+    let is_jetson = Jetson::detect(&Host::sandbox(root)).is_some();
+    Help::new(if is_jetson && is_container {
+        "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
+    } else if is_jetson {
+        "the driver's library of a Jetson comes with L4T, in its package nvidia-l4t-cuda: install that again; no driver for \
+         other GPUs works there"
+    } else if is_wsl {
         "install NVIDIA's driver in Windows, then restart WSL (`wsl --shutdown`, in Windows): WSL takes libcuda.so.1 from \
          there; install no driver for Linux in WSL"
     } else if has_kernel_driver && is_container {
@@ -227,6 +267,17 @@ impl Gpu {
     fn parse(value: &Value) -> Option<Gpu> {
         let compute_capability = u32::try_from(value.get("compute_capability")?.as_u64()?).ok()?;
         Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
+    }
+
+    /// The GPU in the chip of a Jetson, whose files name the chip.
+    fn of_jetson(jetson: &Jetson) -> Option<Gpu> {
+        let compute_capability = jetson.compute_capability()?;
+        Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
+    }
+
+    /// Is it the GPU of a Jetson's chip?
+    pub(crate) fn is_tegra(&self) -> bool {
+        TegraChip::with_compute_capability(self.compute_capability).is_some()
     }
 
     /// `9.0`.
@@ -333,11 +384,16 @@ mod tests {
             (&["usr/local/cuda/compat/libcuda.so.1", "dev/nvidiactl"], "/usr/local/cuda/compat"),
             (&["dev/nvidiactl", ".dockerenv"], "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
             (&["proc/driver/nvidia/version"], "libnvidia-compute"),
+            (&["etc/nv_tegra_release"], "nvidia-l4t-cuda"),
+            (&["etc/nv_tegra_release", ".dockerenv"], "--runtime nvidia"),
+            (&["usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1"], "/usr/lib/aarch64-linux-gnu/tegra"),
+            (&["usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1"], "/usr/lib/aarch64-linux-gnu/nvidia"),
         ] {
             for file in files {
                 let file = root.join(file);
                 let _ = std::fs::create_dir_all(file.parent().unwrap_or(&root));
-                let _ = std::fs::write(file, "");
+                let text = if file.ends_with("nv_tegra_release") { "# R36 (release), REVISION: 4.3\n" } else { "" };
+                let _ = std::fs::write(file, text);
             }
             let help = driver_help(&root);
             let _ = std::fs::remove_dir_all(&root);

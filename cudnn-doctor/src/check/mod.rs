@@ -7,6 +7,7 @@ pub(crate) mod finding;
 pub(crate) mod fix_commands;
 pub(crate) mod frameworks;
 pub(crate) mod installation;
+pub(crate) mod kernels;
 mod ld_so;
 mod limits;
 pub(crate) mod load_test;
@@ -30,8 +31,8 @@ use crate::python_shim::PythonShim;
 use crate::shell::{doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
-    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_NVRTC, OLD_GPU, REJECTED,
-    RELATIVE_PATH, REQUIREMENT, SEVERAL,
+    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU,
+    REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
 use machine::Machine;
 use program::Examined;
@@ -177,7 +178,8 @@ fn installed_in(dir: &Path, context: &Context) -> Option<Used> {
 /// could name another package or another CUDA major.
 fn agree(findings: &mut [Finding]) {
     let replacing = |finding: &&Finding| {
-        let is_kind = [REQUIREMENT, LACKS_FUNCTION, OLD_GPU].iter().any(|kind| kind.code == finding.kind.code);
+        let is_kind =
+            [REQUIREMENT, LACKS_FUNCTION, OLD_GPU, NO_KERNELS].iter().any(|kind| kind.code == finding.kind.code);
         is_kind && finding.help.as_ref().is_some_and(|help| help.effect != Effect::Other)
     };
     let Some(first) = findings.iter().find(replacing).cloned() else { return };

@@ -8,6 +8,7 @@ use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
 use super::findings;
+use crate::check::kernels::description;
 use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
 use crate::escape::Printable;
@@ -120,10 +121,14 @@ fn text(diagnosis: &Diagnosis) {
     for gpu in &machine.gpus {
         outln!("GPU     {} (compute capability {})", gpu.name.printable(), gpu.capability());
     }
+    if let Some(jetson) = &machine.jetson {
+        outln!("machine {}", description(jetson).printable());
+    }
     if let Some(report) = report {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());
         let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
-        outln!("cuDNN   {version}{cuda}, {}, in {}", report.variant, report.dir.printable());
+        let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant} build"));
+        outln!("cuDNN   {version}{cuda}, {}{arm}, in {}", report.variant, report.dir.printable());
     }
     if let Some(program) = program {
         outln!("program {program}");

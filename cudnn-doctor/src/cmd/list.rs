@@ -116,7 +116,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
             if *is_used { "->" } else { "" }.to_owned(),
             report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
             report.cuda().unwrap_or("?".into()),
-            report.architecture.map_or(String::new(), |architecture| format!("{} {architecture}", report.os)),
+            platform(report),
             if report.major == 9 { report.variant.to_string() } else { "not cuDNN 9".into() },
             package,
             report.dir.printable(),
@@ -147,6 +147,13 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
         }
         (None, None) => outln!("\nThe loader can use none of them: `{} check` shows how to fix that.", doctor()),
     }
+}
+
+/// `Linux x86-64`, `Linux aarch64, server (SBSA)`.
+fn platform(report: &InstallationReport) -> String {
+    let Some(architecture) = report.architecture else { return String::new() };
+    let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant}"));
+    format!("{} {architecture}{arm}", report.os)
 }
 
 fn details(Row { installed, gpu_targets, .. }: &Row) {
@@ -243,6 +250,7 @@ fn value(row: &Row) -> Value {
         "cuda": report.cuda(),
         "os": report.os.to_string(),
         "architecture": report.architecture.map(|architecture| architecture.to_string()),
+        "arm_variant": report.arm_variant.map(|variant| variant.to_string()),
         "variant": report.variant.to_string(),
         "package": report.package.as_ref().map(package_value),
         "other_packages": report.other_packages.iter().map(package_value).collect::<Vec<_>>(),

@@ -24,22 +24,21 @@ pub(super) fn driver(framework: &Framework, machine: &Machine) -> Option<Finding
     )
 }
 
-/// Its own kernels, for this GPU. SASS runs on GPUs of the same major and the same or a newer minor; PTX on all newer.
+/// Its own kernels, for this GPU.
 pub(super) fn kernels(framework: &Framework, gpu: &Gpu) -> Option<Finding> {
     let built = framework.built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty())?;
     if framework.built_for.compiles_at_run_time {
         return None;
     }
     let has = gpu.compute_capability;
-    let runs = |code: u32| code / 10 == has / 10 && code <= has;
-    if built.value.iter().any(|code| !code.is_ptx && runs(code.compute_capability)) {
+    if built.value.iter().any(|code| !code.is_ptx && code.runs_on(has)) {
         return None;
     }
     let all: Vec<String> = built.value.iter().map(ToString::to_string).collect();
     let gpu_text = format!("{} (compute capability {})", gpu.name.printable(), capability(has));
     let note = format!("its kernels are for {} ({})", all.join(" "), source(&built.source));
     let name = framework.kind.name;
-    let has_ptx = built.value.iter().any(|code| code.is_ptx && code.compute_capability <= has);
+    let has_ptx = built.value.iter().any(|code| code.is_ptx && code.runs_on(has));
     Some(if has_ptx {
         Finding::new(FRAMEWORK_PTX, format!("{} has no kernels for {gpu_text}, only PTX", title(framework)))
             .note(note)

@@ -1,0 +1,285 @@
+//! Whether the installation has kernels for the GPUs of this machine, by the GPU code in its files. It knows nothing of
+//! the least compute capability that a release supports: that is in `installation`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use cudnn_probe::release_facts::TegraChip;
+use cudnn_probe::{
+    ArmVariant, Candidate, GpuCode, InstallationReport, Installer, Jetson, Library, Origin, Requirements, check_dir,
+};
+
+use super::finding::{Finding, Help, NO_KERNELS};
+use super::fix_commands::{self, Wanted};
+use super::machine::{Gpu, Machine};
+use crate::context::Context;
+use crate::escape::Printable;
+
+/// One finding for each of these GPUs that the installation has no kernels for.
+pub(super) fn findings<'a>(
+    report: &InstallationReport,
+    gpus: impl Iterator<Item = &'a Gpu>,
+    machine: &Machine,
+    context: &Context,
+) -> Vec<Finding> {
+    let mut gpus = gpus.peekable();
+    if gpus.peek().is_none() {
+        return Vec::new();
+    }
+    let code = report.gpu_code();
+    // Nothing is known of files whose GPU code cannot be read, or that have none.
+    let lacks = |gpu: &&Gpu| !code.is_empty() && !has_kernels(&code, gpu);
+    gpus.filter(lacks).map(|gpu| finding(report, &code, gpu, machine, context)).collect()
+}
+
+fn has_kernels(code: &BTreeSet<GpuCode>, gpu: &Gpu) -> bool {
+    code.iter().any(|code| code.runs_on(gpu.compute_capability))
+}
+
+fn finding(
+    report: &InstallationReport,
+    code: &BTreeSet<GpuCode>,
+    gpu: &Gpu,
+    machine: &Machine,
+    context: &Context,
+) -> Finding {
+    let version = report.version.map_or(String::new(), |version| format!(" {version}"));
+    let (dir, name, capability) = (report.dir.printable(), gpu.name.printable(), gpu.capability());
+    let message = format!("cuDNN{version} in {dir} has no kernels for {name} (compute capability {capability})");
+    let targets: Vec<String> = code.iter().map(ToString::to_string).collect();
+    let mut finding = Finding::new(NO_KERNELS, message).note(format!("its GPU code is for {}", targets.join(" ")));
+    if let Some(variant) = report.arm_variant {
+        let value = format!("{variant} build");
+        let source = report.evidence.iter().find(|evidence| evidence.value == value).map(|evidence| &evidence.source);
+        finding = finding.note(format!("it is a {value}: {}", source.map_or("", String::as_str)));
+    }
+    if let Some(jetson) = &machine.jetson {
+        finding = finding.note(format!("this machine is a {}", description(jetson)));
+    }
+    let chip = TegraChip::with_compute_capability(gpu.compute_capability);
+    if chip.is_some() {
+        finding = finding.note(
+            "a Jetson's GPU runs kernels for its own compute capability, and PTX that is not newer; those for others of \
+             its generation are not supported on it (CUDA's programming guide)",
+        );
+        if report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip) {
+            finding =
+                finding.note("frameworks from the package index are built for servers, too: use builds for JetPack");
+        }
+    }
+    if report.library(Library::EnginesRuntimeCompiled).is_some() {
+        finding = finding.note("its engines that compile kernels at run time may work");
+    }
+    finding.help(help(report, gpu, chip, machine.jetson.as_ref(), context))
+}
+
+/// `Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)`.
+pub(crate) fn description(jetson: &Jetson) -> String {
+    let evidence = jetson.evidence.iter().map(|evidence| format!("{} ({})", evidence.value, evidence.source));
+    format!("{}: {}", jetson.name(), evidence.collect::<Vec<_>>().join(", "))
+}
+
+fn help(
+    report: &InstallationReport,
+    gpu: &Gpu,
+    chip: Option<&TegraChip>,
+    jetson: Option<&Jetson>,
+    context: &Context,
+) -> Help {
+    if let Some(dir) = other_with_kernels(report, gpu, context) {
+        return fix_commands::use_other(&dir);
+    }
+    let Some(chip) = chip else {
+        return if report.arm_variant == Some(ArmVariant::L4t) {
+            fix_commands::server_build(report, context)
+        } else {
+            Help::new(
+                "install a release of cuDNN, or one for another CUDA major, that lists this compute capability in \
+                 NVIDIA's support matrix",
+            )
+        };
+    };
+    // Builds for servers have kernels for it.
+    if let Some(since) = chip.server_builds_since.filter(|since| report.cuda_major.is_some_and(|cuda| cuda < *since)) {
+        let wanted = Wanted { minimum: None, cuda_major: Some(since), full: false };
+        return fix_commands::meet(report, &wanted, &[], context).unwrap_or_else(Help::new);
+    }
+    match jetson.and_then(|jetson| Some((jetson.l4t?, jetson.jetpack_cuda()))) {
+        Some((_, Some(cuda_major))) => fix_commands::install_jetpack(cuda_major, chip.product),
+        Some((l4t, None)) => Help::new(format!(
+            "JetPack for L4T {l4t} has cuDNN 8: install JetPack 6 or newer, if there is one for this machine, or use a \
+             program that is built for cuDNN 8"
+        )),
+        None => Help::new(
+            "install NVIDIA's packages for JetPack (libcudnn9-cuda-12 with JetPack 6, libcudnn9-cuda-13 with JetPack 7); \
+             in a container, use an image for Jetson",
+        ),
+    }
+}
+
+/// Another installation for the same CUDA that has kernels for this GPU.
+fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<PathBuf> {
+    let others = context.inventory(&[]).into_iter().map(|installed| installed.report);
+    let is_usable = |other: &InstallationReport| {
+        let candidate = Candidate::new(&other.dir, Origin::Explicit);
+        let is_same_cuda = other.cuda_major.is_none_or(|major| report.cuda_major.is_none_or(|cuda| cuda == major));
+        other.dir != report.dir && is_same_cuda && check_dir(&candidate, &Requirements::default()).is_ok()
+    };
+    others.filter(is_usable).find(|other| has_kernels(&other.gpu_code(), gpu)).map(|other| other.dir)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    use cudnn_probe::{Architecture, Host, Search};
+    use std::path::Path;
+    use support::{ExtensionLibrary, FakeLibrary, TempDir, Version};
+
+    const WHEEL: &str = "venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
+    const TOOLKIT: &str = "usr/local/cuda-12.6/targets/aarch64-linux/lib";
+    /// What the wheels of 9.28.0 for CUDA 12 and aarch64 have.
+    const SERVER: &[&str] = &["7.5", "8.0", "8.6", "9.0", "10.0", "10.3", "12.0", "12.0+PTX", "12.1"];
+    const JETSON: &[&str] = &["8.7", "8.7+PTX"];
+
+    fn write(file: &Path, contents: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, contents).unwrap();
+    }
+
+    /// A cuDNN for aarch64 with this GPU code.
+    fn install(dir: &Path, targets: &[&str]) {
+        for library in [Library::Graph, Library::Ops, Library::EnginesRuntimeCompiled] {
+            let built = ExtensionLibrary::new().with_soname(library.file_name());
+            let built = if library == Library::Graph { built } else { built.with_gpu_code(2, targets) };
+            let mut bytes = built.bytes();
+            bytes[18..20].copy_from_slice(&Architecture::AARCH64.elf_machine().to_le_bytes());
+            write(&dir.join(library.file_name()), bytes);
+        }
+    }
+
+    fn record(root: &Path) {
+        let dist_info = root.join("venv/lib/python3.12/site-packages/nvidia_cudnn_cu12-9.28.0.42.dist-info");
+        write(&dist_info.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,,\n");
+    }
+
+    fn jetson(root: &Path, chip: &str, l4t: &str) {
+        write(&root.join("proc/device-tree/compatible"), format!("nvidia,x\0nvidia,{chip}\0"));
+        if !l4t.is_empty() {
+            write(
+                &root.join("etc/nv_tegra_release"),
+                format!("# R{}\n", l4t.replacen('.', " (release), REVISION: ", 1)),
+            );
+        }
+    }
+
+    fn check(root: &Path, dir: &str, gpus: &[u32], library_path: Option<&Path>) -> Vec<Finding> {
+        let host = Host::sandbox(root).env("VIRTUAL_ENV", root.join("venv"));
+        let host = library_path.map_or(host.clone(), |dir| host.env("LD_LIBRARY_PATH", dir));
+        let gpus =
+            gpus.iter().map(|capability| Gpu { name: "A GPU".into(), compute_capability: *capability }).collect();
+        let machine = Machine::for_test(gpus, Jetson::detect(&host));
+        let report = InstallationReport::read(&root.join(dir), &host).unwrap();
+        let context = Context { search: Search::new(host.clone()), host, python_shim: None, python: None };
+        findings(&report, machine.gpus.iter(), &machine, &context)
+    }
+
+    #[test]
+    fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
+        let orin = "has no kernels for the GPU of Jetson Orin (compute capability 8.7)";
+        let thor = "has no kernels for the GPU of Jetson Thor (compute capability 11.0)";
+        let gpu = "has no kernels for A GPU (compute capability 9.0)";
+        // The chip and L4T of a Jetson, the GPUs that NVML lists, the directory and the GPU code, and parts of the finding:
+        // message, notes, help and commands.
+        for (chip, l4t, gpus, dir, code, expected) in [
+            (
+                "tegra234",
+                "36.4.3",
+                &[][..],
+                WHEEL,
+                SERVER,
+                &[
+                    orin,
+                    "its GPU code is for 7.5 8.0",
+                    "it is a server (SBSA) build: pip nvidia-cudnn-cu12 9.28.0.42",
+                    "Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)",
+                    "use builds for JetPack",
+                    "apt-get install libcudnn9-cuda-12",
+                    "env /usr/lib/aarch64-linux-gnu",
+                ][..],
+            ),
+            ("tegra234", "39.2.1", &[], WHEEL, SERVER, &[orin, "apt-get install libcudnn9-cuda-13"]),
+            ("tegra234", "36.4.3", &[87], WHEEL, SERVER, &["(compute capability 8.7)", "libcudnn9-cuda-12"]),
+            ("tegra234", "35.4.1", &[], WHEEL, SERVER, &[orin, "JetPack for L4T 35.4.1 has cuDNN 8"]),
+            ("tegra234", "", &[], WHEEL, SERVER, &[orin, "use an image for Jetson"]),
+            ("tegra234", "36.4.3", &[], WHEEL, JETSON, &[]),
+            ("tegra234", "36.4.3", &[], TOOLKIT, JETSON, &[]),
+            // Kernels for Ampere GPUs of another chip.
+            ("tegra234", "36.4.3", &[], WHEEL, &["8.0", "8.6"], &[orin]),
+            ("tegra234", "36.4.3", &[], WHEEL, &["8.0+PTX"], &[]),
+            // A chip that is not known, and files without GPU code.
+            ("tegra999", "40.1.0", &[], WHEEL, SERVER, &[]),
+            ("tegra234", "36.4.3", &[], WHEEL, &[], &[]),
+            (
+                "tegra264",
+                "38.2.0",
+                &[],
+                WHEEL,
+                SERVER,
+                &[thor, "replace it by a cuDNN for CUDA 13", "nvidia-cudnn-cu13"],
+            ),
+            ("tegra264", "38.2.0", &[], WHEEL, &["9.0", "11.0"], &[]),
+            ("tegra264", "38.2.0", &[], WHEEL, &["9.0", "10.1"], &[]),
+            // A server.
+            ("", "", &[90], WHEEL, SERVER, &[]),
+            (
+                "",
+                "",
+                &[90],
+                TOOLKIT,
+                &["8.7", "12.0+PTX"],
+                &[gpu, "it is a Jetson (L4T) build", "a build for servers", "install nvidia-cudnn-cu12"],
+            ),
+            ("", "", &[90], TOOLKIT, JETSON, &[]),
+            ("", "", &[90], WHEEL, &["10.0", "12.0+PTX"], &[gpu, "in NVIDIA's support matrix"]),
+            ("", "", &[90, 90, 120], WHEEL, &["10.0", "12.0+PTX"], &[gpu, gpu]),
+            ("", "", &[], WHEEL, SERVER, &[]),
+        ] {
+            let root = TempDir::new();
+            let root = root.path();
+            install(&root.join(dir), code);
+            record(root);
+            if !chip.is_empty() {
+                jetson(root, chip, l4t);
+            }
+            let found = check(root, dir, gpus, None);
+            let text = format!("{found:#?}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{chip} {l4t} {gpus:?} {code:?}: {text}");
+            for part in expected {
+                assert!(text.contains(part), "{chip} {l4t} {gpus:?} {code:?}: {part}: {text}");
+            }
+            let count = expected.iter().filter(|part| **part == gpu).count();
+            assert!(count == 0 || found.len() == count, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_installation_with_kernels_is_used_before_another_one_is_installed() {
+        let (root, other) = (TempDir::new(), TempDir::new());
+        install(&root.path().join(WHEEL), SERVER);
+        record(root.path());
+        jetson(root.path(), "tegra234", "36.4.3");
+        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&other.file(Library::Graph));
+        let ops = |targets: &[&str]| {
+            let ops = ExtensionLibrary::new().with_soname(Library::Ops.file_name()).with_gpu_code(2, targets);
+            ops.build(&other.file(Library::Ops));
+        };
+        for (targets, expected) in [(JETSON, "put that installation first"), (SERVER, "install the cuDNN of JetPack")] {
+            ops(targets);
+            let found = check(root.path(), WHEEL, &[], Some(other.path()));
+            let help = found.first().and_then(|finding| finding.help.clone()).unwrap();
+            assert!(help.text.contains(expected), "{help:?}");
+        }
+    }
+}
