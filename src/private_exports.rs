@@ -31,7 +31,7 @@ macro_rules! private_exports {
 
             #[unsafe(naked)]
             unsafe extern "C" fn resolve_first_call() {
-                cudnn_loader::__save_arguments_and_jump!(resolve)
+                cudnn_loader::__save_arguments_and_jump!(resolve_first_call, resolve)
             }
 
             extern "C-unwind" fn resolve(_: u32) -> *const () {

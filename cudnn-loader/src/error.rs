@@ -11,6 +11,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
+use crate::platform::names::{DRIVER_HELP, DRIVER_PREFIX, cudnn_prefix, graph_file, loader, search_variable};
 use crate::sub_library::SubLibrary;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
@@ -147,7 +148,7 @@ impl LoadError {
             | LoadErrorKind::SymbolMissing { .. }
             | LoadErrorKind::PrivateSymbolMissing { .. } => NOT_SUPPORTED,
             LoadErrorKind::Dlopen { cause: DlErrorKind::UndefinedSymbol { library: Some(library), .. }, .. }
-                if library.starts_with("libcudnn") =>
+                if library.starts_with(cudnn_prefix!()) =>
             {
                 SUBLIBRARY_VERSION_MISMATCH
             }
@@ -164,18 +165,22 @@ impl LoadError {
             LoadErrorKind::NoInstallation => match (self.first_relevant(), self.requested()) {
                 (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
                 (None, Some(RejectedCandidate { candidate: Candidate { origin: Origin::Explicit, .. }, .. })) => {
-                    "Pass the absolute path of the directory that contains libcudnn_graph.so.9, or no path to search \
-                     the default directories."
-                        .into()
+                    format!(
+                        "Pass the absolute path of the directory that contains {}, or no path to search the default \
+                         directories.",
+                        graph_file!()
+                    )
                 }
                 (None, Some(_)) => format!(
-                    "Set {DIR_VARIABLE} to the absolute path of the directory that contains libcudnn_graph.so.9, or \
-                     unset it to search the default directories."
+                    "Set {DIR_VARIABLE} to the absolute path of the directory that contains {}, or unset it to search \
+                     the default directories.",
+                    graph_file!()
                 ),
                 (None, None) => format!(
                     "Install cuDNN, for example with `pip install '{}>=9'` in the active virtual environment, or set \
-                     {DIR_VARIABLE} to the directory that contains libcudnn_graph.so.9.",
-                    Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR)
+                     {DIR_VARIABLE} to the directory that contains {}.",
+                    Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR),
+                    graph_file!()
                 ),
             },
             LoadErrorKind::LibraryMissing => {
@@ -219,7 +224,7 @@ impl LoadError {
         // The help comes early: callers of cudnnGetLastErrorString pass short buffers.
         let mut text = format!("{self}\nhelp: {}", one_line(&self.help()));
         if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
-            let _ = write!(text, "\nnote: ld.so reports: {}", one_line(message));
+            let _ = write!(text, "\nnote: {} reports: {}", loader!(), one_line(message));
         }
         if let Some(installation) = self.installation() {
             let Installation { version, dir, origin, .. } = installation;
@@ -276,7 +281,7 @@ impl LoadError {
             },
             LoadErrorKind::Rejected { path, error } => format!("{path:?} {error}"),
             LoadErrorKind::Dlopen { path, cause, .. } => match cause {
-                DlErrorKind::MissingDependency { name } => format!("{path:?} needs {name}, which ld.so did not find"),
+                DlErrorKind::MissingDependency { name } => format!("{path:?} needs {name}, which {} did not find", loader!()),
                 DlErrorKind::UndefinedSymbol { name, library: Some(library) } => {
                     format!(
                         "{path:?} needs the symbol {name}, which {library} lacks: the two are from different releases"
@@ -288,7 +293,7 @@ impl LoadError {
                 DlErrorKind::MissingVersion { name } => {
                     format!("{path:?} needs {name}, which this system's libraries do not provide")
                 }
-                DlErrorKind::Other => format!("ld.so cannot load {path:?}"),
+                DlErrorKind::Other => format!("{} cannot load {path:?}", loader!()),
             },
             LoadErrorKind::VerificationFailed { path, mismatch } => format!("after loading, {path:?} {mismatch}"),
             LoadErrorKind::FunctionTooNew { installed } => {
@@ -323,7 +328,9 @@ fn dlopen_help(cause: &DlErrorKind) -> String {
         DlErrorKind::MissingVersion { name } => {
             format!("Install an older cuDNN, or a newer system: this system's libraries do not provide {name}.")
         }
-        DlErrorKind::Other => "See ld.so's message below. If it blames the file, reinstall this cuDNN.".into(),
+        DlErrorKind::Other => {
+            concat!("See ", loader!(), "'s message below. If it blames the file, reinstall this cuDNN.").into()
+        }
     }
 }
 
@@ -334,16 +341,13 @@ fn missing_library_help(name: &str) -> String {
         Some((component, cuda)) => {
             let wheel = component.wheel(cuda.unwrap_or(DEFAULT_CUDA_MAJOR));
             format!(
-                "Install {component} (the wheel {wheel}, if cuDNN is a wheel), or put its directory on LD_LIBRARY_PATH."
+                "Install {component} (the wheel {wheel}, if cuDNN is a wheel), or put its directory on {}.",
+                search_variable!()
             )
         }
-        None if name.starts_with("libcuda.so") => {
-            "Install NVIDIA's driver, or start the container with the GPU (`docker run --gpus all`). Under WSL the \
-             driver's library is in /usr/lib/wsl/lib."
-                .into()
-        }
+        None if name.starts_with(DRIVER_PREFIX) => DRIVER_HELP.into(),
         None if name.starts_with("libz.so") => "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into(),
-        None => format!("Install the package that contains {name}, or put its directory on LD_LIBRARY_PATH."),
+        None => format!("Install the package that contains {name}, or put its directory on {}.", search_variable!()),
     }
 }
 

@@ -62,9 +62,6 @@
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("cudnn-loader loads cuDNN on Linux; elsewhere use the types of cudnn-sys");
-
 mod builtin;
 mod dispatch;
 mod dl;
@@ -75,6 +72,7 @@ mod guard;
 mod last_error;
 pub mod logging;
 mod options;
+mod platform;
 pub mod preload;
 mod resolve;
 mod sub_library;
@@ -115,10 +113,10 @@ pub use sub_library::SubLibrary;
 pub mod __private {
     pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::resolve_private_symbol;
-    pub use crate::dl::is_secure_execution;
+    pub use crate::platform::libraries::is_secure_execution;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;
-    pub use crate::thread::cancel::CancelDisabled;
+    pub use crate::platform::cancel::CancelDisabled;
 }
 
 /// Compiles the example of the README.

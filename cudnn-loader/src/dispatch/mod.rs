@@ -1,8 +1,6 @@
 //! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function.
 //! Nothing here is written by hand for one function.
 
-pub(crate) mod trampoline;
-
 use std::ffi::{CStr, c_char, c_void};
 
 use cudnn_probe::Installation;
@@ -14,6 +12,8 @@ use crate::events::as_question;
 use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
 use crate::options::Options;
+use crate::platform::load::in_section_of_slots;
+use crate::platform::trampoline::pass_number;
 use crate::resolve::libraries::{self, LoadedLibrary};
 use crate::sub_library::SubLibrary;
 use crate::sync::slot::Slot;
@@ -33,22 +33,23 @@ macro_rules! functions {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// The slots, in the order of the table. Private to this crate: another crate would reach it through its global
-        /// offset table, at the cost of a load. One array: a match that leads to statics would be a table of addresses,
-        /// each of which needs a relocation. In a section of its own: the linker gives the section's start to the
-        /// drop-in's exports, as a symbol.
-        #[cfg_attr(target_os = "linux", unsafe(link_section = "cudnn_slots"))]
-        static SLOTS: [Slot; Function::ALL.len()] = [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
+        in_section_of_slots! {
+            /// The slots, in the order of the table. Private to this crate: another crate would reach it through its
+            /// global offset table, at the cost of a load. One array: a match that leads to statics would be a table of
+            /// addresses, each of which needs a relocation. In a section of its own, for the drop-in's exports.
+            static SLOTS: [Slot; Function::ALL.len()] =
+                [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
+        }
 
         /// The first value of each slot. It passes the function's number to the one trampoline, which resolves the
         /// function with all arguments in place and jumps to it. So a resolver is two instructions for any signature.
         mod resolvers {
-            use super::Function;
+            use super::{Function, pass_number};
             $($(
                 #[cold]
                 #[unsafe(naked)]
                 pub(super) unsafe extern "C-unwind" fn $name() {
-                    crate::dispatch::trampoline::pass_number!(Function::$variant as u32, crate::dispatch::resolve_and_jump)
+                    pass_number!(Function::$variant as u32, crate::dispatch::resolve_and_jump)
                 }
             )*)*
         }
@@ -195,7 +196,7 @@ pub fn load() -> Result<&'static Installation, LoadError> {
 #[cold]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn resolve_and_jump() {
-    crate::__save_arguments_and_jump!(resolve_first_call, reading SLOTS)
+    crate::__save_arguments_and_jump!(resolve_and_jump, resolve_first_call, reading SLOTS)
 }
 
 /// The slow path of a call: returns the address to jump to. If the function cannot be resolved, a function at that

@@ -1,8 +1,16 @@
-//! ld.so's error messages, in English, and their meaning. ld.so gives no error code, so this module parses the text.
+//! Why the system's loader could not open a library, and the meaning of ld.so's messages, in English: ld.so gives no
+//! error code, so this module parses the text.
 
 use std::path::Path;
 
-/// The meaning of an error message of ld.so.
+/// A library that the system's loader could not open.
+pub(crate) struct OpenError {
+    pub(crate) cause: DlErrorKind,
+    /// The loader's message.
+    pub(crate) message: String,
+}
+
+/// The meaning of an error of the system's loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DlErrorKind {
@@ -61,41 +69,6 @@ impl DlErrorKind {
 fn missing_in_musls_form(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("Error loading shared library ")?;
     rest.split_once(": No such file").map(|(name, _)| name)
-}
-
-/// ld.so's text, which libloading keeps in its error's source.
-pub(crate) fn dlerror_text(error: &libloading::Error) -> String {
-    match error {
-        libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
-        other => other.to_string(),
-    }
-}
-
-/// Makes this thread's messages English while the value lives.
-pub(super) struct CLocale {
-    english: libc::locale_t,
-    previous: libc::locale_t,
-}
-
-impl CLocale {
-    pub(super) fn set() -> Option<Self> {
-        // SAFETY: the name ends in NUL; the call makes a new locale and changes none.
-        let english = unsafe { libc::newlocale(libc::LC_MESSAGES_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
-        if english.is_null() {
-            return None;
-        }
-        // SAFETY: the locale lives until `drop`, which first takes it from the thread.
-        Some(CLocale { english, previous: unsafe { libc::uselocale(english) } })
-    }
-}
-
-impl Drop for CLocale {
-    fn drop(&mut self) {
-        // SAFETY: the locale that the thread had before; its owner still uses it.
-        unsafe { libc::uselocale(self.previous) };
-        // SAFETY: `set` made it, and nothing uses it any more.
-        unsafe { libc::freelocale(self.english) };
-    }
 }
 
 #[cfg(test)]

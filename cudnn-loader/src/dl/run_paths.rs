@@ -1,8 +1,6 @@
 //! The directories with a cuDNN in the run paths of loaded objects. A program that is linked to NVIDIA's shim would
 //! have loaded that cuDNN, but the drop-in has replaced the shim.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::run_path_dirs;
@@ -24,11 +22,11 @@ pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDir
     let mut seen = Vec::new();
     let mut dirs_of = |is_dependent: bool| {
         let mut found = Vec::new();
-        for RunPath { object, dirs, needs_soname } in &paths {
+        for RunPath { object, dirs, needs_name } in &paths {
             let program = if object.as_os_str().is_empty() { std::env::current_exe().ok() } else { None };
             let object = program.as_ref().unwrap_or(object);
-            let Some(origin) = object.parent().filter(|_| *needs_soname == is_dependent) else { continue };
-            for dir in run_path_dirs(host, OsStr::from_bytes(dirs), origin) {
+            let Some(origin) = object.parent().filter(|_| *needs_name == is_dependent) else { continue };
+            for dir in run_path_dirs(host, dirs, origin) {
                 if seen.contains(&dir) {
                     continue;
                 }
@@ -47,5 +45,5 @@ pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDir
 pub(crate) fn dirs_of(host: &Host, file: &Path) -> Vec<PathBuf> {
     let paths = LoadedObjects::snapshot().run_paths(Library::Shim.file_name());
     let path = paths.iter().find(|path| path.object == file).zip(file.parent());
-    path.map(|(path, origin)| run_path_dirs(host, OsStr::from_bytes(&path.dirs), origin)).unwrap_or_default()
+    path.map(|(path, origin)| run_path_dirs(host, &path.dirs, origin)).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStat
 
 use super::entry::ERROR_BIT;
 use crate::resolve::libraries::graph_functions;
-use crate::thread::cancel::CancelDisabled;
+use crate::platform::cancel::CancelDisabled;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;

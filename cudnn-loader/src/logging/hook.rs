@@ -12,7 +12,7 @@ use cudnn_sys::types::{cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus
 use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
 use super::sink::{Destination, Sink};
-use crate::thread::cancel::CancelDisabled;
+use crate::platform::cancel::CancelDisabled;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A log entry as it arrives, with what cuDNN adds to it as numbers.

@@ -13,6 +13,7 @@ use super::entry::{Severity, format};
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
 use crate::events::Event;
+use crate::platform::thread_id;
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";
@@ -100,8 +101,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     }
     let version = VERSION.load(Ordering::Relaxed);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // SAFETY: the call takes nothing and cannot fail.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    let thread = thread_id();
     let mut lines = format!("CuDNN (v{version}) function {function}() called:");
     body(&mut lines);
     footer(&mut lines, time, thread);
@@ -139,7 +139,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
 /// The last two lines of an entry: when, and where.
 fn footer(lines: &mut String, time: Duration, thread: i64) {
     lines.push_str("\nTime: ");
-    lines.push_str(&String::from_utf8_lossy(&local_time(c"%Y-%m-%dT%H:%M:%S", time.as_secs())));
+    lines.push_str(&local_time("%Y-%m-%dT%H:%M:%S", time.as_secs()).to_string_lossy());
     let seconds = env_config().start.elapsed().as_secs();
     let (minutes, hours, days) = (seconds / 60 % 60, seconds / 3600 % 24, seconds / 86400);
     let _ = write!(

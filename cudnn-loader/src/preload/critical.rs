@@ -12,7 +12,10 @@ use std::time::Duration;
 use crate::dl;
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
-use crate::thread::cancel::CancelDisabled;
+use crate::platform::cancel::CancelDisabled;
+use crate::platform::exit;
+use crate::platform::fork::call_at_forks;
+use crate::platform::load::at_load;
 use crate::thread::fork::handle_forks;
 use crate::thread::spawn::DOES_INTERNAL_WORK;
 
@@ -57,18 +60,16 @@ pub(super) fn protect() {
         register_exit_handler();
         // A fork waits for these sections before it waits for the short work in them.
         handle_forks();
-        // SAFETY: the functions are of the right type, and stay.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+        call_at_forks(before_fork, after_fork, in_child);
     }
 }
 
-/// ld.so calls this when it loads the program or library that contains this code.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static GUARD_LOADING_THREAD: extern "C" fn() = guard_this_thread;
+at_load!(GUARD_LOADING_THREAD: guard_this_thread);
 
 extern "C" fn guard_this_thread() {
-    let _ = EXIT_GUARD.try_with(|_| ());
+    if exit::THREADS_RUN_ON {
+        let _ = EXIT_GUARD.try_with(|_| ());
+    }
 }
 
 /// One of the threads that may preload in the background. There are few, so that a program that starts preloads without
@@ -194,9 +195,7 @@ impl Drop for ExitGuard {
     fn drop(&mut self) {
         GATE.close();
         wait_until_empty(true);
-        // SAFETY: the call takes nothing and cannot fail.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-        if u32::try_from(thread) == Ok(std::process::id()) {
+        if exit::is_first_thread() {
             // An exit, most probably. No step may begin before the exit handlers run.
             IS_CLOSED_BY_FIRST_THREAD.store(true, Ordering::SeqCst);
         } else {
@@ -209,9 +208,8 @@ fn register_exit_handler() {
     /// More than a process ever loads; a preload that is repeated loads nothing new.
     const ENOUGH: u32 = 64;
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    if COUNT.fetch_add(1, Ordering::Relaxed) < ENOUGH {
-        // SAFETY: the function is of the right type, and stays. If memory is short, one handler fewer protects.
-        unsafe { libc::atexit(at_exit) };
+    if exit::THREADS_RUN_ON && COUNT.fetch_add(1, Ordering::Relaxed) < ENOUGH {
+        exit::call_at_exit(at_exit);
     }
 }
 

@@ -1,13 +1,14 @@
 //! The functions of NVIDIA's driver that create a context. The driver is loaded at run time; nothing is linked.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
-use std::path::Path;
 
 use super::critical::{CriticalSection, with_critical_openings};
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
+use crate::platform::libraries::driver_path;
+use crate::platform::names::driver_file;
 
-const LIBRARY: &str = "libcuda.so.1";
+const LIBRARY: &str = driver_file!();
 
 /// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
 /// the process has not loaded the driver.
@@ -26,7 +27,7 @@ type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
 type RetainContext = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
 type SetContext = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
-/// `libcuda.so.1`.
+/// The driver's library.
 pub(super) struct Driver {
     init: Init,
     get_count: GetInt,
@@ -40,9 +41,9 @@ pub(super) struct Driver {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverError {
-    /// The function that failed: `cuInit`; or `libcuda.so.1`, if that cannot be loaded.
+    /// The function that failed: `cuInit`; or the driver's library (`libcuda.so.1`), if that cannot be loaded.
     pub function: &'static str,
-    /// The function's CUresult, or ld.so's message.
+    /// The function's CUresult, or the message of the system's loader.
     pub message: String,
 }
 
@@ -64,7 +65,7 @@ impl Driver {
     fn open() -> Result<Self, DriverError> {
         let error = |message| DriverError { function: LIBRARY, message };
         // Never unloaded, like the rest of CUDA.
-        let library = dl::open(Path::new(LIBRARY)).map_err(error)?;
+        let library = dl::open(driver_path().as_ref()).map_err(|failed| error(failed.message))?;
         let address = |name: &CStr| {
             dl::symbol(&library, name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
         };

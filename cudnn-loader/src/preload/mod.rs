@@ -13,7 +13,6 @@
 mod critical;
 mod driver;
 mod engines;
-mod memory;
 mod readahead;
 mod report;
 mod run;

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::{Installation, Library, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
-use super::{Devices, Preload, VERSION_CHECKS, engines, memory, readahead};
+use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, run_paths};
@@ -21,10 +20,13 @@ use crate::error::LoadErrorKind;
 use crate::function::Function;
 use crate::guard::entry;
 use crate::logging;
+use crate::platform::descriptors::leave_shared_table;
+use crate::platform::names::{cublas_lt, driver_file, loader};
+use crate::platform::search::SearchPath;
+use crate::platform::memory;
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
-use crate::thread::descriptors::leave_shared_table;
 use crate::thread::spawn::{Work, spawn_detached, spawn_scoped};
 
 /// The steps of a preload that is running.
@@ -348,7 +350,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     let needs_cublas = installation.version >= Version::new(9, 11, 0) && installation.has(Library::EnginesPrecompiled);
     let missing = cublas_name(installation).filter(|name| needs_cublas && !is_available(installation, name));
     if let Some(cublas) = missing {
-        return StepOutcome::Skipped(format!("ld.so does not find {cublas}, which the engines need"));
+        return StepOutcome::Skipped(format!("{} does not find {cublas}, which the engines need", loader!()));
     }
     if memory::is_limited() {
         return StepOutcome::Skipped("a limit of the address space".into());
@@ -362,9 +364,9 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
         Err(status)
             if status != cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
-                && !is_available(installation, "libcuda.so.1") =>
+                && !is_available(installation, driver_file!()) =>
         {
-            StepOutcome::Skipped(format!("libcuda.so.1 was not found: {}", take_last_error()))
+            StepOutcome::Skipped(format!("{} was not found: {}", driver_file!(), take_last_error()))
         }
         Err(status) => StepOutcome::Status(status, take_last_error()),
     }
@@ -372,20 +374,19 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
 
 /// The name by which the engines open cuBLASLt.
 fn cublas_name(installation: &Installation) -> Option<String> {
-    let cuda = libraries::cuda_major().or(installation.cuda_major)?;
-    Some(format!("libcublasLt.so.{cuda}"))
+    libraries::cuda_major().or(installation.cuda_major).map(cublas_lt)
 }
 
 fn find_cublas(installation: &Installation) -> Option<PathBuf> {
     find_for_graph(installation, &cublas_name(installation)?)
 }
 
-/// Whether a library is loaded, or ld.so would find it for cuDNN's engines.
+/// Whether a library is loaded, or the system's loader would find it for cuDNN's engines.
 fn is_available(installation: &Installation, name: &str) -> bool {
     LoadedObjects::snapshot().contains(name) || find_for_graph(installation, name).is_some()
 }
 
-/// The file that ld.so would find for cuDNN's engines, whose run path is graph's.
+/// The file that the system's loader would find for cuDNN's engines, whose run path is graph's.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
     let host = dl::host();
     let run_path = run_paths::dirs_of(&host, &installation.path(Library::Graph));

@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, Library, ProbeError};
 
@@ -11,6 +10,7 @@ use super::installation::is_in;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;
+use crate::platform::search::{FINDS_PLUGINS, SearchPath};
 
 /// Makes sure that graph, when it opens its plugins, gets those of its installation.
 ///
@@ -32,6 +32,10 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         }
         let loaded = objects.find(library.file_name()).map(|object| object.path);
         let is_loaded = loaded.is_some();
+        if !FINDS_PLUGINS && is_usable && !is_loaded {
+            let _ = dl::open(&own);
+            continue;
+        }
         let choice = loaded.or_else(|| ld_so_choice(&search_path, installation, *library));
         let Some(foreign) = choice.filter(|file| !is_in(file, &installation.dir)) else { continue };
         // These libraries are large: the loader opens one ahead of graph only if ld.so would take another file.

@@ -12,7 +12,7 @@ use cudnn_probe::{Installation, ProbeError, Version};
 
 use super::installation::{Reset, Shared, dir_of, failure, is_in, reset_selection, select, selected};
 use super::{graph_plugins, in_memory};
-use crate::dl::dlerror::DlErrorKind;
+use crate::dl::dlerror::OpenError;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::error::{LoadError, LoadErrorKind};
@@ -28,7 +28,7 @@ use crate::sync::once::RaceOnce;
 pub struct LoadedLibrary {
     /// The sub-library.
     pub library: SubLibrary,
-    /// The file, as ld.so names it.
+    /// The file, as the system's loader names it.
     pub path: PathBuf,
     /// The version, verified in memory; `None` for the sub-libraries that state none (cnn and ext).
     pub version: Option<Version>,
@@ -223,7 +223,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
     emit(&Event::Loading { library, path: &path });
     match dl::open(&path) {
         Ok(handle) => Ok((path, handle, true)),
-        Err(message) => Err(LoadErrorKind::Dlopen { cause: DlErrorKind::parse(&message, &path), path, message }),
+        Err(OpenError { cause, message }) => Err(LoadErrorKind::Dlopen { path, cause, message }),
     }
 }
 

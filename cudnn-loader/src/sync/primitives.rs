@@ -5,11 +5,11 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::platform::thread_id;
+
 /// This thread of this process as one nonzero number, with the process in the upper half.
 pub(crate) fn thread_token() -> u64 {
-    // SAFETY: the call takes nothing and cannot fail.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    u64::from(std::process::id()) << 32 | (thread as u64 & 0xffff_ffff)
+    u64::from(std::process::id()) << 32 | (thread_id() as u64 & 0xffff_ffff)
 }
 
 /// Bounded waiting: pauses that grow from 20 µs to 1 ms, until the time is up.

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::platform::fork::call_at_forks;
+use crate::platform::load::at_load;
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
 
@@ -49,16 +51,12 @@ pub(crate) fn handle_forks() {
     // Keeps the entry where the linker drops what nothing refers to.
     std::hint::black_box(&REGISTER);
     if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the functions are of the right type, and stay as long as this library, with which glibc drops them.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+        call_at_forks(before_fork, after_fork, in_child);
     }
 }
 
-/// ld.so calls this when it loads the program or library that contains this code: a fork that begins before the handlers
-/// are registered does not wait.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REGISTER: extern "C" fn() = register;
+// A fork that begins before the handlers are registered does not wait.
+at_load!(REGISTER: register);
 
 extern "C" fn register() {
     handle_forks();

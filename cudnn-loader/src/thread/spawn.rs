@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use super::signals::with_signals_blocked;
+use crate::platform::signals::with_signals_blocked;
 use crate::sync::primitives::lock;
 
 /// Work for a thread. Boxed, so that the code that starts a thread exists once.

@@ -5,7 +5,7 @@
 const ENOUGH: libc::rlim_t = 16 << 30;
 
 /// Whether the address space of this process has a limit (`ulimit -v`) that may be too low for the engines.
-pub(super) fn is_limited() -> bool {
+pub(crate) fn is_limited() -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the answer has room.
     unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0 && limit.rlim_cur < ENOUGH }

@@ -1,4 +1,5 @@
-//! The way from a resolver to the function that it resolves, in assembly: no signature is known here, so every register
+//! The way from a resolver to the function that it resolves, in assembly for the System V ABI of x86-64 and the
+//! procedure call standard of aarch64: no signature is known here, so every register
 //! that can contain an argument is saved while the function is resolved, and then restored. Arguments on the stack stay
 //! where they are.
 
@@ -18,16 +19,16 @@ macro_rules! pass_number {
         core::arch::naked_asm!("mov w16, #{number}", "b {trampoline}", number = const $number, trampoline = sym $trampoline)
     };
 }
-pub(super) use pass_number;
+pub(crate) use pass_number;
 
-/// The body of a naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed,
+/// The body of this naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed,
 /// and jumps to the address that it returns, with all arguments as they were. Also tells the compiler that assembly reads
 /// a static: the drop-in's exports, which it does not see, read the slots.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
 macro_rules! __save_arguments_and_jump {
-    ($resolve:path $(, reading $read:ident)?) => {
+    ($function:path, $resolve:path $(, reading $read:ident)?) => {
         core::arch::naked_asm!(
             $(concat!("/* {", stringify!($read), "} */"),)?
             ".cfi_startproc",
@@ -67,7 +68,7 @@ macro_rules! __save_arguments_and_jump {
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
 macro_rules! __save_arguments_and_jump {
-    ($resolve:path $(, reading $read:ident)?) => {
+    ($function:path, $resolve:path $(, reading $read:ident)?) => {
         core::arch::naked_asm!(
             $(concat!("/* {", stringify!($read), "} */"),)?
             ".cfi_startproc",

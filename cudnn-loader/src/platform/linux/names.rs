@@ -1,0 +1,50 @@
+//! Names as messages and file names have them. Macros, because `format!` then makes them part of its text.
+
+/// The system's loader of libraries.
+macro_rules! loader {
+    () => {
+        "ld.so"
+    };
+}
+
+/// The variable with the directories that the system's loader searches.
+macro_rules! search_variable {
+    () => {
+        "LD_LIBRARY_PATH"
+    };
+}
+
+/// The file of cuDNN's graph library.
+macro_rules! graph_file {
+    () => {
+        "libcudnn_graph.so.9"
+    };
+}
+
+/// How the names of all files of cuDNN start.
+macro_rules! cudnn_prefix {
+    () => {
+        "libcudnn"
+    };
+}
+
+/// The driver's library.
+macro_rules! driver_file {
+    () => {
+        "libcuda.so.1"
+    };
+}
+
+pub(crate) use {cudnn_prefix, driver_file, graph_file, loader, search_variable};
+
+/// How the name of the driver's library starts, of any version.
+pub(crate) const DRIVER_PREFIX: &str = "libcuda.so";
+
+/// Advice where to get the driver.
+pub(crate) const DRIVER_HELP: &str = "Install NVIDIA's driver, or start the container with the GPU (`docker run \
+                                      --gpus all`). Under WSL the driver's library is in /usr/lib/wsl/lib.";
+
+/// The name by which cuDNN's engines open cuBLASLt.
+pub(crate) fn cublas_lt(cuda_major: u32) -> String {
+    format!("libcublasLt.so.{cuda_major}")
+}

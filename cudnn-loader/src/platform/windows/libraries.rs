@@ -1,0 +1,144 @@
+//! The loader of Windows: opening DLLs and looking up exports. The only module that opens DLLs; it does not know which to
+//! open, or why.
+
+use std::ffi::{CStr, OsStr, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+
+use windows_sys::Win32::Foundation::{ERROR_INVALID_NAME, GetLastError, HMODULE};
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    FORMAT_MESSAGE_FROM_SYSTEM, FORMAT_MESSAGE_IGNORE_INSERTS, FormatMessageW, SEM_FAILCRITICALERRORS,
+    SEM_NOOPENFILEERRORBOX, SetThreadErrorMode,
+};
+use windows_sys::Win32::System::LibraryLoader::{
+    GET_MODULE_HANDLE_EX_FLAG_PIN, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleHandleExW, GetProcAddress,
+    LOAD_WITH_ALTERED_SEARCH_PATH, LoadLibraryExW,
+};
+use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
+
+use super::names::driver_file;
+use super::wide::{read_wide, wide};
+use crate::dl::dlerror::{DlErrorKind, OpenError};
+
+/// A DLL that this process has loaded. It is never freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(HMODULE);
+
+// SAFETY: a handle is a token that GetProcAddress takes from any thread; it is never freed.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// Opens the DLL at this absolute path, with its dependencies. Its directory comes before those of the program, of the
+/// system and of `PATH`.
+///
+/// # Errors
+/// The number and the text of the system's error.
+pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
+    let Some(name) = wide(path.as_os_str()) else { return Err(open_error(ERROR_INVALID_NAME)) };
+    let _no_dialogs = NoDialogs::new();
+    // SAFETY: the DLL's initialisation runs, as the caller of a cuDNN function expects. The file has been identified as
+    // cuDNN's, or is the driver's.
+    let library = unsafe { LoadLibraryExW(name.as_ptr(), null_mut(), LOAD_WITH_ALTERED_SEARCH_PATH) };
+    if !library.is_null() {
+        return Ok(Handle(library));
+    }
+    // SAFETY: the call takes nothing.
+    Err(open_error(unsafe { GetLastError() }))
+}
+
+/// The driver's DLL, which its installer puts into the system's directory. It is taken from nowhere else.
+pub(crate) fn driver_path() -> PathBuf {
+    // SAFETY: the buffer has the length that is passed.
+    let dir = read_wide(|buffer| unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), buffer.len() as u32) });
+    Path::new(&dir.unwrap_or_else(|| r"C:\Windows\System32".into())).join(driver_file!())
+}
+
+/// The loaded DLL that the system's loader returns for this name, never to be unloaded from now on.
+pub(crate) fn open_loaded(name: &str) -> Option<Handle> {
+    find_loaded(name.as_ref(), GET_MODULE_HANDLE_EX_FLAG_PIN)
+}
+
+/// As above, by path.
+pub(crate) fn pin(file: &Path) -> Option<Handle> {
+    find_loaded(file.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_PIN)
+}
+
+fn find_loaded(name: &OsStr, flags: u32) -> Option<Handle> {
+    let name = wide(name)?;
+    let mut library = null_mut();
+    // SAFETY: the name ends in NUL, and the answer has room.
+    let is_found = unsafe { GetModuleHandleExW(flags, name.as_ptr(), &raw mut library) } != 0;
+    (is_found && !library.is_null()).then_some(Handle(library))
+}
+
+/// Whether the loaded DLL at this path exports a symbol.
+pub(crate) fn exports(path: &Path, name: &CStr) -> bool {
+    let library = find_loaded(path.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT);
+    library.is_some_and(|library| symbol(&library, name).is_some())
+}
+
+/// Nothing waits for the loader's lock here: while this thread has it, a new thread does not even start.
+pub(crate) fn wait_for_lock() {}
+
+/// There is one.
+pub(crate) fn is_in_first_namespace(_: Handle) -> bool {
+    true
+}
+
+/// The address of an export of the DLL.
+pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the handle was never freed, and the name ends in NUL.
+    let address = unsafe { GetProcAddress(handle.0, name.as_ptr().cast()) };
+    address.map(|function| function as *mut c_void)
+}
+
+/// Windows does not start programs with the rights of others and the environment of a user.
+#[must_use]
+pub fn is_secure_execution() -> bool {
+    false
+}
+
+fn open_error(code: u32) -> OpenError {
+    OpenError { cause: DlErrorKind::Other, message: format!("error {code}: {}", text_of(code)) }
+}
+
+/// The system's text for an error, in English if it has that.
+fn text_of(code: u32) -> String {
+    const ENGLISH: u32 = 0x409;
+    const LANGUAGE_OF_THE_USER: u32 = 0;
+    let flags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
+    let read = |language: u32| {
+        read_wide(|buffer| {
+            let length = buffer.len() as u32;
+            // SAFETY: the buffer has the length that is passed; the text takes no arguments.
+            unsafe {
+                FormatMessageW(flags, null_mut(), code, language, buffer.as_mut_ptr(), length, std::ptr::null())
+            }
+        })
+    };
+    let text = read(ENGLISH).or_else(|| read(LANGUAGE_OF_THE_USER)).unwrap_or_default();
+    // The place of the file's name, which the system's loader leaves to its callers.
+    text.to_string_lossy().trim().replace("%1", "the file")
+}
+
+/// Makes the system show no dialog box for this thread's errors while the value lives.
+struct NoDialogs {
+    previous: u32,
+}
+
+impl NoDialogs {
+    fn new() -> Self {
+        let mut previous = 0;
+        // SAFETY: the answer has room.
+        unsafe { SetThreadErrorMode(SEM_FAILCRITICALERRORS | SEM_NOOPENFILEERRORBOX, &raw mut previous) };
+        NoDialogs { previous }
+    }
+}
+
+impl Drop for NoDialogs {
+    fn drop(&mut self) {
+        // SAFETY: the mode that the thread had before.
+        unsafe { SetThreadErrorMode(self.previous, null_mut()) };
+    }
+}

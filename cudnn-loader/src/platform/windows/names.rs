@@ -1,0 +1,49 @@
+//! Names as messages and file names have them. Macros, because `format!` then makes them part of its text.
+
+/// The system's loader of libraries.
+macro_rules! loader {
+    () => {
+        "Windows"
+    };
+}
+
+/// The variable with the directories that the system's loader searches.
+macro_rules! search_variable {
+    () => {
+        "PATH"
+    };
+}
+
+/// The file of cuDNN's graph library.
+macro_rules! graph_file {
+    () => {
+        "cudnn_graph64_9.dll"
+    };
+}
+
+/// How the names of all files of cuDNN start.
+macro_rules! cudnn_prefix {
+    () => {
+        "cudnn"
+    };
+}
+
+/// The driver's library.
+macro_rules! driver_file {
+    () => {
+        "nvcuda.dll"
+    };
+}
+
+pub(crate) use {cudnn_prefix, driver_file, graph_file, loader, search_variable};
+
+/// How the name of the driver's library starts, of any version.
+pub(crate) const DRIVER_PREFIX: &str = driver_file!();
+
+/// Advice where to get the driver.
+pub(crate) const DRIVER_HELP: &str = "Install NVIDIA's driver, which puts nvcuda.dll into the system's directory.";
+
+/// The name by which cuDNN's engines open cuBLASLt.
+pub(crate) fn cublas_lt(cuda_major: u32) -> String {
+    format!("cublasLt64_{cuda_major}.dll")
+}

@@ -1,0 +1,84 @@
+//! The list of loaded DLLs.
+
+use std::ffi::{OsString, c_void};
+use std::path::PathBuf;
+use std::ptr::null_mut;
+
+use windows_sys::Win32::Foundation::HMODULE;
+use windows_sys::Win32::System::LibraryLoader::{
+    GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleFileNameW,
+    GetModuleHandleExW, GetModuleHandleW,
+};
+use windows_sys::Win32::System::ProcessStatus::K32EnumProcessModules;
+use windows_sys::Win32::System::Threading::GetCurrentProcess;
+
+use super::wide::read_wide;
+
+/// The program, or one loaded DLL.
+pub(crate) struct Entry {
+    pub(crate) path: PathBuf,
+    /// The load address.
+    pub(crate) base: usize,
+    /// Files state no directories to search.
+    pub(crate) run_path: Option<OsString>,
+}
+
+impl Entry {
+    /// Whether the system's loader takes this DLL for the one of this name.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
+    }
+
+    /// Only a file's import table states it, and nothing asks on this system.
+    pub(crate) fn needs(&self, _: &str) -> bool {
+        false
+    }
+
+    pub(crate) fn is_program(&self) -> bool {
+        // SAFETY: no name stands for the program.
+        self.base == unsafe { GetModuleHandleW(std::ptr::null()) }.addr()
+    }
+}
+
+/// The list now, in loading order.
+pub(crate) fn read_list() -> Vec<Entry> {
+    let entry = |module: HMODULE| {
+        // SAFETY: the buffer has the length that is passed. A DLL that is unloaded meanwhile has no name.
+        let path = read_wide(|buffer| unsafe { GetModuleFileNameW(module, buffer.as_mut_ptr(), buffer.len() as u32) })?;
+        Some(Entry { path: path.into(), base: module.addr(), run_path: None })
+    };
+    modules().into_iter().filter_map(entry).collect()
+}
+
+fn modules() -> Vec<HMODULE> {
+    /// More than a process loads between two looks.
+    const MORE: usize = 64;
+    let mut modules: Vec<HMODULE> = vec![null_mut(); 256];
+    loop {
+        let (size, mut needed) = (size_of_val(modules.as_slice()) as u32, 0);
+        // SAFETY: the buffer has the size that is passed.
+        let has_listed =
+            unsafe { K32EnumProcessModules(GetCurrentProcess(), modules.as_mut_ptr(), size, &raw mut needed) } != 0;
+        let count = if has_listed { needed as usize / size_of::<HMODULE>() } else { 0 };
+        if count <= modules.len() {
+            modules.truncate(count);
+            return modules;
+        }
+        modules.resize(count + MORE, null_mut());
+    }
+}
+
+/// The load address of the program or DLL that contains this code.
+pub(crate) fn containing_base() -> Option<usize> {
+    let mut module = null_mut();
+    let flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+    let here = containing_base as *const c_void;
+    // SAFETY: the address is this function's, and the answer has room.
+    let is_found = unsafe { GetModuleHandleExW(flags, here.cast(), &raw mut module) } != 0;
+    is_found.then(|| module.addr())
+}
+
+/// The paths in the list are absolute.
+pub(crate) fn absolute(path: PathBuf) -> PathBuf {
+    path
+}
