@@ -11,6 +11,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
+use crate::platform::libraries::HAS_CUDNN;
 use crate::platform::names::{DRIVER_HELP, DRIVER_PREFIX, cudnn_prefix, graph_file, loader, search_variable};
 use crate::sub_library::SubLibrary;
 
@@ -162,6 +163,7 @@ impl LoadError {
     #[must_use]
     pub fn help(&self) -> String {
         match self.kind() {
+            LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of them.".into(),
             LoadErrorKind::NoInstallation => match (self.first_relevant(), self.requested()) {
                 (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
                 (None, Some(RejectedCandidate { candidate: Candidate { origin: Origin::Explicit, .. }, .. })) => {
@@ -265,6 +267,7 @@ impl LoadError {
     /// One sentence about the failure that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
+            LoadErrorKind::NoInstallation if !HAS_CUDNN => "there is a cuDNN for Linux and Windows only".into(),
             LoadErrorKind::NoInstallation => match self.blamed() {
                 Some(rejected) if self.requested().is_some() => {
                     let origin = &rejected.candidate.origin;
@@ -281,7 +284,9 @@ impl LoadError {
             },
             LoadErrorKind::Rejected { path, error } => format!("{path:?} {error}"),
             LoadErrorKind::Dlopen { path, cause, .. } => match cause {
-                DlErrorKind::MissingDependency { name } => format!("{path:?} needs {name}, which {} did not find", loader!()),
+                DlErrorKind::MissingDependency { name } => {
+                    format!("{path:?} needs {name}, which {} did not find", loader!())
+                }
                 DlErrorKind::UndefinedSymbol { name, library: Some(library) } => {
                     format!(
                         "{path:?} needs the symbol {name}, which {library} lacks: the two are from different releases"

@@ -11,8 +11,8 @@ use crate::error::LoadError;
 use crate::events::{self, Event, emit};
 use crate::last_error;
 use crate::logging::{callback, loader_events};
-use crate::resolve::in_memory::query_loaded_cuda_major;
 use crate::platform::cancel::CancelDisabled;
+use crate::resolve::in_memory::query_loaded_cuda_major;
 
 /// Runs a Rust caller's request to the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {

@@ -113,10 +113,10 @@ pub use sub_library::SubLibrary;
 pub mod __private {
     pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::resolve_private_symbol;
+    pub use crate::platform::cancel::CancelDisabled;
     pub use crate::platform::libraries::is_secure_execution;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;
-    pub use crate::platform::cancel::CancelDisabled;
 }
 
 /// Compiles the example of the README.

@@ -7,9 +7,9 @@ use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
 use super::c_buffer::write_text;
-use crate::platform::libraries::is_secure_execution;
 use crate::error::status_name;
 use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
+use crate::platform::libraries::is_secure_execution;
 use crate::resolve::libraries::graph_functions;
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load

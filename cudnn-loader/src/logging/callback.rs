@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 use super::entry::ERROR_BIT;
-use crate::resolve::libraries::graph_functions;
 use crate::platform::cancel::CancelDisabled;
+use crate::resolve::libraries::graph_functions;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::dl;
-use crate::sync::gate::Gate;
-use crate::sync::primitives::Backoff;
 use crate::platform::cancel::CancelDisabled;
 use crate::platform::exit;
 use crate::platform::fork::call_at_forks;
 use crate::platform::load::at_load;
+use crate::sync::gate::Gate;
+use crate::sync::primitives::Backoff;
 use crate::thread::fork::handle_forks;
 use crate::thread::spawn::DOES_INTERNAL_WORK;
 

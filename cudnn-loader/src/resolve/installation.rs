@@ -15,6 +15,7 @@ use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::options::Options;
+use crate::platform::libraries::HAS_CUDNN;
 use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
 
@@ -92,6 +93,9 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options) -> Shared<Selected> {
+    if !HAS_CUDNN {
+        return Err(no_installation(Arc::default()));
+    }
     let host = options.host.clone().unwrap_or_else(dl::host);
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {

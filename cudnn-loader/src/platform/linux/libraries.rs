@@ -6,8 +6,12 @@ use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use super::dlerror::{CLocale, dlerror_text, meaning};
 use super::names::driver_file;
-use crate::dl::dlerror::{DlErrorKind, OpenError};
+use crate::dl::dlerror::OpenError;
+
+/// There is a cuDNN for this system.
+pub(crate) const HAS_CUDNN: bool = true;
 
 /// A library that this process has loaded. It is never closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
     // as cuDNN's, or is the driver's.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| {
         let message = dlerror_text(&error);
-        OpenError { cause: DlErrorKind::parse(&message, path), message }
+        OpenError { cause: meaning(&message, path), message }
     })
 }
 
@@ -103,39 +107,4 @@ pub(crate) fn symbol(handle: &Handle, name: &CStr) -> Option<*mut c_void> {
 pub fn is_secure_execution() -> bool {
     // SAFETY: the call reads the process's auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-/// ld.so's text, which libloading keeps in its error's source.
-fn dlerror_text(error: &libloading::Error) -> String {
-    match error {
-        libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
-        other => other.to_string(),
-    }
-}
-
-/// Makes this thread's messages English while the value lives.
-struct CLocale {
-    english: libc::locale_t,
-    previous: libc::locale_t,
-}
-
-impl CLocale {
-    fn set() -> Option<Self> {
-        // SAFETY: the name ends in NUL; the call makes a new locale and changes none.
-        let english = unsafe { libc::newlocale(libc::LC_MESSAGES_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
-        if english.is_null() {
-            return None;
-        }
-        // SAFETY: the locale lives until `drop`, which first takes it from the thread.
-        Some(CLocale { english, previous: unsafe { libc::uselocale(english) } })
-    }
-}
-
-impl Drop for CLocale {
-    fn drop(&mut self) {
-        // SAFETY: the locale that the thread had before; its owner still uses it.
-        unsafe { libc::uselocale(self.previous) };
-        // SAFETY: `set` made it, and nothing uses it any more.
-        unsafe { libc::freelocale(self.english) };
-    }
 }

@@ -21,7 +21,8 @@ impl LogFile {
     /// Opens the file, and empties it if it was modified at a time, in nanoseconds, that the caller names. A pipe without
     /// a reader fails, because the log does not wait.
     pub(crate) fn open(name: &Path, is_emptied: impl FnOnce(i64) -> bool) -> Option<Self> {
-        let file = File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
+        let file =
+            File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
         let metadata = file.metadata().ok()?;
         // None of the first three numbers: they belong to others even if they are free now.
         let file = duplicate(file.as_raw_fd())?;

@@ -40,7 +40,8 @@ fn checked(format: &OsStr) -> Option<Vec<u16>> {
     while let Some(unit) = units.next() {
         checked.push(unit);
         if unit == PERCENT {
-            let known = units.next_if(|unit| u8::try_from(*unit).is_ok_and(|byte| b"aAbBcdHIjmMpSUwWxXyYzZ%".contains(&byte)));
+            let known =
+                units.next_if(|unit| u8::try_from(*unit).is_ok_and(|byte| b"aAbBcdHIjmMpSUwWxXyYzZ%".contains(&byte)));
             checked.push(known.unwrap_or(PERCENT));
         }
     }

@@ -20,6 +20,9 @@ use super::names::driver_file;
 use super::wide::{read_wide, wide};
 use crate::dl::dlerror::{DlErrorKind, OpenError};
 
+/// There is a cuDNN for this system.
+pub(crate) const HAS_CUDNN: bool = true;
+
 /// A DLL that this process has loaded. It is never freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(HMODULE);
@@ -112,9 +115,7 @@ fn text_of(code: u32) -> String {
         read_wide(|buffer| {
             let length = buffer.len() as u32;
             // SAFETY: the buffer has the length that is passed; the text takes no arguments.
-            unsafe {
-                FormatMessageW(flags, null_mut(), code, language, buffer.as_mut_ptr(), length, std::ptr::null())
-            }
+            unsafe { FormatMessageW(flags, null_mut(), code, language, buffer.as_mut_ptr(), length, std::ptr::null()) }
         })
     };
     let text = read(ENGLISH).or_else(|| read(LANGUAGE_OF_THE_USER)).unwrap_or_default();

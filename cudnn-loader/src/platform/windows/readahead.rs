@@ -34,8 +34,7 @@ pub(crate) fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     });
     let ranges: Vec<WIN32_MEMORY_RANGE_ENTRY> = ranges.collect();
     // SAFETY: the ranges are in the view, which is mapped.
-    let has_requested =
-        unsafe { PrefetchVirtualMemory(GetCurrentProcess(), ranges.len(), ranges.as_ptr(), 0) } != 0;
+    let has_requested = unsafe { PrefetchVirtualMemory(GetCurrentProcess(), ranges.len(), ranges.as_ptr(), 0) } != 0;
     if has_requested { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
 
