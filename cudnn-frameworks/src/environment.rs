@@ -1,11 +1,13 @@
 //! A Python environment: the directories from which its Python imports packages. Follows what Python's `site` does at
 //! its start. Knows nothing of packages.
 
+mod linux;
 mod path_files;
+mod windows;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Origin, Search, base_python, read_bounded};
+use cudnn_probe::{Host, Origin, Os, Search, base_python, read_bounded};
 
 use crate::unreadable::Unreadable;
 
@@ -30,22 +32,63 @@ pub struct Environment {
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
+/// The layout of environments on a system.
+struct Layout {
+    /// What shows that a directory is an environment.
+    parts: &'static [&'static str],
+    /// The Python of the environment at this root: the one that its settings or its program state, or else the newest that
+    /// has a directory there.
+    python: fn(&Path) -> Option<Python>,
+    /// The Python that this program is, by its name or what is beside it.
+    of_program: fn(&Path) -> Option<Python>,
+    /// The directories for packages below the root of a Python or of an environment, in Python's order, whether they
+    /// exist or not.
+    site_dirs: fn(&Path, Option<&Python>) -> Vec<PathBuf>,
+    /// The directory for the user's packages (`pip install --user`).
+    user_dir: fn(&Python, &Host) -> Option<PathBuf>,
+    /// The root of the system's Python, if it has one.
+    system: Option<&'static str>,
+}
+
+/// The layout on the system that this program is compiled for.
+const LAYOUT: &Layout = match Os::HOST {
+    Os::Windows => &windows::LAYOUT,
+    _ => &linux::LAYOUT,
+};
+
+/// The Python of an environment.
+struct Python {
+    minor: u32,
+    /// The name of its directory: `python3.12`, or `python3.13t` without a global lock; `Python312` on Windows.
+    dir_name: String,
+}
+
+/// The minor version of an environment's Python, from its settings.
+fn stated_minor(root: &Path) -> Option<u32> {
+    let settings = read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).unwrap_or_default();
+    let minor = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        let is_version = matches!(key.trim(), "version" | "version_info");
+        is_version.then(|| value.trim().strip_prefix("3.")?.split('.').next()?.parse().ok())?
+    };
+    String::from_utf8_lossy(&settings).lines().find_map(minor)
+}
+
 impl Environment {
     /// The environment with this root, or the directory of packages at this path (`pip install --target`), as its Python
     /// sees it when it is started on this host.
     #[must_use]
     pub fn at(root: &Path, host: &Host) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let python = Python::of(&root);
+        let python = (LAYOUT.python)(&root);
         Environment::with_python(root, python, host)
     }
 
     /// The environment of this Python, with this root: a root such as `/usr` can have several.
     #[must_use]
     pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
-        let program = cudnn_probe::canonicalize(program).ok();
-        let named = program.and_then(|program| Python::named(program.file_name()?.to_str()?));
-        Environment::with_python(root.to_owned(), named.or_else(|| Python::of(root)), host)
+        let of_program = (LAYOUT.of_program)(program);
+        Environment::with_python(root.to_owned(), of_program.or_else(|| (LAYOUT.python)(root)), host)
     }
 
     fn with_python(root: PathBuf, python: Option<Python>, host: &Host) -> Self {
@@ -55,13 +98,14 @@ impl Environment {
         if let Some(path) = host.variable("PYTHONPATH") {
             std::env::split_paths(&path).filter(|dir| dir.is_absolute()).for_each(|dir| dirs.add(dir));
         }
-        let site_dirs = site_dirs(&root, python.as_ref());
-        let user_dir = python.as_ref().and_then(|python| user_dir(python, host));
+        let site_dirs = (LAYOUT.site_dirs)(&root, python.as_ref());
+        let uses_user_dir = host.variable("PYTHONNOUSERSITE").is_none();
+        let user_dir = python.as_ref().filter(|_| uses_user_dir).and_then(|python| (LAYOUT.user_dir)(python, host));
         if is_virtual {
             site_dirs.into_iter().for_each(|dir| dirs.add_site(dir));
             if let Some(base) = base {
                 user_dir.into_iter().for_each(|dir| dirs.add_site(dir));
-                self::site_dirs(&base, python.as_ref()).into_iter().for_each(|dir| dirs.add_site(dir));
+                (LAYOUT.site_dirs)(&base, python.as_ref()).into_iter().for_each(|dir| dirs.add_site(dir));
             }
         } else if site_dirs.iter().any(|dir| dir.is_dir()) {
             user_dir.into_iter().chain(site_dirs).for_each(|dir| dirs.add_site(dir));
@@ -74,8 +118,7 @@ impl Environment {
 
     /// Whether it has a Python, or what states one.
     pub(crate) fn has_python(&self) -> bool {
-        let parts = ["pyvenv.cfg", "conda-meta", "bin/python3", "bin/python"];
-        self.python.is_some() || parts.iter().any(|part| self.root.join(part).exists())
+        self.python.is_some() || LAYOUT.parts.iter().any(|part| self.root.join(part).exists())
     }
 
     /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
@@ -96,10 +139,11 @@ impl Environment {
                 _ => {}
             }
         }
-        let system = search.host().system("/usr");
-        if site_dirs(&system, Python::of(&system).as_ref()).iter().any(|dir| dir.is_dir()) {
-            roots.push(system);
-        }
+        let system = LAYOUT.system.map(|root| search.host().system(root));
+        let has_packages = |root: &PathBuf| {
+            (LAYOUT.site_dirs)(root, (LAYOUT.python)(root).as_ref()).iter().any(|dir| dir.is_dir())
+        };
+        roots.extend(system.filter(has_packages));
         let mut known: Vec<PathBuf> = Vec::new();
         roots.retain(|root| match cudnn_probe::canonicalize(root) {
             Ok(real) if real.is_dir() && !known.contains(&real) => {
@@ -110,72 +154,6 @@ impl Environment {
         });
         roots.iter().map(|root| Environment::at(root, search.host())).collect()
     }
-}
-
-/// The Python of an environment, by the name of its directory: `python3.12`, or `python3.13t` without a global lock.
-struct Python {
-    minor: u32,
-    dir_name: String,
-}
-
-impl Python {
-    /// The Python of the environment at this root: the one that `pyvenv.cfg` or the link `bin/python3` states, or else
-    /// the newest that has a directory there.
-    fn of(root: &Path) -> Option<Self> {
-        let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
-        let entries = dirs.iter().flat_map(std::fs::read_dir).flat_map(|entries| entries.take(MAX_ENTRIES)).flatten();
-        let pythons = entries.filter_map(|entry| Python::named(entry.file_name().to_str()?));
-        let stated = stated_minor(root);
-        // A system may have directories of several; the link decides.
-        pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
-    }
-
-    fn named(dir_name: &str) -> Option<Self> {
-        let minor = dir_name.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
-        Some(Python { minor, dir_name: dir_name.to_owned() })
-    }
-}
-
-/// The minor version of an environment's Python, from its settings or the name of its program.
-fn stated_minor(root: &Path) -> Option<u32> {
-    let settings = read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).unwrap_or_default();
-    let minor = |line: &str| {
-        let (key, value) = line.split_once('=')?;
-        let is_version = matches!(key.trim(), "version" | "version_info");
-        is_version.then(|| value.trim().strip_prefix("3.")?.split('.').next()?.parse().ok())?
-    };
-    let program = || {
-        let program = cudnn_probe::canonicalize(root.join("bin/python3")).ok()?;
-        Some(Python::named(program.file_name()?.to_str()?)?.minor)
-    };
-    String::from_utf8_lossy(&settings).lines().find_map(minor).or_else(program)
-}
-
-/// The directories for packages below the root of a Python or of an environment, in Python's order, whether they exist
-/// or not.
-fn site_dirs(root: &Path, python: Option<&Python>) -> Vec<PathBuf> {
-    // Debian's packages for all versions. Its Python has no `site-packages`.
-    let common = root.join("lib/python3/dist-packages");
-    let Some(python) = python else { return vec![common] };
-    let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
-    vec![
-        // Fedora's. In most environments it is a link to the next.
-        dir("lib64", "site-packages"),
-        dir("lib", "site-packages"),
-        dir("local/lib", "dist-packages"),
-        common,
-        dir("lib", "dist-packages"),
-    ]
-}
-
-/// The directory for the user's packages (`pip install --user`).
-fn user_dir(python: &Python, host: &Host) -> Option<PathBuf> {
-    if host.variable("PYTHONNOUSERSITE").is_some() {
-        return None;
-    }
-    let base = host.variable("PYTHONUSERBASE").map(PathBuf::from);
-    let base = base.or_else(|| Some(Path::new(&host.variable("HOME")?).join(".local")))?;
-    base.is_absolute().then(|| base.join("lib").join(&python.dir_name).join("site-packages"))
 }
 
 /// Import directories, each once.
