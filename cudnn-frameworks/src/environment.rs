@@ -140,9 +140,8 @@ impl Environment {
             }
         }
         let system = LAYOUT.system.map(|root| search.host().system(root));
-        let has_packages = |root: &PathBuf| {
-            (LAYOUT.site_dirs)(root, (LAYOUT.python)(root).as_ref()).iter().any(|dir| dir.is_dir())
-        };
+        let has_packages =
+            |root: &PathBuf| (LAYOUT.site_dirs)(root, (LAYOUT.python)(root).as_ref()).iter().any(|dir| dir.is_dir());
         roots.extend(system.filter(has_packages));
         let mut known: Vec<PathBuf> = Vec::new();
         roots.retain(|root| match cudnn_probe::canonicalize(root) {
