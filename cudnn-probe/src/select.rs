@@ -236,7 +236,7 @@ pub fn select(search: &Search, requirements: &Requirements) -> Selection {
     let mut rejected = Vec::new();
     // An iterator over the candidates of all stages would be a kilobyte of code in each program.
     for stage in search.stages() {
-        for candidate in stage(search) {
+        for candidate in stage(search.given()) {
             match check_dir(&candidate, requirements) {
                 Ok(installation) => return Selection { installation: Some(installation), rejected },
                 Err(error) => rejected.push(RejectedCandidate { candidate, error }),

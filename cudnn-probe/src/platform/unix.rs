@@ -28,6 +28,14 @@ pub(crate) fn inode(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.ino())
 }
 
+/// The file name of the Python that a person starts.
+pub(crate) const PYTHON: &str = "python3";
+
+/// A path below a root, both spelled as the system does. The path has `/` between its parts.
+pub(crate) fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path)
+}
+
 /// The absolute path without symbolic links in it.
 ///
 /// # Errors

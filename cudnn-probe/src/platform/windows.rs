@@ -27,6 +27,14 @@ pub(crate) fn inode(_path: &Path) -> Option<u64> {
     None
 }
 
+/// The file name of the Python that a person starts.
+pub(crate) const PYTHON: &str = "python.exe";
+
+/// A path below a root, both spelled as the system does. The path has `/` between its parts.
+pub(crate) fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path).components().collect()
+}
+
 /// The absolute path without symbolic links and junctions in it, and without `\\?\` before it where the system does not
 /// need that: people do not know this spelling, and many programs cannot read it.
 ///

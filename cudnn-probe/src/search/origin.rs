@@ -1,7 +1,9 @@
-//! A directory to look into, and why. Imports nothing.
+//! A directory to look into, and why.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use crate::platform::PYTHON;
 
 /// A directory in which a cuDNN may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub enum Origin {
     Loaded,
     /// It contains the library that runs this search, for example the drop-in library.
     AdjacentToLibrary,
-    /// It contains the running executable, or is a `lib` directory next to it.
+    /// It contains the running executable, or, on Linux, is a `lib` directory next to it.
     Adjacent,
     /// It is in the run path (DT_RPATH or DT_RUNPATH) of this file: the program, or a library that it has loaded.
     RunPath(PathBuf),
@@ -49,11 +51,15 @@ pub enum Origin {
     },
     /// The active conda environment with this root.
     Conda(PathBuf),
-    /// A wheel in the environment with this root, to which the first `python3` on `PATH` belongs, or in the user's
-    /// `~/.local`.
+    /// A wheel in the environment with this root, to which the first `python3` (`python.exe`) on `PATH` belongs, or in
+    /// the user's `~/.local` (`%APPDATA%\Python\Python312`).
     Python(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
+    /// Windows: a directory of the system, which Windows searches before `PATH`.
+    SystemDir,
+    /// Windows: `PATH`.
+    Path,
     /// `/etc/ld.so.cache`.
     LdCache,
     /// A directory that is built into ld.so.
@@ -94,8 +100,10 @@ impl fmt::Display for Origin {
                 write!(f, "packages that the virtual environment {environment:?} includes")
             }
             Origin::Conda(root) => write!(f, "active conda environment {root:?}"),
-            Origin::Python(root) => write!(f, "environment {root:?} of the python3 on PATH"),
+            Origin::Python(root) => write!(f, "environment {root:?} of the {PYTHON} on PATH"),
             Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
+            Origin::SystemDir => f.write_str("directory of Windows"),
+            Origin::Path => f.write_str("PATH"),
             Origin::LdCache => f.write_str("/etc/ld.so.cache"),
             Origin::LdDefault => f.write_str("default directory of ld.so"),
             Origin::CudaVariable(name) => write!(f, "below {name}"),

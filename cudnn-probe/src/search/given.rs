@@ -1,0 +1,144 @@
+//! What a search is given, and the rules that are the same on each system. It must not know what any system has where.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::host::Host;
+use crate::platform::{Opened, Os, open_regular, path_from_bytes};
+
+use super::origin::{Candidate, Origin};
+
+/// The environment variable that selects the one directory (or one library file in it) to take cuDNN from.
+pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
+
+/// The environment variables with the root of a CUDA toolkit or a cuDNN.
+pub(super) const CUDA_VARIABLES: [&str; 6] =
+    ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
+
+/// All environment variables that a search reads on this system.
+pub const VARIABLES: &[&str] = match Os::HOST {
+    Os::Linux => &[
+        DIR_VARIABLE,
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PATH",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        CUDA_VARIABLES[0],
+        CUDA_VARIABLES[1],
+        CUDA_VARIABLES[2],
+        CUDA_VARIABLES[3],
+        CUDA_VARIABLES[4],
+        CUDA_VARIABLES[5],
+    ],
+    Os::Windows => &[
+        DIR_VARIABLE,
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PATH",
+        "APPDATA",
+        "LOCALAPPDATA",
+        "SystemRoot",
+        "ProgramFiles",
+        CUDA_VARIABLES[0],
+        CUDA_VARIABLES[1],
+        CUDA_VARIABLES[2],
+        CUDA_VARIABLES[3],
+        CUDA_VARIABLES[4],
+        CUDA_VARIABLES[5],
+    ],
+};
+
+/// A rule of the search.
+pub(crate) type Stage = fn(&Given) -> Vec<Candidate>;
+
+/// What a search is given: the host, and what its user adds.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(super) host: Host,
+    pub(super) explicit: Option<PathBuf>,
+    pub(super) loaded: Vec<PathBuf>,
+    pub(super) adjacent: Vec<PathBuf>,
+    pub(super) run_paths: Vec<Candidate>,
+    pub(super) other_run_paths: Vec<Candidate>,
+    pub(super) variable: &'static str,
+}
+
+impl Given {
+    pub(super) fn new(host: Host) -> Self {
+        Given {
+            host,
+            explicit: None,
+            loaded: Vec::new(),
+            adjacent: Vec::new(),
+            run_paths: Vec::new(),
+            other_run_paths: Vec::new(),
+            variable: DIR_VARIABLE,
+        }
+    }
+
+    pub(super) fn explicit_candidate(&self) -> Option<Candidate> {
+        let variable = || Some((self.host.variable(self.variable)?.into(), Origin::Variable(self.variable)));
+        let explicit = self.explicit.clone().map(|path| (path, Origin::Explicit)).or_else(variable);
+        explicit.map(|(path, origin)| Candidate::new(dir_of(path), origin))
+    }
+
+    pub(super) fn explicit_dir(&self) -> Vec<Candidate> {
+        self.explicit_candidate().into_iter().collect()
+    }
+
+    pub(super) fn already_loaded(&self) -> Vec<Candidate> {
+        self.loaded.iter().map(|dir| Candidate::new(dir, Origin::Loaded)).collect()
+    }
+
+    pub(super) fn in_run_paths(&self) -> Vec<Candidate> {
+        self.run_paths.clone()
+    }
+
+    /// The value of a variable, if it is an absolute path.
+    pub(super) fn absolute(&self, variable: &str) -> Option<PathBuf> {
+        self.host.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}
+
+/// The directory itself, or that of the file.
+fn dir_of(path: PathBuf) -> PathBuf {
+    match path.parent() {
+        Some(parent) if path.is_file() => parent.to_owned(),
+        _ => path,
+    }
+}
+
+/// A root with packages that this virtual environment includes, or, without one, those of the Python on `PATH`.
+pub(super) fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
+    match environment {
+        Some(environment) => Origin::BasePython { root, environment: environment.to_owned() },
+        None => Origin::Python(root),
+    }
+}
+
+/// The directory of the Python program that a virtual environment was made with, if the environment includes the
+/// packages of that Python.
+pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
+    const MAX_LEN: u64 = 64 << 10;
+    let Opened::Regular(file, _) = open_regular(&environment.join("pyvenv.cfg")).ok()? else { return None };
+    let mut settings = Vec::new();
+    file.take(MAX_LEN).read_to_end(&mut settings).ok()?;
+    let (mut is_included, mut home) = (false, PathBuf::new());
+    for line in settings.split(|byte| *byte == b'\n') {
+        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { continue };
+        let (key, value) = line.split_at(equals);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        match key.trim_ascii() {
+            b"include-system-site-packages" => is_included = value == b"true",
+            b"home" => home = path_from_bytes(value),
+            _ => {}
+        }
+    }
+    (is_included && home.is_absolute()).then_some(home)
+}
+
+/// Is this path in a directory that this user may not enter? Then it becomes a candidate, so that it is reported.
+pub(super) fn is_denied(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+}

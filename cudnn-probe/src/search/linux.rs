@@ -1,0 +1,204 @@
+//! The rules of the search on Linux: the run paths and ld.so's directories, Python's and Debian's layout, toolkits.
+
+use std::path::{Path, PathBuf};
+
+use crate::ld_so::{Cache, distinct_default_dirs, library_path};
+use crate::library::Library;
+use crate::platform::{CUDA_TARGET_DIRS, canonicalize, may_be_planted};
+
+use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
+use super::origin::{Candidate, Origin};
+
+/// Directories in which cuDNN is often installed.
+const WELL_KNOWN: [&str; 6] = [
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda/lib",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/lib",
+    "/opt/conda/lib",
+];
+
+/// The rules of the search, in order.
+pub(super) const STAGES: &[Stage] =
+    &[Given::already_loaded, adjacent, Given::in_run_paths, python_environments, ld_so, cuda_variables, well_known];
+
+fn adjacent(given: &Given) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> =
+        given.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
+    // A user may put a link to a privileged program into their directory.
+    if let Some(dir) = given.host.program_dir().filter(|_| !given.host.is_secure_execution()) {
+        let above = dir.parent().unwrap_or(dir);
+        for candidate in [dir.to_owned(), dir.join("lib"), above.join("lib")] {
+            if !may_be_planted(&candidate, dir) {
+                found.push(Candidate::new(candidate, Origin::Adjacent));
+            }
+        }
+    }
+    found
+}
+
+fn python_environments(given: &Given) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for origin in environments(given) {
+        if let Some(root) = origin.root() {
+            found.extend(wheels(root, &origin));
+            if let Origin::Conda(root) = &origin {
+                found.push(Candidate::new(root.join("lib"), origin.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
+pub(super) fn environments(given: &Given) -> Vec<Origin> {
+    let active = given.absolute("VIRTUAL_ENV");
+    let mut found: Vec<Origin> = active.clone().map(Origin::VirtualEnvironment).into_iter().collect();
+    if let Some(root) = &active {
+        add_base_python(given, root, &mut found);
+    }
+    found.extend(given.absolute("CONDA_PREFIX").map(Origin::Conda));
+    if let Some((root, is_virtual)) = python_on_path(given) {
+        if active.as_ref() != Some(&root) {
+            found.push(Origin::Python(root.clone()));
+            add_base_python(given, &root, &mut found);
+        }
+        // A virtual environment has the user's packages only with those of its base Python.
+        if active.is_none() && !is_virtual {
+            add_pip_roots(given, &root, None, &mut found);
+        }
+    }
+    found
+}
+
+/// Adds the roots whose packages Python also imports in this virtual environment, in Python's order, if it was made
+/// with `--system-site-packages`.
+fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
+    if let Some(base) = included_home(environment).and_then(base_of_home) {
+        add_pip_roots(given, &base, Some(environment), found);
+        found.push(python(base, Some(environment)));
+    }
+}
+
+/// Adds the roots to which pip installs without --prefix: for the user, and, on Debian, for a Python in /usr.
+fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: &mut Vec<Origin>) {
+    if let Some(home) = given.absolute("HOME") {
+        found.push(python(home.join(".local"), environment));
+    }
+    if base == given.host.system("/usr") {
+        found.push(python(given.host.system("/usr/local"), environment));
+    }
+}
+
+/// The environment of the first `python3` on `PATH`, and whether that is a virtual one. This runs nothing, so it cannot
+/// know what pyenv's scripts would choose; in a program that they start, `PATH` leads to the real one.
+fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
+    let path = given.host.variable("PATH")?;
+    let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
+    environment_of(&programs.find(|program| program.exists())?)
+}
+
+/// The directories that ld.so would search for a bare name.
+fn ld_so(given: &Given) -> Vec<Candidate> {
+    let library_path = library_path(&given.host).into_iter();
+    let mut found: Vec<Candidate> = library_path.map(|dir| Candidate::new(dir, Origin::LibraryPath)).collect();
+    found.extend_from_slice(&given.other_run_paths);
+    for file in Cache::read(&given.host).files(&given.host, Library::Graph.linux_name()) {
+        if let Some(dir) = file.parent() {
+            found.push(Candidate::new(dir, Origin::LdCache));
+        }
+    }
+    for dir in distinct_default_dirs(&given.host) {
+        found.push(Candidate::new(dir, Origin::LdDefault));
+    }
+    found
+}
+
+fn cuda_variables(given: &Given) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for name in CUDA_VARIABLES {
+        let Some(root) = given.absolute(name) else { continue };
+        for dir in ["lib64", "lib"].iter().chain(CUDA_TARGET_DIRS) {
+            found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name)));
+        }
+    }
+    found
+}
+
+fn well_known(given: &Given) -> Vec<Candidate> {
+    let default_dirs = distinct_default_dirs(&given.host);
+    let dirs = WELL_KNOWN.iter().map(|dir| given.host.system(dir)).filter(|dir| !default_dirs.contains(dir));
+    dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)).collect()
+}
+
+/// The environment of this Python, and whether that is a virtual one: the directory above its `bin` if that is a virtual
+/// environment; else, like Python itself, the one of the program that the link leads to.
+pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
+    let root = python.parent()?.parent()?;
+    if root.join("pyvenv.cfg").exists() {
+        return Some((root.to_owned(), true));
+    }
+    let program = canonicalize(python).ok()?;
+    // Keep the spelling of the path where it leads to the same directory (/bin for /usr/bin).
+    let real = program.parent()?.parent()?;
+    let is_same = canonicalize(root).is_ok_and(|root| root == real);
+    Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
+}
+
+/// The root of the Python whose programs are in this directory. On most systems /bin is a link to /usr/bin.
+pub(super) fn base_of_home(home: PathBuf) -> Option<PathBuf> {
+    let mut base = canonicalize(home).ok()?;
+    base.pop().then_some(base)
+}
+
+/// The directories of cuDNN's wheels below the root of an environment: newest Python first, the full wheel before the
+/// JIT-only one.
+pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for lib in ["lib", "lib64"] {
+        // In most environments lib64 is a link to lib.
+        if lib == "lib64" && root.join(lib).is_symlink() {
+            continue;
+        }
+        let dir = root.join(lib);
+        if matches!(origin, Origin::VirtualEnvironment(_)) && is_denied(&dir.join(".")) {
+            found.push(Candidate::new(dir, origin.clone()));
+            continue;
+        }
+        let entries = std::fs::read_dir(dir).into_iter().flatten();
+        let python = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.ok()?;
+            // The free-threaded Python has a `t` at the end: python3.14t.
+            let name = entry.file_name();
+            let rest = name.to_str()?.strip_prefix("python3")?;
+            // Debian's packages for all versions are in `python3`.
+            let is_common = rest.is_empty();
+            let minor = if is_common { 0 } else { rest.strip_prefix('.')?.trim_end_matches('t').parse().ok()? };
+            // A virtual environment uses one Python of those that the system may have.
+            let is_used = match origin {
+                Origin::BasePython { environment, .. } => is_common || environment.join("lib").join(&name).is_dir(),
+                _ => true,
+            };
+            is_used.then(|| (minor, entry.path()))
+        };
+        // There are a few at most: std's sort would be a good part of the drop-in library.
+        let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
+        for python in entries.filter_map(python) {
+            let index = pythons.partition_point(|other| *other > python);
+            pythons.insert(index, python);
+        }
+        for (_, python) in pythons {
+            // Debian's Python has dist-packages instead.
+            for packages in ["site-packages", "dist-packages"] {
+                for product in ["cudnn", "cudnn_jit"] {
+                    let dir = python.join(packages).join("nvidia").join(product).join("lib");
+                    if dir.is_dir() || is_denied(&dir) {
+                        found.push(Candidate::new(dir, origin.clone()));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
