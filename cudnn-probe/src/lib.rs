@@ -30,6 +30,7 @@
 //! | know whether this machine is a Jetson, and which | [`Jetson`] |
 //! | explain a file or directory that cannot be used | [`ProbeError`] and [`ProbeError::help`] |
 //! | know which file ld.so would choose, and why | [`ld_so`] |
+//! | know which file Windows would choose, and what its errors 126, 127 and 193 hide | [`dll_search`] |
 //! | know which package has a library, and the command that installs it | [`packages`] |
 //! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
 //! | see what a running process has loaded | [`mapped_libraries`], [`Dependents`] |
@@ -37,9 +38,10 @@
 //! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
 //!
 //! The crate identifies installations for Linux (x86-64 and aarch64) and Windows (x86-64) on any system. It searches
-//! for them on Linux.
+//! for those of the system that it is compiled for, by that system's rules.
 #![forbid(unsafe_code)]
 
+pub mod dll_search;
 mod error;
 mod escape;
 mod files;
@@ -59,7 +61,7 @@ mod select;
 mod version;
 
 pub use error::ProbeError;
-pub use escape::one_line;
+pub use escape::{ShownPath, one_line, shown_path};
 pub use files::{FileIdentity, read_bounded};
 pub use host::Host;
 pub use image::{

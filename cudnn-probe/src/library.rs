@@ -141,8 +141,12 @@ impl Library {
 }
 
 /// The shim of cuDNN 8 or 7 in a directory, and its major version.
-pub(crate) fn older_shim(dir: &Path) -> Option<(u32, PathBuf)> {
-    let shims = [8, 7].map(|major| (major, dir.join(format!("libcudnn.so.{major}"))));
+pub(crate) fn older_shim(dir: &Path, os: Os) -> Option<(u32, PathBuf)> {
+    let name = |major: u32| match os {
+        Os::Linux => format!("libcudnn.so.{major}"),
+        Os::Windows => format!("cudnn64_{major}.dll"),
+    };
+    let shims = [8, 7].map(|major| (major, dir.join(name(major))));
     shims.into_iter().find(|(_, shim)| shim.exists())
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::ProbeError;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
-use crate::platform::canonicalize;
+use crate::platform::{Os, below, canonicalize};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
@@ -260,7 +260,11 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
         error => error,
     })?;
     let version = identity.version.ok_or_else(|| ProbeError::Malformed {
-        reason: "it does not state its version, as every libcudnn_graph.so.9 does".into(),
+        reason: match Os::HOST {
+            Os::Linux => "it does not state its version, as every libcudnn_graph.so.9 does",
+            Os::Windows => "it does not state its version, as every cudnn_graph64_9.dll does",
+        }
+        .into(),
     })?;
     let dir = installation_dir(&graph).map_err(|error| ProbeError::Unreadable { error })?;
     let installation = Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
@@ -306,15 +310,21 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
         let version = name.strip_prefix("libcudnn_graph.so.9.");
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     };
-    if let Some(file) = names.find(is_full_name) {
+    if Os::HOST == Os::Linux
+        && let Some(file) = names.find(is_full_name)
+    {
         return ProbeError::SonameLinkMissing { file };
     }
-    if let Some((major, _)) = older_shim(dir) {
+    if let Some((major, _)) = older_shim(dir, Os::HOST) {
         return ProbeError::OtherMajor { major };
     }
     // The default search looks into these subdirectories anyway.
     let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
     let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).exists();
-    let subdirectories = ["lib", "lib64", "nvidia/cudnn/lib"].into_iter().map(|subdirectory| dir.join(subdirectory));
+    let subdirectories: &[&str] = match Os::HOST {
+        Os::Linux => &["lib", "lib64", "nvidia/cudnn/lib"],
+        Os::Windows => &["bin", "bin/x64", "nvidia/cudnn/bin", "Lib/site-packages/nvidia/cudnn/bin", "Library/bin"],
+    };
+    let subdirectories = subdirectories.iter().map(|subdirectory| below(dir, subdirectory));
     ProbeError::GraphMissing { found_in: subdirectories.filter(|_| is_named).find(has_graph) }
 }

@@ -2,6 +2,8 @@
 //! some tens of kilobytes even of a library with half a gigabyte, and little more of a malicious file.
 
 mod elf;
+#[cfg(test)]
+pub(crate) mod fake_dll;
 mod fatbin;
 mod file_data;
 mod pe;
@@ -22,7 +24,8 @@ use file_data::FileData;
 use tables::{Contents, Data};
 
 pub use fatbin::GpuCode;
-pub(crate) use tables::Links;
+pub use tables::Symbol;
+pub(crate) use tables::{DllLinks, Import, Links};
 
 /// The identity that a library's file states.
 #[derive(Clone, Debug)]
@@ -36,7 +39,8 @@ pub struct Identity {
     pub os: Os,
     /// The processor architecture that it is built for.
     pub architecture: Architecture,
-    /// Its version, from its version symbol. `None` for a library without one: see [`Library::version_symbol`].
+    /// Its version, from its version symbol, or from the resources of a DLL. `None` for a library without either: see
+    /// [`Library::version_symbol`].
     pub version: Option<Version>,
     /// The CUDA major version that it is built with, if the file or the wheel around it states it.
     pub cuda_major: Option<u32>,
@@ -141,27 +145,34 @@ pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     Ok(format.gpu_code().map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
 }
 
-/// The byte ranges of a Linux library to read ahead: all but its GPU code, which is most of a large library.
+/// The byte ranges of a library for this system to read ahead: all but its GPU code, which is most of a large library.
 ///
 /// # Errors
 /// The reason why it cannot be read.
 pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     let (data, length, os) = open(path)?;
-    if os != Os::Linux {
-        return Err(ProbeError::WrongOs { found: os, wanted: Os::Linux });
+    if os != Os::HOST {
+        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
     }
-    let code = Format::read(&data, length, Os::Linux, None)?.gpu_code();
+    let code = Format::read(&data, length, Os::HOST, None)?.gpu_code();
     // A library without GPU code is treated as if the code were at its end, and empty.
     let code = code.unwrap_or(length..length);
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
 }
 
-/// The symbols of cuDNN that a Linux library needs and that none of these libraries defines. Libraries of one release
-/// lack none; one of another release needs some that were removed, or that did not exist yet.
+/// The symbols of cuDNN that a library for this system needs and that none of these libraries defines. Libraries of one
+/// release lack none; one of another release needs some that were removed, or that did not exist yet.
 ///
 /// # Errors
 /// The reason why one of the files cannot be read.
 pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+    match Os::HOST {
+        Os::Linux => missing_elf_symbols(library, defined_by),
+        Os::Windows => missing_dll_symbols(library, defined_by),
+    }
+}
+
+pub(crate) fn missing_elf_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     let (data, length, _) = open(library)?;
     let mut missing = elf::Elf::read(&data, length, None)?.undefined("cudnn");
     for file in defined_by {
@@ -171,6 +182,49 @@ pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<Str
     }
     missing.sort_unstable();
     Ok(missing.into_iter().map(str::to_owned).collect())
+}
+
+/// A DLL names the DLL that it takes each symbol from: only what it takes from these files is compared.
+pub(crate) fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+    let mut missing = Vec::new();
+    let links = dll_links(library)?;
+    for file in defined_by {
+        let name = file.file_name().unwrap_or_default();
+        for import in links.imports.iter().filter(|import| name.eq_ignore_ascii_case(&import.dll)) {
+            let lacking = missing_imports(file, &import.symbols)?;
+            missing.extend(lacking.into_iter().filter_map(|symbol| match symbol {
+                Symbol::Name(name) => Some(name),
+                Symbol::Ordinal(_) => None,
+            }));
+        }
+    }
+    missing.sort_unstable();
+    Ok(missing)
+}
+
+/// Which of these symbols a DLL does not export, in their order.
+pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symbol>, ProbeError> {
+    let (data, length, _) = open(dll)?;
+    let pe = pe::Pe::read(&data, length, None)?;
+    Ok(symbols.iter().filter(|symbol| !pe.defines(symbol)).cloned().collect())
+}
+
+/// The version in the resources of any DLL.
+pub(crate) fn dll_version(dll: &Path) -> Option<Version> {
+    let (data, length, os) = open(dll).ok()?;
+    if os != Os::Windows {
+        return None;
+    }
+    pe::Pe::read(&data, length, None).ok()?.resource_version()
+}
+
+/// Reads any DLL or program for Windows.
+pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
+    let (data, length, os) = open(path)?;
+    match os {
+        Os::Windows => Ok(pe::Pe::read(&data, length, None)?.links()),
+        found => Err(ProbeError::WrongOs { found, wanted: Os::Windows }),
+    }
 }
 
 /// The damage to a Linux library's table of symbols, if there is any: names that are not found by the hash table, by
@@ -184,14 +238,17 @@ pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
     elf::Elf::read(&data, length, None).ok()?.damaged_symbols()
 }
 
-/// Which of these functions a Linux library exports, in their order.
+/// Which of these functions a library for this system exports, in their order.
 ///
 /// # Errors
 /// The reason why the file cannot be read.
 pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
-    let (data, length, _) = open(library)?;
-    let elf = elf::Elf::read(&data, length, None)?;
-    Ok(functions.iter().map(|function| elf.defines(function)).collect())
+    let (data, length, os) = open(library)?;
+    if os != Os::HOST {
+        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
+    }
+    let format = Format::read(&data, length, Os::HOST, None)?;
+    Ok(functions.iter().map(|function| format.defines(function)).collect())
 }
 
 /// Reads any Linux library or program for this processor.
@@ -218,9 +275,15 @@ fn read(
         return Err(ProbeError::Malformed { reason: "it does not state its name".into() });
     }
     if contents.name != library.name_on(os) {
-        return Err(ProbeError::WrongSoname { found: contents.name, wanted: library });
+        // cuDNN 8 has other names, so this is one of its files under the name of a newer one.
+        let older = format.resource_version().filter(|version| version.major < 9 && contents.name.starts_with("cudnn"));
+        return Err(match older {
+            Some(found) => ProbeError::WrongMajor { found },
+            None => ProbeError::WrongSoname { found: contents.name, wanted: library },
+        });
     }
     let version = library.version_symbol().and_then(|symbol| format.read_symbol(symbol)).map(Version::from_symbol);
+    let version = version.or_else(|| format.resource_version());
     let cuda = format.gpu_code().map(|range| fatbin::cuda(range, data)).unwrap_or_default();
     let identity = Identity {
         path: path.to_owned(),
@@ -273,6 +336,21 @@ impl<'a> Format<'a> {
         match self {
             Format::Elf(elf) => elf.read_symbol(name),
             Format::Pe(pe) => pe.read_symbol(name),
+        }
+    }
+
+    /// The version in the resources of a file for Windows.
+    fn resource_version(&self) -> Option<Version> {
+        match self {
+            Format::Elf(_) => None,
+            Format::Pe(pe) => pe.resource_version(),
+        }
+    }
+
+    fn defines(&self, function: &str) -> bool {
+        match self {
+            Format::Elf(elf) => elf.defines(function),
+            Format::Pe(pe) => pe.defines(&Symbol::Name(function.to_owned())),
         }
     }
 

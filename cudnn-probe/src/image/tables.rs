@@ -1,8 +1,10 @@
 //! The common parts of the two file formats: the data that they read from, and the tables that they read.
 
 use std::ffi::OsString;
+use std::fmt;
 
 use crate::error::ProbeError;
+use crate::platform::Architecture;
 
 use super::file_data::FileData;
 
@@ -27,6 +29,38 @@ pub(crate) struct Links {
     pub(crate) runpath: Option<OsString>,
     /// ld.so must not search its default directories (`-z nodefaultlib`).
     pub(crate) no_default_dirs: bool,
+}
+
+/// The parts of a DLL or program that Windows' loader reads.
+#[derive(Clone, Debug)]
+pub(crate) struct DllLinks {
+    pub(crate) architecture: Architecture,
+    pub(crate) imports: Vec<Import>,
+}
+
+/// A DLL that another one imports, and the symbols that it imports from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Import {
+    pub(crate) dll: String,
+    pub(crate) symbols: Vec<Symbol>,
+}
+
+/// A symbol that a DLL imports. Displayed as its name in quotes, or `number 3`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Symbol {
+    /// By its name.
+    Name(String),
+    /// By its number.
+    Ordinal(u16),
+}
+
+impl fmt::Display for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Symbol::Name(name) => write!(f, "{name:?}"),
+            Symbol::Ordinal(number) => write!(f, "number {number}"),
+        }
+    }
 }
 
 pub(super) fn malformed(reason: impl ToString) -> ProbeError {

@@ -24,10 +24,13 @@ impl Component {
     pub const ALL: &[Component] =
         &[Component::Cudnn, Component::CudnnJit, Component::Cublas, Component::Nvrtc, Component::Cudart];
 
-    /// The component that a library belongs to, and the CUDA major version in its name: `libcublasLt.so.12` is
-    /// cuBLAS for CUDA 12. The names of cuDNN's libraries have no CUDA version.
+    /// The component that a library belongs to, and the CUDA major version in its name: `libcublasLt.so.12` and
+    /// `cublasLt64_12.dll` are cuBLAS for CUDA 12. The names of cuDNN's libraries have no CUDA version.
     #[must_use]
     pub fn from_soname(soname: &str) -> Option<(Component, Option<u32>)> {
+        if let Some(dll) = soname.strip_suffix(".dll") {
+            return from_dll_name(dll);
+        }
         let (stem, version) = soname.split_once(".so").unwrap_or((soname, ""));
         let major = || version.strip_prefix('.')?.split('.').next()?.parse().ok();
         match stem {
@@ -118,6 +121,22 @@ impl Component {
     }
 }
 
+/// `cublasLt64_12`, `cudart64_110`, `nvrtc64_120_0`, `nvrtc-builtins64_129`, `cudnn_ops64_9`.
+fn from_dll_name(name: &str) -> Option<(Component, Option<u32>)> {
+    let (stem, version) = name.split_once("64_")?;
+    let component = match stem {
+        "cublas" | "cublasLt" | "cublaslt" => Component::Cublas,
+        "nvrtc" | "nvrtc-builtins" => Component::Nvrtc,
+        "cudart" => Component::Cudart,
+        _ if stem == "cudnn" || stem.starts_with("cudnn_") => return Some((Component::Cudnn, None)),
+        _ => return None,
+    };
+    // `12` is the major version, `110` and `129` end with the minor version.
+    let number = version.split('_').next().unwrap_or_default();
+    let major = number.get(..2).filter(|_| number.len() <= 3).and_then(|major| major.parse().ok());
+    Some((component, major))
+}
+
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -151,6 +170,10 @@ mod tests {
             ("libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11"),
             ("libnvrtc-builtins.so.13.0", "nvidia-cuda-nvrtc"),
             ("libcudart.so.12", "nvidia-cuda-runtime-cu12"),
+            ("cublasLt64_12.dll", "nvidia-cublas-cu12"),
+            ("cudart64_110.dll", "nvidia-cuda-runtime-cu11"),
+            ("nvrtc64_130_0.dll", "nvidia-cuda-nvrtc"),
+            ("nvrtc-builtins64_129.dll", "nvidia-cuda-nvrtc-cu12"),
         ] {
             assert_eq!(wheel_for(soname).as_deref(), Some(wheel), "{soname}");
         }

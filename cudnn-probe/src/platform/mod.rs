@@ -62,6 +62,12 @@ impl Architecture {
     pub const X86_64: Architecture = Architecture { elf_machine: object::elf::EM_X86_64.0 };
     /// 64-bit Arm.
     pub const AARCH64: Architecture = Architecture { elf_machine: object::elf::EM_AARCH64.0 };
+    /// 32-bit x86.
+    pub const X86: Architecture = Architecture { elf_machine: object::elf::EM_386.0 };
+    /// 32-bit Arm.
+    pub const ARM: Architecture = Architecture { elf_machine: object::elf::EM_ARM.0 };
+    /// 64-bit Arm in the form that x86-64 programs on Windows can call. No ELF file has it, so this is Windows' number.
+    pub const ARM64EC: Architecture = Architecture { elf_machine: object::pe::IMAGE_FILE_MACHINE_ARM64EC.0 };
     /// The architecture that this program is compiled for.
     pub const HOST: Architecture =
         if cfg!(target_arch = "aarch64") { Architecture::AARCH64 } else { Architecture::X86_64 };
@@ -74,6 +80,11 @@ impl Architecture {
             "aarch64" => Some(Architecture::AARCH64),
             _ => None,
         }
+    }
+
+    /// Is it one of those with 32 bits that files for Windows have?
+    pub(crate) const fn is_32_bit(self) -> bool {
+        self.elf_machine == Architecture::X86.elf_machine || self.elf_machine == Architecture::ARM.elf_machine
     }
 
     /// The architecture with this number in an ELF header (`e_machine`).
@@ -95,6 +106,8 @@ impl fmt::Display for Architecture {
             value if value == object::elf::EM_X86_64.0 => f.write_str("x86-64"),
             value if value == object::elf::EM_AARCH64.0 => f.write_str("aarch64"),
             value if value == object::elf::EM_386.0 => f.write_str("32-bit x86"),
+            value if value == object::elf::EM_ARM.0 => f.write_str("32-bit Arm"),
+            value if value == Architecture::ARM64EC.elf_machine => f.write_str("ARM64EC (Windows on Arm)"),
             value if value == object::elf::EM_PPC64.0 => f.write_str("ppc64le"),
             other => write!(f, "ELF machine {other}"),
         }
@@ -192,6 +205,8 @@ mod tests {
             (62, Some("x86_64"), "x86-64"),
             (183, Some("aarch64"), "aarch64"),
             (3, None, "32-bit x86"),
+            (40, None, "32-bit Arm"),
+            (0xa641, None, "ARM64EC (Windows on Arm)"),
             (21, None, "ppc64le"),
             (243, None, "ELF machine 243"),
         ] {

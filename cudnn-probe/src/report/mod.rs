@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
 use crate::host::Host;
-use crate::image::{GpuCode, Identity, damaged_symbol_table, gpu_code, identify_any, missing_symbols};
+use crate::image::{
+    GpuCode, Identity, damaged_symbol_table, dll_version, gpu_code, identify_any, missing_dll_symbols, missing_elf_symbols,
+};
 use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
@@ -53,7 +55,7 @@ pub struct LibraryReport {
     /// The identity that the file states, or why it cannot be used on the system that it is for.
     pub identity: Result<Identity, ProbeError>,
     /// The symbols of cuDNN that it needs and that the libraries it depends on lack: it is of another release. Known
-    /// only for Linux, and if these libraries exist and are of the installation's release.
+    /// only if these libraries exist and are of the installation's release.
     pub missing_symbols: Vec<String>,
     /// The file as wheels installed it, by the record of each wheel that lists it.
     pub recorded: Vec<RecordedFile>,
@@ -316,8 +318,12 @@ fn missing_of(report: &LibraryReport, libraries: &[LibraryReport]) -> Vec<String
     let dependencies = report.library.dependencies().iter().map(|other| version_of(*other));
     let of_release = dependencies.map(|found| found.filter(|(_, version)| *version == graph));
     let files: Option<Vec<PathBuf>> = of_release.map(|found| found.map(|(path, _)| path)).collect();
-    let is_linux = report.identity.as_ref().is_ok_and(|identity| identity.os == Os::Linux);
-    files.filter(|_| is_linux).and_then(|files| missing_symbols(&report.path, &files).ok()).unwrap_or_default()
+    let (Some(files), Ok(identity)) = (files, &report.identity) else { return Vec::new() };
+    let missing = match identity.os {
+        Os::Linux => missing_elf_symbols(&report.path, &files),
+        Os::Windows => missing_dll_symbols(&report.path, &files),
+    };
+    missing.unwrap_or_default()
 }
 
 /// The libraries that the release has and the directory lacks.
@@ -390,13 +396,17 @@ fn version_in_header(header: &Path) -> Option<Version> {
 
 /// A directory with cuDNN 8 or 7, by its file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
-    let (major, shim) = older_shim(&dir)?;
-    let name = format!("libcudnn.so.{major}");
-    let version = canonicalize(shim).ok().and_then(|file| version_in_name(&file));
-    let wheels = package::wheels(&dir, Os::Linux);
+    let older = |os| Some((os, older_shim(&dir, os)?));
+    let (os, (major, shim)) = older(Os::Linux).or_else(|| older(Os::Windows))?;
+    let name = shim.file_name()?.to_str()?.to_owned();
+    let version = match os {
+        Os::Linux => canonicalize(shim).ok().and_then(|file| version_in_name(&file)),
+        Os::Windows => dll_version(&shim),
+    };
+    let wheels = package::wheels(&dir, os);
     let mut packages = package::packages(&dir, &name, version, &wheels, host).into_iter();
     Some(InstallationReport {
-        os: Os::Linux,
+        os,
         architecture: None,
         arm_variant: None,
         major,

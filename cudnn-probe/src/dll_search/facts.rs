@@ -1,0 +1,55 @@
+//! What the search for DLLs depends on, as data: the directories of a machine and a process.
+
+use std::path::{Path, PathBuf};
+
+use crate::host::Host;
+
+/// The directories and the loaded DLLs of a process, which decide what Windows finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The directory of the program.
+    pub application_dir: Option<PathBuf>,
+    /// `C:\Windows\System32`.
+    pub system_dir: Option<PathBuf>,
+    /// `C:\Windows`.
+    pub windows_dir: Option<PathBuf>,
+    /// The working directory. Windows searches it before `PATH`, so that a file in it can stand in for a missing DLL.
+    pub working_dir: Option<PathBuf>,
+    /// What the program has set with `SetDllDirectory`, in place of the working directory.
+    pub dll_directory: Option<PathBuf>,
+    /// What the program has added with `AddDllDirectory` (Python: `os.add_dll_directory`).
+    pub added_dirs: Vec<PathBuf>,
+    /// The directories in `PATH`, in order.
+    pub path: Vec<PathBuf>,
+    /// The DLLs that the process has loaded: Windows takes one of these for any request of its base name.
+    pub loaded: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// No directories.
+    #[must_use]
+    pub fn new() -> Self {
+        Facts::default()
+    }
+
+    /// Those of a program that is started on this host, as far as its variables and the path of the program show them.
+    #[must_use]
+    pub fn of_host(host: &Host) -> Self {
+        let windows = host.variable("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
+        let path = host.variable("PATH").unwrap_or_default();
+        Facts {
+            application_dir: host.program_dir().map(Path::to_owned),
+            system_dir: Some(windows.join("System32")),
+            windows_dir: Some(windows),
+            path: std::env::split_paths(&path).filter(|dir| !dir.as_os_str().is_empty()).collect(),
+            ..Facts::default()
+        }
+    }
+
+    /// Is this file in a directory of Windows itself?
+    pub(super) fn is_of_system(&self, file: &Path) -> bool {
+        let dirs = [&self.system_dir, &self.windows_dir];
+        dirs.into_iter().flatten().any(|dir| file.parent() == Some(dir.as_path()))
+    }
+}

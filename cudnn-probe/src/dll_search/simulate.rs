@@ -1,0 +1,568 @@
+//! Simulates Windows' loader: one DLL, then all that it imports, breadth first.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::error::ProbeError;
+use crate::escape::shown_path;
+use crate::image::{DllLinks, Import, dll_links, missing_imports};
+use crate::platform::Architecture;
+
+use super::facts::Facts;
+use super::failure::Failure;
+use super::names::{is_known, is_virtual, with_extension};
+
+/// More DLLs, and more requests, than any program has.
+const MAX_MODULES: usize = 2048;
+const MAX_LOOKUPS: usize = 1 << 16;
+
+/// How a program opens a DLL, which decides where Windows searches for it and for what it imports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// `LoadLibrary`, and the imports of a program: the program's directory, the system's, the working directory,
+    /// `PATH`.
+    Standard,
+    /// `LOAD_WITH_ALTERED_SEARCH_PATH` with an absolute path: the directory of the DLL in place of the program's.
+    AlteredSearchPath,
+    /// `LOAD_LIBRARY_SEARCH_DEFAULT_DIRS`, with the directory of the DLL if it is opened by an absolute path
+    /// (`LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR`): Python opens its modules so. `PATH` is not searched.
+    DefaultDirs,
+}
+
+/// The rule by which Windows chooses a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The name is a path.
+    Path,
+    /// A DLL with this base name is already loaded.
+    Loaded,
+    /// Windows takes this DLL from its own directory in any case (`KnownDLLs`).
+    Known,
+    /// The directory of the DLL that was opened by its path.
+    DllDir,
+    /// The directory of the program.
+    ApplicationDir,
+    /// A directory that the program has added with `AddDllDirectory` or `SetDllDirectory`.
+    AddedDir,
+    /// `C:\Windows\System32`, or `C:\Windows`.
+    SystemDir,
+    /// The working directory. Whoever can write to it chooses the DLL.
+    WorkingDir,
+    /// `PATH`.
+    PathVariable,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Path => "by its path",
+            Rule::Loaded => "already loaded",
+            Rule::Known => "one of Windows' known DLLs",
+            Rule::DllDir => "directory of the DLL",
+            Rule::ApplicationDir => "directory of the program",
+            Rule::AddedDir => "directory that the program has added",
+            Rule::SystemDir => "directory of Windows",
+            Rule::WorkingDir => "working directory",
+            Rule::PathVariable => "PATH",
+        })
+    }
+}
+
+/// What Windows does with the name of a DLL.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// It loads this file, or has loaded it.
+    Found {
+        /// The file.
+        path: PathBuf,
+        /// The rule by which Windows chooses it.
+        rule: Rule,
+    },
+    /// The name is that of an API set, which Windows maps to one of its DLLs.
+    Virtual,
+    /// It finds no file.
+    Missing,
+    /// It finds this file and cannot load it.
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The rule by which Windows chooses it.
+        rule: Rule,
+    },
+}
+
+/// A name that is asked for, and what Windows finds.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Lookup {
+    /// The name, as it is written in the file that asks for it.
+    pub name: String,
+    /// The file that asks for it. `None`: the program opens it.
+    pub requested_by: Option<PathBuf>,
+    /// What Windows finds.
+    pub resolution: Resolution,
+}
+
+/// A program or DLL that Windows would load.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Module {
+    /// Its file.
+    pub path: PathBuf,
+    imports: Vec<Import>,
+}
+
+impl Module {
+    /// The names of the DLLs that it imports.
+    pub fn imports(&self) -> impl Iterator<Item = &str> {
+        self.imports.iter().map(|import| import.dll.as_str())
+    }
+}
+
+/// Why Windows does not load this DLL when it is opened by its absolute path with `LOAD_WITH_ALTERED_SEARCH_PATH`: the
+/// first failure in the order in which Windows looks. `None`: nothing in the files prevents it, so the DLL's own start
+/// failed (error 1114), or the files have changed.
+#[must_use]
+pub fn explain(dll: &Path, facts: &Facts) -> Option<Failure> {
+    let mut simulation = Simulation::new(facts.clone());
+    simulation.open(dll, Mode::AlteredSearchPath);
+    simulation.failures.into_iter().next()
+}
+
+/// What Windows would load into one process.
+#[derive(Debug)]
+pub struct Simulation {
+    facts: Facts,
+    modules: Vec<Module>,
+    /// The loaded file for each base name, in lower case.
+    by_name: HashMap<String, PathBuf>,
+    lookups: Vec<Lookup>,
+    failures: Vec<Failure>,
+}
+
+impl Simulation {
+    /// A process with these directories and loaded DLLs.
+    #[must_use]
+    pub fn new(facts: Facts) -> Self {
+        let mut by_name = HashMap::new();
+        for path in &facts.loaded {
+            // The first stays, as in Windows' own list.
+            by_name.entry(base_name(path)).or_insert_with(|| path.clone());
+        }
+        Simulation { facts, modules: Vec::new(), by_name, lookups: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Simulates the start of this program: its directory, and all that it imports.
+    ///
+    /// # Errors
+    /// The program itself cannot be loaded.
+    pub fn start(program: &Path, mut facts: Facts) -> Result<Self, ProbeError> {
+        let links = loadable(program)?;
+        facts.application_dir = program.parent().map(Path::to_owned);
+        let mut simulation = Simulation::new(facts);
+        simulation.by_name.insert(base_name(program), program.to_owned());
+        simulation.modules.push(Module { path: program.to_owned(), imports: links.imports });
+        simulation.follow(0, Mode::Standard, None);
+        Ok(simulation)
+    }
+
+    /// Simulates opening this DLL by its base name or its absolute path. Returns whether Windows loads it: it and all that it imports
+    /// must be found. What was found stays loaded, to see all that the DLL would get.
+    pub fn open(&mut self, dll: &Path, mode: Mode) -> bool {
+        let (first, failures) = (self.modules.len(), self.failures.len());
+        let name = with_extension(&dll.to_string_lossy());
+        // Only an absolute path changes the directories.
+        let dll_dir = dll.parent().filter(|dir| dir.is_absolute());
+        let found = match dll_dir {
+            Some(dir) => self.file(dir, dll),
+            None => self.search(&name, mode, None),
+        };
+        self.request(&name, None, found);
+        self.follow(first, mode, dll_dir);
+        self.failures.len() == failures
+    }
+
+    /// All lookups so far, in Windows' order.
+    #[must_use]
+    pub fn lookups(&self) -> &[Lookup] {
+        &self.lookups
+    }
+
+    /// The program and the DLLs that are loaded so far and do not belong to Windows, in Windows' order.
+    #[must_use]
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// All that prevents Windows from loading what was opened, in the order in which it would meet them.
+    #[must_use]
+    pub fn failures(&self) -> &[Failure] {
+        &self.failures
+    }
+
+    /// The loaded file with this base name, in any case of letters.
+    #[must_use]
+    pub fn loaded(&self, name: &str) -> Option<&Path> {
+        self.by_name.get(&name.to_ascii_lowercase()).map(PathBuf::as_path)
+    }
+
+    /// Looks up what modules import, from this one on.
+    fn follow(&mut self, first: usize, mode: Mode, dll_dir: Option<&Path>) {
+        let mut index = first;
+        while let Some(module) = self.modules.get(index).filter(|_| index < MAX_MODULES) {
+            let (by, imports) = (module.path.clone(), module.imports.clone());
+            for import in imports {
+                let found = self.search(&import.dll, mode, dll_dir);
+                if let Some(dll) = self.request(&import.dll, Some(&by), found) {
+                    self.check_symbols(&by, &dll, &import);
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Windows connects the symbols when it has found all DLLs; a DLL that cannot be read is reported by then.
+    fn check_symbols(&mut self, by: &Path, dll: &Path, import: &Import) {
+        if let Some(symbol) = missing_imports(dll, &import.symbols).ok().and_then(|missing| missing.into_iter().next())
+        {
+            self.failures.push(Failure::MissingSymbol { symbol, dll: dll.to_owned(), needed_by: by.to_owned() });
+        }
+    }
+
+    /// Loads the file that is found for a name. Returns the file.
+    fn request(&mut self, name: &str, by: Option<&Path>, found: Option<(PathBuf, Rule)>) -> Option<PathBuf> {
+        if self.lookups.len() >= MAX_LOOKUPS {
+            return None;
+        }
+        let resolution = if is_virtual(name) {
+            Resolution::Virtual
+        } else if let Some((path, rule)) = found {
+            match if rule == Rule::Loaded { Ok(()) } else { self.load(&path) } {
+                Ok(()) => Resolution::Found { path, rule },
+                Err(error) => {
+                    let needed_by = by.map(Path::to_owned);
+                    self.failures.push(Failure::Unusable { path: path.clone(), needed_by, error });
+                    Resolution::Unusable { path, rule }
+                }
+            }
+        } else {
+            self.failures.push(Failure::MissingDll { name: name.to_owned(), needed_by: by.map(Path::to_owned) });
+            Resolution::Missing
+        };
+        let found = match &resolution {
+            Resolution::Found { path, .. } => Some(path.clone()),
+            _ => None,
+        };
+        self.lookups.push(Lookup { name: name.to_owned(), requested_by: by.map(Path::to_owned), resolution });
+        found
+    }
+
+    /// What Windows' own DLLs import is Windows' affair.
+    fn load(&mut self, path: &Path) -> Result<(), ProbeError> {
+        let imports = if self.facts.is_of_system(path) && !is_installed(&base_name(path)) {
+            Vec::new()
+        } else {
+            loadable(path)?.imports
+        };
+        self.by_name.entry(base_name(path)).or_insert_with(|| path.to_owned());
+        self.modules.push(Module { path: path.to_owned(), imports });
+        Ok(())
+    }
+
+    /// The DLL at this path. Windows takes another loaded one of this base name only for what imports it.
+    fn file(&self, dir: &Path, dll: &Path) -> Option<(PathBuf, Rule)> {
+        let is_loaded = self.by_name.get(&base_name(dll)).is_some_and(|loaded| *loaded == dll);
+        let exact = dll.is_file().then(|| dll.to_owned());
+        let file = exact.or_else(|| file_in(dir, &with_extension(dll.file_name()?.to_str()?)))?;
+        Some((file, if is_loaded { Rule::Loaded } else { Rule::Path }))
+    }
+
+    /// The file that Windows finds for a base name.
+    fn search(&self, name: &str, mode: Mode, dll_dir: Option<&Path>) -> Option<(PathBuf, Rule)> {
+        if name.contains(['/', '\\', ':']) || name.is_empty() {
+            return None;
+        }
+        if let Some(loaded) = self.by_name.get(&name.to_ascii_lowercase()) {
+            return Some((loaded.clone(), Rule::Loaded));
+        }
+        let facts = &self.facts;
+        if is_known(name)
+            && let Some(file) = facts.system_dir.as_deref().and_then(|dir| file_in(dir, name))
+        {
+            return Some((file, Rule::Known));
+        }
+        let one = |dir: &Option<PathBuf>, rule| dir.clone().map(|dir| (dir, rule));
+        let all = |dirs: &[PathBuf], rule| dirs.iter().map(|dir| (dir.clone(), rule)).collect::<Vec<_>>();
+        let application = one(&facts.application_dir, Rule::ApplicationDir);
+        let of_dll = dll_dir.map(|dir| (dir.to_owned(), Rule::DllDir));
+        let set = one(&facts.dll_directory, Rule::AddedDir);
+        let system = one(&facts.system_dir, Rule::SystemDir);
+        let mut dirs: Vec<(PathBuf, Rule)> = Vec::new();
+        if mode == Mode::DefaultDirs {
+            dirs.extend(of_dll.into_iter().chain(application));
+            dirs.extend(all(&facts.added_dirs, Rule::AddedDir));
+            dirs.extend(set.into_iter().chain(system));
+        } else {
+            dirs.extend(of_dll.filter(|_| mode == Mode::AlteredSearchPath).or(application));
+            let working = one(&facts.working_dir, Rule::WorkingDir).filter(|_| set.is_none());
+            let windows = one(&facts.windows_dir, Rule::SystemDir);
+            dirs.extend([set, system, windows, working].into_iter().flatten());
+            dirs.extend(all(&facts.path, Rule::PathVariable));
+        }
+        dirs.into_iter().find_map(|(dir, rule)| Some((file_in(&dir, name)?, rule)))
+    }
+}
+
+impl fmt::Display for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.resolution {
+            Resolution::Found { path, rule } => write!(f, "{:?} => {} ({rule})", self.name, shown_path(path)),
+            Resolution::Virtual => write!(f, "{:?} => part of Windows", self.name),
+            Resolution::Missing => write!(f, "{:?} => not found", self.name),
+            Resolution::Unusable { path, rule } => {
+                write!(f, "{:?} => {} ({rule}), which cannot be loaded", self.name, shown_path(path))
+            }
+        }
+    }
+}
+
+/// Reads a file that Windows loads into a program for x86-64, the only one that cuDNN is built for there.
+fn loadable(path: &Path) -> Result<DllLinks, ProbeError> {
+    let links = dll_links(path)?;
+    let wanted = Architecture::X86_64;
+    if links.architecture == wanted {
+        Ok(links)
+    } else {
+        Err(ProbeError::WrongArchitecture { found: links.architecture, wanted })
+    }
+}
+
+/// Is this a DLL that installers put into Windows' directory, and that can lack others there?
+fn is_installed(name: &str) -> bool {
+    ["vcruntime140", "msvcp140", "concrt140", "vcomp140", "cudnn", "cublas", "cudart", "nvrtc", "zlibwapi"]
+        .iter()
+        .any(|installed| name.starts_with(installed))
+}
+
+fn base_name(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    name.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// The file with this name, in any case of letters, as on Windows.
+fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
+    let exact = dir.join(name);
+    if exact.is_file() {
+        return Some(exact);
+    }
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let is_named =
+        |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|found| found.eq_ignore_ascii_case(name));
+    entries.filter(is_named).map(|entry| entry.path()).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::image::fake_dll::FakeDll;
+
+    /// The directories of a machine, on any system.
+    struct World(PathBuf);
+
+    impl World {
+        fn new(test: &str) -> Self {
+            let root = std::env::temp_dir().join(format!("cudnn probe größe {test} {}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&root);
+            let world = World(root);
+            world.dll("windows/System32/kernel32.dll", &["Sleep"], &[]);
+            world
+        }
+
+        /// Makes a DLL with these exports and imports.
+        fn dll(&self, path: &str, exports: &[&str], imports: &[(&str, &[&str])]) -> PathBuf {
+            let file = self.path(path);
+            let name = path.rsplit('/').next().unwrap();
+            let exports: Vec<(&str, [u8; 4])> = exports.iter().map(|name| (*name, [0; 4])).collect();
+            FakeDll { exports: &exports, imports, ..FakeDll::new(name) }.write(&file);
+            file
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            path.split('/').fold(self.0.clone(), |dir, name| dir.join(name))
+        }
+
+        fn facts(&self) -> Facts {
+            Facts {
+                application_dir: Some(self.path("app")),
+                system_dir: Some(self.path("windows/System32")),
+                windows_dir: Some(self.path("windows")),
+                working_dir: Some(self.path("work")),
+                path: vec![self.path("tools"), self.path("cudnn")],
+                ..Facts::default()
+            }
+        }
+
+        /// What is found for each name, with the rule.
+        fn found(&self, simulation: &Simulation) -> Vec<String> {
+            let shown = |lookup: &Lookup| match &lookup.resolution {
+                Resolution::Found { path, rule } => {
+                    let path = path.strip_prefix(&self.0).unwrap().to_string_lossy().replace('\\', "/");
+                    format!("{path} ({rule})")
+                }
+                _ => lookup.to_string(),
+            };
+            simulation.lookups().iter().map(shown).collect()
+        }
+
+        fn failure(&self, dll: &Path, facts: &Facts) -> (u32, String, String) {
+            let failure = explain(dll, facts).unwrap();
+            let text = failure.to_string().replace(&*self.0.to_string_lossy(), "$").replace('\\', "/");
+            (failure.error_code(), text, failure.help().unwrap_or_default())
+        }
+    }
+
+    impl Drop for World {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const KERNEL: (&str, &[&str]) = ("KERNEL32.dll", &["Sleep"]);
+
+    #[test]
+    fn directories_are_searched_in_windows_order() {
+        let world = World::new("dll-order");
+        let everywhere = ["cudnn", "app", "added", "windows/System32", "windows", "work", "tools"];
+        let opener = world.dll("cudnn/opener.dll", &[], &[("Plugin.DLL", &[]), KERNEL]);
+        let files: Vec<PathBuf> =
+            everywhere.iter().map(|dir| world.dll(&format!("{dir}/plugin.dll"), &[], &[])).collect();
+        let found = |mode: Mode, facts: Facts, dll: &Path| {
+            let mut simulation = Simulation::new(facts);
+            assert!(simulation.open(dll, mode), "{:?}", simulation.failures());
+            world.found(&simulation)
+        };
+        let added = Facts { added_dirs: vec![world.path("added")], ..world.facts() };
+        // Removed one after the other, each file shows the next rule.
+        for (removed, standard, altered, default) in [
+            (
+                None,
+                "app/plugin.dll (directory of the program)",
+                "cudnn/plugin.dll (directory of the DLL)",
+                "cudnn/plugin.dll (directory of the DLL)",
+            ),
+            (
+                Some(0),
+                "app/plugin.dll (directory of the program)",
+                "windows/System32/plugin.dll (directory of Windows)",
+                "app/plugin.dll (directory of the program)",
+            ),
+            (
+                Some(1),
+                "windows/System32/plugin.dll (directory of Windows)",
+                "windows/System32/plugin.dll (directory of Windows)",
+                "added/plugin.dll (directory that the program has added)",
+            ),
+            (
+                Some(2),
+                "windows/System32/plugin.dll (directory of Windows)",
+                "windows/System32/plugin.dll (directory of Windows)",
+                "windows/System32/plugin.dll (directory of Windows)",
+            ),
+            (Some(3), "windows/plugin.dll (directory of Windows)", "windows/plugin.dll (directory of Windows)", ""),
+            (Some(4), "work/plugin.dll (working directory)", "work/plugin.dll (working directory)", ""),
+            (Some(5), "tools/plugin.dll (PATH)", "tools/plugin.dll (PATH)", ""),
+        ] {
+            if let Some(index) = removed {
+                std::fs::remove_file(&files[index]).unwrap();
+            }
+            assert_eq!(found(Mode::Standard, world.facts(), &opener)[1], standard, "{removed:?}");
+            assert_eq!(found(Mode::AlteredSearchPath, world.facts(), &opener)[1], altered, "{removed:?}");
+            let mut simulation = Simulation::new(added.clone());
+            assert_eq!(simulation.open(&opener, Mode::DefaultDirs), !default.is_empty());
+            let by_default = &world.found(&simulation)[1];
+            assert!(
+                by_default == default || default.is_empty() && by_default == "\"Plugin.DLL\" => not found",
+                "{by_default}"
+            );
+        }
+        // What the program sets takes the place of the working directory.
+        let set = Facts { dll_directory: Some(world.path("added")), ..world.facts() };
+        world.dll("work/plugin.dll", &[], &[]);
+        world.dll("added/plugin.dll", &[], &[]);
+        let expected = "added/plugin.dll (directory that the program has added)";
+        assert_eq!(found(Mode::Standard, set, &opener)[1], expected);
+        // One that is loaded wins over all, and so does a known one over any directory.
+        let loaded = Facts { loaded: vec![world.path("elsewhere/PLUGIN.dll")], ..world.facts() };
+        world.dll("elsewhere/PLUGIN.dll", &[], &[]);
+        world.dll("cudnn/kernel32.dll", &[], &[]);
+        let all = found(Mode::AlteredSearchPath, loaded, &opener);
+        assert_eq!(all[0], "cudnn/opener.dll (by its path)");
+        assert_eq!(all[1], "elsewhere/PLUGIN.dll (already loaded)");
+        assert_eq!(all[2], "windows/System32/kernel32.dll (one of Windows' known DLLs)");
+        // By its bare name, as graph opens its engines.
+        assert_eq!(found(Mode::Standard, world.facts(), Path::new("opener"))[0], "cudnn/opener.dll (PATH)");
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_that_windows_hides() {
+        let world = World::new("dll-failures");
+        let facts = world.facts();
+        let cublas: (&str, &[&str]) = ("cublasLt64_12.dll", &["cublasLtCreate"]);
+        let graph: (&str, &[&str]) = ("cudnn_graph64_9.dll", &["cudnnCreate"]);
+        let ops = world.dll("cudnn/cudnn_ops64_9.dll", &[], &[graph, ("api-ms-win-crt-heap-l1-1-0.dll", &[]), KERNEL]);
+        let missing = world.failure(&ops, &facts);
+        assert_eq!(missing.0, 126);
+        assert_eq!(missing.1, r#""cudnn_graph64_9.dll", which "$/cudnn/cudnn_ops64_9.dll" needs, is missing"#);
+        assert!(missing.2.contains("belong into one directory"), "{missing:?}");
+        // A dependency of a dependency.
+        world.dll("cudnn/cudnn_graph64_9.dll", &["cudnnCreate"], &[cublas, ("VCRUNTIME140.dll", &[])]);
+        let missing = world.failure(&ops, &facts);
+        assert_eq!(missing.1, r#""cublasLt64_12.dll", which "$/cudnn/cudnn_graph64_9.dll" needs, is missing"#);
+        assert!(missing.2.contains("nvidia-cublas-cu12"), "{missing:?}");
+        world.dll("tools/cublasLt64_12.dll", &["cublasLtCreate"], &[]);
+        let missing = world.failure(&ops, &facts);
+        assert!(missing.1.starts_with("\"VCRUNTIME140.dll\"") && missing.2.contains("Redistributable"), "{missing:?}");
+        world.dll("windows/System32/vcruntime140.dll", &[], &[]);
+        assert!(explain(&ops, &facts).is_none());
+        // Another release of graph, loaded already from elsewhere.
+        world.dll("other/cudnn_graph64_9.dll", &["cudnnDestroy"], &[]);
+        let loaded = Facts { loaded: vec![world.path("other/cudnn_graph64_9.dll")], ..facts.clone() };
+        let (code, text, help) = world.failure(&ops, &loaded);
+        assert_eq!(code, 127);
+        assert_eq!(
+            text,
+            r#""$/other/cudnn_graph64_9.dll" lacks "cudnnCreate", which "$/cudnn/cudnn_ops64_9.dll" needs"#
+        );
+        assert!(help.contains("two releases of cuDNN"), "{help}");
+        // A DLL with 32 bits, one that is no DLL, and none.
+        FakeDll { machine: 0x14c, ..FakeDll::new("cublasLt64_12.dll") }.write(&world.path("tools/cublasLt64_12.dll"));
+        let (code, text, _) = world.failure(&ops, &facts);
+        assert_eq!(code, 193);
+        assert!(text.ends_with("needs, is built for 32-bit x86, but x86-64 is required"), "{text}");
+        std::fs::write(&ops, "<html>").unwrap();
+        assert_eq!(world.failure(&ops, &facts).0, 193);
+        std::fs::remove_file(&ops).unwrap();
+        let (code, text, _) = world.failure(&ops, &facts);
+        assert_eq!((code, text.as_str()), (126, r#""$/cudnn/cudnn_ops64_9.dll" is missing"#));
+    }
+
+    #[test]
+    fn dlls_that_import_each_other_or_strange_names_end() {
+        let world = World::new("dll-hostile");
+        let first =
+            world.dll("app/a.dll", &["a"], &[("b.dll", &["b"]), ("", &[]), ("..\\x.dll", &[]), ("C:x.dll", &[])]);
+        world.dll("app/b.dll", &["b"], &[("A.DLL", &["a"])]);
+        let mut simulation = Simulation::new(world.facts());
+        assert!(!simulation.open(&first, Mode::Standard));
+        assert_eq!(simulation.failures().len(), 3, "{:?}", simulation.failures());
+        assert_eq!(simulation.loaded("B.dll"), Some(world.path("app/b.dll").as_path()));
+        let program = Simulation::start(&first, Facts::new()).unwrap();
+        assert_eq!(program.modules().len(), 2);
+        assert_eq!(program.modules()[1].imports().collect::<Vec<_>>(), ["A.DLL"]);
+    }
+}
