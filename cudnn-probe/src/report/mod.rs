@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{
-    GpuCode, Identity, damaged_symbol_table, dll_version, gpu_code, identify_any, missing_dll_symbols, missing_elf_symbols,
+    GpuCode, Identity, damaged_symbol_table, dll_version, gpu_code, identify_any, missing_dll_symbols,
+    missing_elf_symbols,
 };
 use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
