@@ -1,8 +1,8 @@
 //! The probe reads the files of real releases, and reports damaged ones.
 
 use cudnn_probe::{
-    Candidate, GpuCode, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,
-    identify_any, missing_symbols,
+    ArmVariant, Candidate, GpuCode, Host, InstallationReport, Library, Origin, Os, ProbeError, Requirements, Version,
+    check_dir, gpu_code, identify, identify_any, missing_symbols,
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
@@ -207,6 +207,9 @@ fn a_release_for_windows_is_read() {
     let Some(dir) = lib_dir("windows-cu13-9.28.0") else { return };
     let code = gpu_code(&dir.join(Library::Ops.windows_name())).unwrap();
     assert!(code.iter().any(|code| code.compute_capability == 75 && !code.is_ptx), "{code:?}");
+    let code = gpu_code(&dir.join(Library::EnginesPrecompiled.windows_name())).unwrap();
+    let sass: Vec<u32> = code.iter().filter(|code| !code.is_ptx).map(|code| code.compute_capability).collect();
+    assert_eq!(sass, [75, 80, 86, 90, 100, 103, 120, 121]);
     // A download that was interrupted.
     let bytes = std::fs::read(dir.join(Library::Shim.windows_name())).unwrap();
     let cut = TempDir::new();
@@ -223,6 +226,22 @@ fn the_compute_capabilities_of_a_librarys_gpu_code_are_listed() {
     let reported: Vec<String> = code.iter().map(GpuCode::to_string).collect();
     assert_eq!(reported, ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0", "12.1", "12.1+PTX"]);
     assert!(gpu_code(&dir.join(Library::Graph.file_name())).unwrap().is_empty());
+}
+
+#[test]
+fn wheels_for_aarch64_are_built_for_servers_and_only_those_for_cuda_13_have_kernels_for_thor() {
+    for (id, has_thor) in [("aarch64-jit-cu12-9.19.0", false), ("aarch64-jit-cu13-9.27.0", true)] {
+        let Some(dir) = lib_dir(id) else { continue };
+        let report = InstallationReport::read(&dir, &Host::current()).unwrap();
+        assert_eq!(report.arm_variant, Some(ArmVariant::Sbsa), "{report:#?}");
+        let code = report.gpu_code();
+        assert_eq!(code.len(), 1, "{code:?}");
+        let runs = |gpu| code.iter().all(|(_, code)| code.iter().any(|code| code.runs_on(gpu)));
+        assert_eq!([87, 72, 90, 100, 121].map(runs), [false, false, true, true, true], "{code:?}");
+        assert_eq!(runs(110), has_thor, "{code:?}");
+    }
+    let Some(dir) = lib_dir("jit-cu12-9.19.0").filter(|_| cfg!(target_arch = "x86_64")) else { return };
+    assert_eq!(InstallationReport::read(&dir, &Host::current()).unwrap().arm_variant, None);
 }
 
 #[test]

@@ -27,27 +27,38 @@ pub(super) fn findings<'a>(
         return Vec::new();
     }
     let code = report.gpu_code();
-    // Nothing is known of files whose GPU code cannot be read, or that have none.
-    let lacks = |gpu: &&Gpu| !code.is_empty() && !has_kernels(&code, gpu);
-    gpus.filter(lacks).map(|gpu| finding(report, &code, gpu, machine, context)).collect()
+    gpus.filter_map(|gpu| finding(report, &code, gpu, machine, context)).collect()
 }
 
-fn has_kernels(code: &BTreeSet<GpuCode>, gpu: &Gpu) -> bool {
-    code.iter().any(|code| code.runs_on(gpu.compute_capability))
+/// The GPU code of each library that has some.
+type Code = [(Library, BTreeSet<GpuCode>)];
+
+/// The libraries that have GPU code, and none that this GPU runs. One single kernel as PTX, in one library, does not make
+/// up for that.
+fn lacking<'a>(code: &'a Code, gpu: &Gpu) -> Vec<&'a (Library, BTreeSet<GpuCode>)> {
+    let runs = |code: &BTreeSet<GpuCode>| code.iter().any(|code| code.runs_on(gpu.compute_capability));
+    code.iter().filter(|(_, code)| !runs(code)).collect()
 }
 
 fn finding(
     report: &InstallationReport,
-    code: &BTreeSet<GpuCode>,
+    code: &Code,
     gpu: &Gpu,
     machine: &Machine,
     context: &Context,
-) -> Finding {
+) -> Option<Finding> {
+    let lacking = lacking(code, gpu);
+    if lacking.is_empty() {
+        return None;
+    }
     let version = report.version.map_or(String::new(), |version| format!(" {version}"));
     let (dir, name, capability) = (report.dir.printable(), gpu.name.printable(), gpu.capability());
     let message = format!("cuDNN{version} in {dir} has no kernels for {name} (compute capability {capability})");
-    let targets: Vec<String> = code.iter().map(ToString::to_string).collect();
-    let mut finding = Finding::new(NO_KERNELS, message).note(format!("its GPU code is for {}", targets.join(" ")));
+    let libraries: Vec<&str> = lacking.iter().map(|(library, _)| library.name_on(report.os)).collect();
+    let targets: BTreeSet<GpuCode> = lacking.iter().flat_map(|(_, code)| code.iter().copied()).collect();
+    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let note = format!("GPU code in {}: for {}", libraries.join(", "), targets.join(" "));
+    let mut finding = Finding::new(NO_KERNELS, message).note(note);
     if let Some(variant) = report.arm_variant {
         let value = format!("{variant} build");
         let source = report.evidence.iter().find(|evidence| evidence.value == value).map(|evidence| &evidence.source);
@@ -70,7 +81,7 @@ fn finding(
     if report.library(Library::EnginesRuntimeCompiled).is_some() {
         finding = finding.note("its engines that compile kernels at run time may work");
     }
-    finding.help(help(report, gpu, chip, machine.jetson.as_ref(), context))
+    Some(finding.help(help(report, gpu, chip, machine.jetson.as_ref(), context)))
 }
 
 /// `Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)`.
@@ -125,7 +136,11 @@ fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context)
         let is_same_cuda = other.cuda_major.is_none_or(|major| report.cuda_major.is_none_or(|cuda| cuda == major));
         other.dir != report.dir && is_same_cuda && check_dir(&candidate, &Requirements::default()).is_ok()
     };
-    others.filter(is_usable).find(|other| has_kernels(&other.gpu_code(), gpu)).map(|other| other.dir)
+    let has_kernels = |other: &InstallationReport| {
+        let code = other.gpu_code();
+        !code.is_empty() && lacking(&code, gpu).is_empty()
+    };
+    others.filter(is_usable).find(has_kernels).map(|other| other.dir)
 }
 
 #[cfg(test)]
@@ -148,15 +163,20 @@ mod tests {
         std::fs::write(file, contents).unwrap();
     }
 
-    /// A cuDNN for aarch64 with this GPU code.
+    /// A library for aarch64 with this GPU code.
+    fn library(dir: &Path, library: Library, targets: &[&str]) {
+        let built = ExtensionLibrary::new().with_soname(library.file_name());
+        let mut bytes = if targets.is_empty() { built.bytes() } else { built.with_gpu_code(2, targets).bytes() };
+        bytes[18..20].copy_from_slice(&Architecture::AARCH64.elf_machine().to_le_bytes());
+        write(&dir.join(library.file_name()), bytes);
+    }
+
+    /// A cuDNN with this GPU code. One of its libraries has only a kernel that all GPUs run, as a real one has.
     fn install(dir: &Path, targets: &[&str]) {
-        for library in [Library::Graph, Library::Ops, Library::EnginesRuntimeCompiled] {
-            let built = ExtensionLibrary::new().with_soname(library.file_name());
-            let built = if library == Library::Graph { built } else { built.with_gpu_code(2, targets) };
-            let mut bytes = built.bytes();
-            bytes[18..20].copy_from_slice(&Architecture::AARCH64.elf_machine().to_le_bytes());
-            write(&dir.join(library.file_name()), bytes);
-        }
+        library(dir, Library::Graph, &[]);
+        library(dir, Library::Ops, targets);
+        library(dir, Library::EnginesRuntimeCompiled, targets);
+        library(dir, Library::EnginesTensorIr, &["5.0+PTX"]);
     }
 
     fn record(root: &Path) {
@@ -201,7 +221,7 @@ mod tests {
                 SERVER,
                 &[
                     orin,
-                    "its GPU code is for 7.5 8.0",
+                    "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",
                     "it is a server (SBSA) build: pip nvidia-cudnn-cu12 9.28.0.42",
                     "Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)",
                     "use builds for JetPack",

@@ -21,8 +21,8 @@ const MAX_CUDA_ENTRIES: usize = 16;
 /// The number of entries that are read for the compute capabilities. The largest library has some 6500.
 const MAX_ENTRIES: usize = 1 << 16;
 /// A container begins at a multiple of 8 bytes behind the one before it, or, where another object file begins, of the
-/// alignment of their sections: 8 on x86-64, 256 on aarch64.
-const ALIGNMENTS: [u64; 2] = [8, 256];
+/// alignment of their sections: 8 on Linux x86-64, 16 on Windows, 256 on Linux aarch64.
+const ALIGNMENTS: [u64; 3] = [8, 16, 256];
 
 /// One entry's header.
 struct Entry {
@@ -252,8 +252,13 @@ mod tests {
             targets(0..code.len() as u64, code).iter().map(GpuCode::to_string).collect()
         };
         // Two containers of one object file, and one of another: what aarch64 libraries have.
-        let code = [padded([first.clone(), second].concat()), third.clone()].concat();
+        let code = [padded([first.clone(), second.clone()].concat()), third.clone()].concat();
         assert_eq!(reported(&code), ["8.0", "9.0", "9.0+PTX"]);
+        // What libraries for Windows have. This container ends at 56 bytes.
+        let mut longer = first.clone();
+        longer[8] += 8;
+        longer.extend([0; 8 + 8]);
+        assert_eq!(reported(&[longer, second].concat()), ["8.0", "9.0"]);
         // Nothing is searched for: other padding, or other bytes, end it.
         assert_eq!(reported(&[padded(first.clone()), vec![0; 256], third.clone()].concat()), ["8.0"]);
         assert_eq!(reported(&[first, vec![1; 200], third].concat()), ["8.0"]);

@@ -216,11 +216,15 @@ impl InstallationReport {
             .or_else(|| (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() }))
     }
 
-    /// The GPU code of all its libraries. Reads thousands of small pieces, as [`gpu_code`] does for each of them.
+    /// The GPU code of its libraries, of those that have some. Reads thousands of small pieces: see [`gpu_code`].
+    ///
+    /// cuDNN supports a GPU if each of these libraries has code that runs on it: so it is for all GPUs that the releases
+    /// 9.0.0, 9.10.2, 9.19.0, 9.27.0 and 9.28.0 support, and for no others.
     #[must_use]
-    pub fn gpu_code(&self) -> BTreeSet<GpuCode> {
+    pub fn gpu_code(&self) -> Vec<(Library, BTreeSet<GpuCode>)> {
         let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
-        usable.filter_map(|report| gpu_code(&report.path).ok()).flatten().collect()
+        let code = usable.filter_map(|report| Some((report.library, gpu_code(&report.path).ok()?)));
+        code.filter(|(_, code)| !code.is_empty()).collect()
     }
 
     /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
