@@ -12,10 +12,13 @@ fn main() {
         let checked = unsafe { cudnn::check!(cudnn::cudnnBackendFinalize(std::ptr::null_mut())) };
         println!("check {:?}", checked.map_err(|error| error.to_string()));
     }
-    #[cfg(feature = "link-ops")]
+    #[cfg(any(feature = "link-ops", feature = "link-cudnn"))]
     {
-        // SAFETY: the function rejects null with a status.
-        println!("{:?}", unsafe { cudnn::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) });
+        let mut descriptor = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local variable.
+        println!("cudnnCreateTensorDescriptor {:?}", unsafe { cudnn::cudnnCreateTensorDescriptor(&raw mut descriptor) });
+        // SAFETY: the function was given to this program, which does not use it again; it rejects null with a status.
+        println!("cudnnDestroyTensorDescriptor {:?}", unsafe { cudnn::cudnnDestroyTensorDescriptor(descriptor) });
     }
     #[cfg(feature = "link-cnn")]
     {

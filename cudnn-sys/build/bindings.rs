@@ -37,9 +37,8 @@ fn include_dir() -> Result<PathBuf, String> {
     if let Some(dir) = vars::read(vars::INCLUDE_DIR) {
         return Ok(dir.into());
     }
-    let adjacent = vars::read(vars::LIB_DIR).map(|dir| PathBuf::from(dir).join("../include"));
-    let searched: Vec<PathBuf> =
-        adjacent.into_iter().chain(["/usr/include".into(), "/usr/local/cuda/include".into()]).collect();
+    let lib_dir = vars::read(vars::LIB_DIR).map(PathBuf::from);
+    let searched = vars::include_dirs(lib_dir.as_deref());
     searched.iter().find(|dir| dir.join("cudnn_graph.h").is_file()).cloned().ok_or_else(|| {
         let mut message = format!(
             "cudnn-sys found no cudnn_graph.h to generate bindings from (feature buildtime-bindgen)\n\

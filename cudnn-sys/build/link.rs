@@ -1,9 +1,12 @@
-//! Finds the libraries of the enabled `link-*` features and links exactly these.
+//! Links exactly the libraries of the enabled `link-*` features. On Linux it finds them and gives them to the linker. On
+//! Windows the declarations name the DLLs (`raw-dylib`), and nothing is needed to build; a directory with the DLLs is
+//! passed on to dependents if there is one.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{
-    Architecture, Candidate, DIR_VARIABLE, Host, Library, ProbeError, Search, VARIABLES, Version, identify_for,
+    Architecture, Candidate, DIR_VARIABLE, Host, Identity, Library, Os, ProbeError, Search, VARIABLES, Version,
+    identify_any, identify_for,
 };
 
 use crate::vars;
@@ -18,36 +21,72 @@ const FEATURES: [(&str, Library); 6] = [
     ("CARGO_FEATURE_LINK_EXT", Library::Ext),
 ];
 
+/// The machine that the crate is compiled for.
+#[derive(Clone, Copy)]
+struct Target {
+    os: Os,
+    architecture: Architecture,
+}
+
+impl Target {
+    fn current() -> Result<Target, String> {
+        let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+        let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+        let none = || format!("there is no cuDNN for {arch} {os}; disable the link-* features of cudnn-sys");
+        let architecture = Architecture::from_rust(&arch).ok_or_else(none)?;
+        match os.as_str() {
+            "linux" => Ok(Target { os: Os::Linux, architecture }),
+            "windows" if architecture == Architecture::X86_64 => Ok(Target { os: Os::Windows, architecture }),
+            _ => Err(none()),
+        }
+    }
+
+    /// Reads a file as this library for the target.
+    fn identify(self, file: &Path, library: Library) -> Result<Identity, ProbeError> {
+        if self.os == Os::HOST {
+            return identify_for(file, library, self.architecture);
+        }
+        let found = identify_any(file, library)?;
+        if found.os != self.os {
+            return Err(ProbeError::WrongOs { found: found.os, wanted: self.os });
+        }
+        if found.architecture != self.architecture {
+            return Err(ProbeError::WrongArchitecture { found: found.architecture, wanted: self.architecture });
+        }
+        Ok(found)
+    }
+}
+
 pub(crate) fn run() -> Result<(), String> {
     let libraries: Vec<Library> = FEATURES
         .into_iter()
         .filter(|(variable, _)| std::env::var_os(variable).is_some())
         .map(|(_, library)| library)
         .collect();
-    let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
-    if os != "linux" {
-        return Err(format!(
-            "cudnn-sys can link cuDNN on Linux only, and the target is {os}\n\
-             help: disable its link-* features; the bindings compile without them"
-        ));
+    let target = Target::current()?;
+    let dir = match find(&libraries, target) {
+        Ok(dir) => dir,
+        // The declarations are enough to link, unless the user named a directory, which must be right.
+        Err(_) if target.os == Os::Windows && vars::read(vars::LIB_DIR).is_none() => return Ok(()),
+        Err(message) => return Err(message),
+    };
+    if target.os == Os::Linux {
+        println!("cargo::rustc-link-search=native={}", dir.display());
+        for library in &libraries {
+            // By the full file name, because wheels have no `libcudnn_graph.so` symlink.
+            println!("cargo::rustc-link-lib=dylib:+verbatim={}", library.name_on(target.os));
+        }
     }
-    let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let architecture = Architecture::from_rust(&arch)
-        .ok_or_else(|| format!("there is no cuDNN for {arch}; disable the link-* features of cudnn-sys"))?;
-    let dir = find(&libraries, architecture)?;
-    println!("cargo::rustc-link-search=native={}", dir.display());
     for library in &libraries {
-        // By the full file name, because wheels have no `libcudnn_graph.so` symlink.
-        println!("cargo::rustc-link-lib=dylib:+verbatim={library}");
-        println!("cargo::rerun-if-changed={}", dir.join(library.file_name()).display());
+        println!("cargo::rerun-if-changed={}", dir.join(library.name_on(target.os)).display());
     }
     println!("cargo::metadata=lib_dir={}", dir.display());
-    if let Some(version) = version(&dir, architecture) {
+    if let Some(version) = version(&dir, target) {
         println!("cargo::metadata=lib_version={version}");
     }
     // With buildtime-bindgen, bindings.rs reports the headers that it used.
     #[cfg(not(feature = "buildtime-bindgen"))]
-    for include in [dir.join("../include"), "/usr/include".into()] {
+    for include in vars::include_dirs(Some(&dir)) {
         if include.join("cudnn_graph.h").is_file() {
             println!("cargo::metadata=include={}", include.display());
             break;
@@ -57,14 +96,20 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 /// Returns the first directory that has all of the libraries.
-fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, String> {
+fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     for variable in VARIABLES.iter().copied().filter(|name| *name != DIR_VARIABLE).chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
+    // This machine has libraries for itself alone; those for another system are in a directory that the user names.
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
+    let candidates: Vec<Candidate> = if target.os == Os::HOST {
+        search.candidates().collect()
+    } else {
+        search.explicit_candidate().into_iter().collect()
+    };
     let mut searched = String::new();
-    for Candidate { dir, origin, .. } in search.candidates() {
-        match libraries.iter().try_for_each(|library| check(&dir, *library, architecture)) {
+    for Candidate { dir, origin, .. } in candidates {
+        match libraries.iter().try_for_each(|library| check(&dir, *library, target)) {
             // cargo reads one instruction a line, and the linker's arguments are text.
             Ok(()) if dir.to_str().is_none_or(|dir| dir.contains('\n')) => {
                 searched.push_str(&format!(
@@ -72,10 +117,12 @@ fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, St
                 ));
             }
             Ok(()) => return Ok(dir),
-            Err((library, error)) => searched.push_str(&format!("\n  {dir:?} ({origin}): {library} {error}")),
+            Err((library, error)) => {
+                searched.push_str(&format!("\n  {dir:?} ({origin}): {} {error}", library.name_on(target.os)));
+            }
         }
     }
-    let names: Vec<&str> = libraries.iter().map(|library| library.file_name()).collect();
+    let names: Vec<&str> = libraries.iter().map(|library| library.name_on(target.os)).collect();
     Err(format!(
         "cudnn-sys found no directory with {} to link\n\
          help: install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {} to the directory that has it; or use \
@@ -85,16 +132,16 @@ fn find(libraries: &[Library], architecture: Architecture) -> Result<PathBuf, St
     ))
 }
 
-fn check(dir: &Path, library: Library, architecture: Architecture) -> Result<(), (Library, ProbeError)> {
+fn check(dir: &Path, library: Library, target: Target) -> Result<(), (Library, ProbeError)> {
     if !dir.is_absolute() {
         return Err((library, ProbeError::NotAbsolute));
     }
-    let file = dir.join(library.file_name());
-    identify_for(&file, library, architecture).map(drop).map_err(|error| (library, error))
+    let file = dir.join(library.name_on(target.os));
+    target.identify(&file, library).map(drop).map_err(|error| (library, error))
 }
 
-fn version(dir: &Path, architecture: Architecture) -> Option<Version> {
+fn version(dir: &Path, target: Target) -> Option<Version> {
     [Library::Graph, Library::Ops, Library::Adv]
         .into_iter()
-        .find_map(|library| identify_for(&dir.join(library.file_name()), library, architecture).ok()?.version)
+        .find_map(|library| target.identify(&dir.join(library.name_on(target.os)), library).ok()?.version)
 }

@@ -25,7 +25,7 @@
 //! | feature | links | for |
 //! | --- | --- | --- |
 //! | `link-graph`, `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library | the functions of its module |
-//! | `link-cudnn` | `libcudnn.so.9`, NVIDIA's shim or a drop-in for it | all functions |
+//! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll`, NVIDIA's shim or a drop-in for it | all functions |
 //! | `buildtime-bindgen` | nothing | bindings generated from your own headers; needs libclang |
 //!
 //! The build script finds cuDNN as `cudnn-loader` does at run time. These environment variables control it:
@@ -34,9 +34,15 @@
 //! | --- | --- |
 //! | `CUDNN_SYS_LIB_DIR` | the directory to link from; disables the search |
 //! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` beside `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
-//! | `LIBCLANG_PATH` | the directory of `libclang.so` for `buildtime-bindgen` |
+//! | `LIBCLANG_PATH` | the directory of libclang for `buildtime-bindgen` |
 //!
-//! Linking does not show ld.so where the library is when your program starts. If it is not in a default
+//! **On Windows** nothing needs to be installed to build, on any machine and with either toolchain: the declarations name
+//! the DLLs (`cudnn_graph64_9.dll` and so on; `cudnn64_9.dll` for `link-cudnn`), and no import library is used. The table
+//! of a program's imports has only the DLLs whose functions it calls. Windows looks for them beside the program, then in
+//! the system's directories, then in `PATH`. cuDNN's DLLs load each other by bare name, so all of them belong into one
+//! such directory: copy them beside the program, or add `DEP_CUDNN9_LIB_DIR` to `PATH`.
+//!
+//! **On Linux** linking does not show ld.so where the library is when your program starts. If it is not in a default
 //! directory, set a run path in the `build.rs` of the program, which must depend on `cudnn-sys` directly:
 //!
 //! ```no_run
@@ -47,7 +53,9 @@
 //! ```
 //!
 //! Build scripts of direct dependents also get `DEP_CUDNN9_VERSION` (the release of the bindings),
-//! `DEP_CUDNN9_LIB_VERSION` (the release that is linked) and `DEP_CUDNN9_INCLUDE` (its headers, if there are any).
+//! `DEP_CUDNN9_LIB_DIR` (the directory of the libraries), `DEP_CUDNN9_LIB_VERSION` (their release) and
+//! `DEP_CUDNN9_INCLUDE` (their headers, if there are any). For Windows the last three are unset if no cuDNN was found; on
+//! another machine only `CUDNN_SYS_LIB_DIR` can name one.
 //!
 //! # Enums
 //! A C enum is a transparent newtype around its integer, so an unknown value from a newer cuDNN is not undefined
@@ -123,6 +131,24 @@ macro_rules! foreign_function {
     };
 }
 
+/// Declares the functions of a library. On Windows the declarations name the DLL that has them, so that the linker needs
+/// no import library: the sub-library, or NVIDIA's shim if only that is linked.
+macro_rules! foreign_block {
+    (graph $functions:tt) => { foreign_block! { @ "link-graph" "cudnn_graph64_9" $functions } };
+    (ops $functions:tt) => { foreign_block! { @ "link-ops" "cudnn_ops64_9" $functions } };
+    (cnn $functions:tt) => { foreign_block! { @ "link-cnn" "cudnn_cnn64_9" $functions } };
+    (adv $functions:tt) => { foreign_block! { @ "link-adv" "cudnn_adv64_9" $functions } };
+    (ext $functions:tt) => { foreign_block! { @ "link-ext" "cudnn_ext64_9" $functions } };
+    (@ $feature:literal $dll:literal { $($function:tt)* }) => {
+        #[cfg_attr(all(windows, feature = $feature), link(name = $dll, kind = "raw-dylib"))]
+        #[cfg_attr(
+            all(windows, feature = "link-cudnn", not(feature = $feature)),
+            link(name = "cudnn64_9", kind = "raw-dylib")
+        )]
+        unsafe extern "C" { $($function)* }
+    };
+}
+
 macro_rules! declare {
     ($($library:ident { $(
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:tt)
@@ -153,13 +179,13 @@ macro_rules! declare {
             pub mod $library {
                 pub use crate::types::$library::*;
 
-                unsafe extern "C" { $(
+                foreign_block! { $library { $(
                     foreign_function! {
                         $library $deprecated
                         $(#[$doc])*
                         fn $name($($argument: $type),*) -> $returns;
                     }
-                )* }
+                )* } }
             }
             pub use $library::*;
         )*

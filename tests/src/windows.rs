@@ -66,6 +66,21 @@ pub fn path(file: &Path) -> String {
     format!("Z:{}", file.to_str().expect("a path in UTF-8").replace('/', "\\"))
 }
 
+/// The DLLs that a program or DLL imports, in the order of their names.
+///
+/// # Panics
+/// When it cannot be read.
+#[must_use]
+pub fn imports(file: &Path) -> Vec<String> {
+    let output = Command::new("x86_64-w64-mingw32-objdump").arg("-p").arg(file).output().expect("objdump starts");
+    assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut names: Vec<String> =
+        text.lines().filter_map(|line| Some(line.split_once("DLL Name: ")?.1.trim().to_owned())).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Builds a program of this workspace for Windows, once in a test program: `build("cudnn-tests", "driver", &[])`.
 ///
 /// # Panics
