@@ -16,7 +16,9 @@ fn main() {
     {
         let mut descriptor = std::ptr::null_mut();
         // SAFETY: the pointer is to a local variable.
-        println!("cudnnCreateTensorDescriptor {:?}", unsafe { cudnn::cudnnCreateTensorDescriptor(&raw mut descriptor) });
+        println!("cudnnCreateTensorDescriptor {:?}", unsafe {
+            cudnn::cudnnCreateTensorDescriptor(&raw mut descriptor)
+        });
         // SAFETY: the function was given to this program, which does not use it again; it rejects null with a status.
         println!("cudnnDestroyTensorDescriptor {:?}", unsafe { cudnn::cudnnDestroyTensorDescriptor(descriptor) });
     }

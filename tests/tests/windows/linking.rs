@@ -50,7 +50,8 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
 fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_it() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let on_path = windows::path_list(&[&real]);
-    let (version, invalid) = ("cudnnGetVersion 92800", "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
+    let (version, invalid) =
+        ("cudnnGetVersion 92800", "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
     let created = "cudnnCreateTensorDescriptor CUDNN_STATUS_SUCCESS (0)";
     // All functions of the shim; those of one library; of each library.
     for (features, fragments) in [
