@@ -1,23 +1,22 @@
-//! The drop-in `libcudnn.so.9`: cuDNN's functions for programs in any language, with `cudnn-loader` behind them.
+//! The drop-in, `libcudnn.so.9` or `cudnn64_9.dll`: cuDNN's functions for programs in any language, with `cudnn-loader`
+//! behind them.
 //!
-//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. Each
-//! has the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with the
-//! other.
+//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. On Linux
+//! each has the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with
+//! the other.
 //!
 //! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
 //! of a program.
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
 mod c_abi;
+mod platform;
 pub mod preload;
 pub mod private_exports;
 pub mod shim_api;
-mod symbol_version;
-mod tail_jump;
 
 use cudnn_loader::Function;
-use symbol_version::versioned;
-use tail_jump::tail_jump;
+use platform::{tail_jump, versioned};
 
 macro_rules! exports {
     ($($library:ident { $(

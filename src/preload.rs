@@ -9,7 +9,7 @@ use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
 use crate::c_abi::catch_panic;
-use crate::symbol_version::versioned;
+use crate::platform::{at_load, versioned};
 
 /// Starts a preload in a background thread when the drop-in is loaded: `files`, `libraries`, `contexts` (of the first
 /// device), `engines`, separated by commas. Only `files` is safe in every program. Has no effect in a program that does
@@ -138,10 +138,7 @@ fn start(preload: Preload) {
     }
 }
 
-/// ld.so runs this when it loads the drop-in.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static INIT_ENTRY: extern "C" fn() = preload_from_env;
+at_load!(INIT_ENTRY: preload_from_env);
 
 extern "C" fn preload_from_env() {
     let _ = catch_panic(|| {

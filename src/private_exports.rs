@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cudnn_loader::SubLibrary;
 
-use crate::symbol_version::versioned;
-use crate::tail_jump::tail_jump;
+use crate::platform::{tail_jump, versioned};
 
 macro_rules! private_exports {
     ($($library:ident $name:ident $symbol:literal;)*) => { $(

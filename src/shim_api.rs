@@ -8,7 +8,7 @@ use cudnn_loader::__private::write_text;
 use cudnn_loader::SubLibrary;
 
 use crate::c_abi::catch_panic;
-use crate::symbol_version::versioned;
+use crate::platform::versioned;
 
 /// Returns the drop-in's version.
 #[unsafe(no_mangle)]

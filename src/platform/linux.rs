@@ -1,5 +1,5 @@
-//! The body of every export: a load and a jump. In assembly, because only this crate needs it, it works in every build
-//! profile, and it needs no unwinding information: nothing is on the stack yet.
+//! An export on Linux: a load and a jump, with the symbol version of NVIDIA's. In assembly, because only this crate needs
+//! it, it works in every build profile, and it needs no unwinding information: nothing is on the stack yet.
 
 /// Jumps to the address in a slot: a static (`sym PATH`), or one of the loader's, by the function's number.
 #[cfg(target_arch = "x86_64")]
@@ -42,4 +42,23 @@ macro_rules! tail_jump {
         )
     };
 }
-pub(crate) use tail_jump;
+
+/// Gives a function of this crate its symbol version, as in `cudnnCreate@@libcudnn.so.9`. `versions.map` declares the
+/// names of versions. The directive must be in the same object file as the function, or it has no effect: see
+/// `codegen-units` in Cargo.toml.
+macro_rules! versioned {
+    ($name:ident @@ $version:literal) => {
+        std::arch::global_asm!(concat!(".symver ", stringify!($name), ",", stringify!($name), "@@", $version));
+    };
+}
+
+/// Defines a static with this name that makes ld.so call the function when it loads this library.
+macro_rules! at_load {
+    ($name:ident: $function:path) => {
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static $name: extern "C" fn() = $function;
+    };
+}
+
+pub(crate) use {at_load, tail_jump, versioned};
