@@ -7,21 +7,54 @@ use std::process::Command;
 use crate::error::Result;
 use crate::workspace::root;
 
-/// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
-const FILES: [(&str, &str); 6] = [
-    ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
-    ("dist/cudnn-shim.pc", "lib/pkgconfig/cudnn-shim.pc"),
-    ("dist/cudnn-shim-config.cmake", "lib/cmake/cudnn-shim/cudnn-shim-config.cmake"),
-    ("dist/cudnn-shim-config-version.cmake", "lib/cmake/cudnn-shim/cudnn-shim-config-version.cmake"),
-    ("LICENSE-MIT", "LICENSE-MIT"),
-    ("LICENSE-APACHE", "LICENSE-APACHE"),
-];
+/// A kind of machine that the drop-in is built for.
+struct Platform {
+    /// Rust's name; `None` for this machine.
+    triple: Option<&'static str>,
+    /// The name in that of the directory.
+    name: String,
+    /// The prefix of the names of the compiler's programs.
+    tools: &'static str,
+    is_windows: bool,
+}
+
+impl Platform {
+    fn of(triple: Option<&str>) -> Result<Self> {
+        let here = std::env::consts::ARCH;
+        let (triple, architecture, tools) = match triple {
+            None => (None, here, ""),
+            Some("x86_64-unknown-linux-gnu") => (Some("x86_64-unknown-linux-gnu"), "x86_64", "x86_64-linux-gnu-"),
+            Some("aarch64-unknown-linux-gnu") => (Some("aarch64-unknown-linux-gnu"), "aarch64", "aarch64-linux-gnu-"),
+            Some("x86_64-pc-windows-gnu") => (Some("x86_64-pc-windows-gnu"), "x86_64", "x86_64-w64-mingw32-"),
+            Some(other) => return Err(format!("the drop-in is not built for {other}").into()),
+        };
+        let is_windows = triple.is_some_and(|triple| triple.contains("windows"));
+        let system = if is_windows { "windows" } else { "linux" };
+        let tools = if architecture == here && !is_windows { "" } else { tools };
+        Ok(Platform { triple, name: format!("{system}-{architecture}"), tools, is_windows })
+    }
+
+    /// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
+    fn files(&self) -> [(&'static str, &'static str); 6] {
+        let package = if self.is_windows { "dist/windows/cudnn-shim.pc" } else { "dist/cudnn-shim.pc" };
+        let config =
+            if self.is_windows { "dist/windows/cudnn-shim-config.cmake" } else { "dist/cudnn-shim-config.cmake" };
+        [
+            ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
+            (package, "lib/pkgconfig/cudnn-shim.pc"),
+            (config, "lib/cmake/cudnn-shim/cudnn-shim-config.cmake"),
+            ("dist/cudnn-shim-config-version.cmake", "lib/cmake/cudnn-shim/cudnn-shim-config-version.cmake"),
+            ("LICENSE-MIT", "LICENSE-MIT"),
+            ("LICENSE-APACHE", "LICENSE-APACHE"),
+        ]
+    }
+}
 
 /// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
 pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let architecture = architecture(triple)?;
+    let platform = Platform::of(triple)?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(&root)
@@ -29,27 +62,25 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
         .env("RUSTFLAGS", remapped(&root))
         .args(["build", "--quiet", "--package", "cudnn-shim", "--profile", "dist", "--target-dir"])
         .arg(&target);
-    run(match triple {
+    run(match platform.triple {
         Some(triple) => cargo.args(["--target", triple]),
         None => &mut cargo,
     })?;
+    let built = target.join(platform.triple.unwrap_or_default()).join("dist");
     let version = env!("CARGO_PKG_VERSION");
-    let dir = target.join(format!("dist/cudnn-shim-{version}-linux-{architecture}"));
+    let dir = target.join(format!("dist/cudnn-shim-{version}-{}", platform.name));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
-    let library = lib.join("libcudnn.so.9");
-    // Replaced in one step, because a program may be using the old file.
-    let unfinished = lib.join(format!(".libcudnn.so.9.{}", std::process::id()));
-    let prefix =
-        if architecture == std::env::consts::ARCH { String::new() } else { format!("{architecture}-linux-gnu-") };
-    run(Command::new(format!("{prefix}strip"))
-        .arg("--remove-section=.comment")
-        .arg("-o")
-        .arg(&unfinished)
-        .arg(target.join(triple.unwrap_or_default()).join("dist/libcudnn.so")))?;
-    std::fs::rename(unfinished, library)?;
-    symlink("libcudnn.so.9", &lib.join("libcudnn.so"))?;
-    for (from, to) in FILES {
+    if platform.is_windows {
+        put_dll(&platform, &built, &dir)?;
+    } else {
+        let library = put_stripped(&platform, &built.join("libcudnn.so"), &lib, "libcudnn.so.9")?;
+        let link = library.with_file_name("libcudnn.so");
+        if link.symlink_metadata().is_err() {
+            run(Command::new("ln").args(["-s", "libcudnn.so.9"]).arg(link))?;
+        }
+    }
+    for (from, to) in platform.files() {
         let to = dir.join(to);
         std::fs::create_dir_all(to.parent().unwrap_or(&dir))?;
         std::fs::write(&to, std::fs::read_to_string(root.join(from))?.replace("@VERSION@", version))?;
@@ -57,14 +88,26 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The architecture of a triple that the drop-in is built for; that of this machine if there is none.
-fn architecture(triple: Option<&str>) -> Result<&str> {
-    match triple {
-        None => Ok(std::env::consts::ARCH),
-        Some("x86_64-unknown-linux-gnu") => Ok("x86_64"),
-        Some("aarch64-unknown-linux-gnu") => Ok("aarch64"),
-        Some(other) => Err(format!("the drop-in is not built for {other}").into()),
+/// Copies the DLL, and the import library under the names by which NVIDIA's installer and MinGW have it.
+fn put_dll(platform: &Platform, built: &Path, dir: &Path) -> Result<()> {
+    put_stripped(platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
+    std::fs::create_dir_all(dir.join("lib/x64"))?;
+    for name in ["lib/x64/cudnn.lib", "lib/libcudnn.dll.a"] {
+        std::fs::copy(built.join("libcudnn.dll.a"), dir.join(name))?;
     }
+    Ok(())
+}
+
+/// Puts the library without debugging information into a directory. Replaces it in one step, because a program may be
+/// using the old file.
+fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let unfinished = dir.join(format!(".{name}.{}", std::process::id()));
+    let mut strip = Command::new(format!("{}strip", platform.tools));
+    run(strip.arg("--remove-section=.comment").arg("-o").arg(&unfinished).arg(from))?;
+    let library = dir.join(name);
+    std::fs::rename(unfinished, &library)?;
+    Ok(library)
 }
 
 /// Compiler flags that shorten the paths of source files in panic messages.
@@ -72,13 +115,6 @@ fn remapped(root: &Path) -> String {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
     format!("--remap-path-prefix={}=cargo --remap-path-prefix={}=cudnn-shim", home.display(), root.display())
-}
-
-fn symlink(to: &str, at: &Path) -> Result<()> {
-    if at.symlink_metadata().is_err() {
-        std::os::unix::fs::symlink(to, at)?;
-    }
-    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<()> {

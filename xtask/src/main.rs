@@ -18,7 +18,8 @@ usage: cargo xtask COMMAND
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
   dist [--target TARGET]
-                       build the drop-in libcudnn.so.9 with its header, pkg-config file and CMake config; print the directory
+                       build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config;
+                       print the directory
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide

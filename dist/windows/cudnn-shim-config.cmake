@@ -1,0 +1,12 @@
+# find_package(cudnn-shim) defines the imported target cudnn-shim::cudnn. cuDNN's headers are not included.
+get_filename_component(_cudnn_shim_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+
+if(NOT TARGET cudnn-shim::cudnn)
+  add_library(cudnn-shim::cudnn SHARED IMPORTED)
+  set_target_properties(cudnn-shim::cudnn PROPERTIES
+    IMPORTED_LOCATION "${_cudnn_shim_prefix}/bin/cudnn64_9.dll"
+    IMPORTED_IMPLIB "${_cudnn_shim_prefix}/lib/x64/cudnn.lib"
+    INTERFACE_INCLUDE_DIRECTORIES "${_cudnn_shim_prefix}/include")
+endif()
+
+unset(_cudnn_shim_prefix)
