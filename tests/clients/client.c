@@ -1,14 +1,63 @@
-/* A C program that is linked to libcudnn.so.9, NVIDIA's or the drop-in. It calls the functions that its arguments name and
- * prints the results as `driver` does. `plain` uses descriptors as a program does; `report`, `load-error` and `preload...`
- * call functions that only the drop-in has; `open:FILE` opens a library; `maps` prints the mapped files of cuDNN. */
+/* A C program that is linked to libcudnn.so.9 or cudnn64_9.dll, NVIDIA's or the drop-in. It calls the functions that its
+ * arguments name and prints the results as `driver` does. `plain` uses descriptors as a program does; `report`,
+ * `load-error` and `preload...` call functions that only the drop-in has; `open:FILE` opens a library; `maps` prints the
+ * mapped files of cuDNN. */
 #include <cudnn.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _WIN32
+#include <windows.h>
+/* After windows.h. */
+#include <psapi.h>
+
+static void *function_of_shim(const char *name) {
+    return (void *)GetProcAddress(GetModuleHandleA("cudnn64_9.dll"), name);
+}
+
+static void open_library(const char *file) {
+    if (LoadLibraryExA(file, NULL, LOAD_WITH_ALTERED_SEARCH_PATH)) printf("open:%s\n", file);
+    else printf("error %lu\n", GetLastError());
+}
+
+static void maps(void) {
+    HMODULE modules[1024];
+    DWORD size = 0;
+    EnumProcessModules(GetCurrentProcess(), modules, sizeof modules, &size);
+    for (DWORD index = 0; index < size / sizeof *modules; index++) {
+        char path[4096];
+        GetModuleFileNameA(modules[index], path, sizeof path);
+        if (strstr(path, "\\cudnn")) printf("mapped %s\n", path);
+    }
+}
+#else
+#include <dlfcn.h>
+
 /* New in 9.22.0. */
 #pragma weak cudnnCausalConv1dForward
+
+static void *function_of_shim(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static void open_library(const char *file) {
+    if (dlopen(file, RTLD_NOW | RTLD_GLOBAL)) printf("open:%s\n", file);
+    else printf("%s\n", dlerror());
+}
+
+static void maps(void) {
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[4096], last[4096] = "";
+    while (file && fgets(line, sizeof line, file)) {
+        char *path = strchr(line, '/');
+        if (path && strstr(path, "libcudnn") && strcmp(path, last)) {
+            printf("mapped %s", path);
+            strcpy(last, path);
+        }
+    }
+}
+#endif
 
 static void print_lines(const char *text) {
     while (*text) {
@@ -49,7 +98,7 @@ static void plain(void) {
 
 /* Only the drop-in has these functions. */
 static void print_text_of(const char *function) {
-    size_t (*get)(char *, size_t) = (size_t(*)(char *, size_t))dlsym(RTLD_DEFAULT, function);
+    size_t (*get)(char *, size_t) = (size_t(*)(char *, size_t))function_of_shim(function);
     if (!get) {
         printf("%s = none\n", function);
         return;
@@ -61,35 +110,23 @@ static void print_text_of(const char *function) {
     free(text);
 }
 
-static void maps(void) {
-    FILE *file = fopen("/proc/self/maps", "r");
-    char line[4096], last[4096] = "";
-    while (file && fgets(line, sizeof line, file)) {
-        char *path = strchr(line, '/');
-        if (path && strstr(path, "libcudnn") && strcmp(path, last)) {
-            printf("mapped %s", path);
-            strcpy(last, path);
-        }
-    }
-}
-
 static void perform(const char *arg) {
     if (!strcmp(arg, "plain")) plain();
     else if (!strcmp(arg, "report")) print_text_of("cudnnShimGetReport");
     else if (!strcmp(arg, "load-error")) print_text_of("cudnnShimGetLastLoadError");
     else if (!strcmp(arg, "maps")) maps();
-    else if (!strncmp(arg, "open:", 5)) printf("%s\n", dlopen(arg + 5, RTLD_NOW | RTLD_GLOBAL) ? arg : dlerror());
+    else if (!strncmp(arg, "open:", 5)) open_library(arg + 5);
     else if (!strncmp(arg, "preload:", 8)) {
         int (*preload)(unsigned, const int *, int) =
-            (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreload");
+            (int (*)(unsigned, const int *, int))function_of_shim("cudnnShimPreload");
         printf("cudnnShimPreload = %d\n", preload ? preload((unsigned)atoi(arg + 8), NULL, 0) : -1);
     } else if (!strcmp(arg, "preload-wait")) {
-        int (*wait)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "cudnnShimPreloadWait");
+        int (*wait)(void) = (int (*)(void))function_of_shim("cudnnShimPreloadWait");
         printf("cudnnShimPreloadWait = %d\n", wait ? wait() : -1);
     } else if (!strcmp(arg, "preload-report")) print_text_of("cudnnShimGetPreloadReport");
     else if (!strcmp(arg, "preload-start")) {
         int (*start)(unsigned, const int *, int) =
-            (int (*)(unsigned, const int *, int))dlsym(RTLD_DEFAULT, "cudnnShimPreloadStart");
+            (int (*)(unsigned, const int *, int))function_of_shim("cudnnShimPreloadStart");
         printf("cudnnShimPreloadStart = %d\n", start ? start(1, NULL, 0) : -1);
     } else if (!strcmp(arg, "cudnnGetVersion")) printf("cudnnGetVersion = %zu\n", cudnnGetVersion());
     else if (!strcmp(arg, "cudnnGetErrorString")) printf("%s = %s\n", arg, cudnnGetErrorString(CUDNN_STATUS_SUCCESS));

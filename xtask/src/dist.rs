@@ -28,7 +28,7 @@ impl Platform {
             Some("x86_64-pc-windows-gnu") => (Some("x86_64-pc-windows-gnu"), "x86_64", "x86_64-w64-mingw32-"),
             Some(other) => return Err(format!("the drop-in is not built for {other}").into()),
         };
-        let is_windows = triple.is_some_and(|triple| triple.contains("windows"));
+        let is_windows = triple.unwrap_or(std::env::consts::OS).contains("windows");
         let system = if is_windows { "windows" } else { "linux" };
         let tools = if architecture == here && !is_windows { "" } else { tools };
         Ok(Platform { triple, name: format!("{system}-{architecture}"), tools, is_windows })
