@@ -9,8 +9,9 @@ use once_cell::race::OnceBool;
 use super::c_buffer::write_text;
 use crate::error::status_name;
 use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
+use crate::logging::callback::is_pending;
 use crate::platform::libraries::is_secure_execution;
-use crate::resolve::libraries::graph_functions;
+use crate::resolve::libraries::{GraphFunctions, graph_functions};
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load
 /// error behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
@@ -34,8 +35,13 @@ fn is_verbose() -> bool {
         .get_or_init(|| !is_secure_execution() && std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1"))
 }
 
+/// cuDNN's functions, if cuDNN is loaded. It logs their calls, so it must have the log's callback first.
+fn functions() -> Option<GraphFunctions> {
+    graph_functions().filter(|_| !is_pending())
+}
+
 fn name_of(status: cudnnStatus_t) -> *const c_char {
-    if let Some(functions) = graph_functions() {
+    if let Some(functions) = functions() {
         type Signature = unsafe extern "C-unwind" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(functions.get_error_string) };
@@ -93,7 +99,7 @@ pub(crate) fn clear_cudnn_error() {
 /// # Safety
 /// `message` has room for `max_size` bytes.
 unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
-    if let Some(functions) = graph_functions() {
+    if let Some(functions) = functions() {
         type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.
         let function: Signature = unsafe { std::mem::transmute(functions.get_last_error_string) };

@@ -1,8 +1,8 @@
 //! The callback that the program has set, and the entries that wait for it. Knows nothing of what an entry contains.
 //!
-//! cuDNN never gets the program's function. It gets one function of this file, as soon as its graph library is loaded
-//! and before any other thread can call it: a change from its log file to a callback, beside calls that write to the
-//! file, corrupts cuDNN's heap. Later changes replace function and data together.
+//! cuDNN never gets the program's function. It gets one function of this file, before any thread's first call reaches
+//! it: when cuDNN gets its first callback, it closes its log file, although other threads may be writing to it, and so
+//! corrupts the heap. Later changes replace function and data together.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
@@ -14,6 +14,7 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStat
 use super::entry::ERROR_BIT;
 use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries::graph_functions;
+use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
@@ -85,6 +86,8 @@ static ACTIVE: AtomicPtr<Known> = AtomicPtr::new(null_mut());
 /// The number of times that a callback was set, and the number of the setting that cuDNN has got.
 static SET_COUNT: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: AtomicU64 = AtomicU64::new(0);
+/// Published when a thread has returned from cuDNN with the first callback.
+static FIRST_INSTALLED: RaceOnce<()> = RaceOnce::new();
 
 /// The list's entry for this callback, added if it is new.
 fn intern(callback: Callback) -> *mut Known {
@@ -136,8 +139,23 @@ pub(crate) fn install() -> cudnnStatus_t {
     }
 }
 
-/// The same, for the address of cuDNN's `cudnnSetCallback`.
+/// The same, for the address of cuDNN's `cudnnSetCallback`. Every thread comes here before its first call reaches
+/// cuDNN, and waits while another thread installs the first callback: at most a second, as [`RaceOnce`] does.
 pub(super) fn install_with(set_callback: *mut c_void) -> cudnnStatus_t {
+    if is_pending() {
+        FIRST_INSTALLED.get_or_init(|| {
+            let _ = install_current(set_callback);
+        });
+    }
+    install_current(set_callback)
+}
+
+/// Whether a first callback waits to be installed: no call may reach cuDNN before.
+pub(crate) fn is_pending() -> bool {
+    !CURRENT.load(Ordering::SeqCst).is_null() && FIRST_INSTALLED.get().is_none()
+}
+
+fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     let mut has_installed = false;
     loop {

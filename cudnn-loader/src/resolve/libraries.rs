@@ -181,7 +181,7 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
                 get_last_error_string,
                 set_callback,
             });
-        // Not for an adopted library: the program may call it meanwhile, and its callback may throw.
+        // An adopted library gets the callback outside `catch_unwind` (`guard`): the program's may throw.
         if let Some(GraphFunctions { set_callback, .. }) = functions.filter(|_| is_new) {
             emit(&Event::GraphOpened { set_callback });
         }

@@ -26,7 +26,8 @@
 //! maps            prints each file of cuDNN that the process has mapped
 //! plan:FILE       plans a convolution for the device described in the file: see `plan`
 //! race            many threads, each making every first call: see `threads`
-//! storm           many threads, each making the same few calls, which are logged
+//! storm           many threads, each making the same few calls, which are logged; storm:late, all but one while
+//!                 ld.so opens cuDNN
 //! constructor:FILE, fork, cancel     see `threads`
 //! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
 //! setenv, fork-beside-error-strings, handle-crashes, error-string:STATUS
@@ -182,7 +183,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("maps", _) => print_maps(),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
         ("race", _) => threads::race(),
-        ("storm", _) => threads::storm(),
+        ("storm", option) => threads::storm(option),
         ("constructor", file) => threads::constructor(file),
         ("fork", _) => threads::fork(),
         ("cancel", _) => threads::cancel(),

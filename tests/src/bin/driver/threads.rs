@@ -1,7 +1,7 @@
 //! First calls under difficult conditions: in racing threads, from a static constructor, in a cancelled thread, and
 //! after fork.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -54,13 +54,25 @@ pub(crate) fn race() {
     println!("race = {} found, {} failed, {} wrong", found.into_inner(), failed.into_inner(), wrong.into_inner());
 }
 
-/// Every thread makes its first calls at the same time, and all of them are logged.
-pub(crate) fn storm() {
-    let barrier = Barrier::new(THREADS);
+/// Every thread makes its first calls at the same time, and all of them are logged. Half of the threads begin with the
+/// names of errors, which the loader answers with or without cuDNN. With `late`, all threads but one begin while ld.so
+/// still opens the graph library for that one.
+pub(crate) fn storm(option: &str) {
+    let is_late = option == "late";
+    let (barrier, has_called) = (Barrier::new(THREADS), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
+        for thread in 0..THREADS {
+            let (barrier, has_called) = (&barrier, &has_called);
+            scope.spawn(move || {
                 barrier.wait();
+                while is_late && thread > 0 && !is_listed(c"libcudnn_graph.so.9") {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                while thread % 2 == 1 && !has_called.load(Ordering::Relaxed) {
+                    // SAFETY: any status has a name.
+                    unsafe { cudnn_loader::cudnnGetErrorString(cudnn_loader::cudnnStatus_t::CUDNN_STATUS_BAD_PARAM) };
+                    std::thread::yield_now();
+                }
                 for _ in 0..40 {
                     let mut descriptor = std::ptr::null_mut();
                     let kind = cudnn_loader::cudnnBackendDescriptorType_t::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
@@ -69,11 +81,23 @@ pub(crate) fn storm() {
                         let _ = cudnn_loader::cudnnBackendCreateDescriptor(kind, &raw mut descriptor);
                         let _ = cudnn_loader::cudnnBackendDestroyDescriptor(descriptor);
                     }
+                    has_called.store(true, Ordering::Relaxed);
                 }
             });
         }
     });
     println!("storm = over");
+}
+
+/// Whether ld.so lists a library, which it also does while the library's constructors have not run yet.
+fn is_listed(name: &CStr) -> bool {
+    unsafe extern "C" fn has_name(info: *mut libc::dl_phdr_info, _: usize, name: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: ld.so passes a structure with a path, and `is_listed` the name.
+        let (path, name) = unsafe { (CStr::from_ptr((*info).dlpi_name), CStr::from_ptr(name.cast())) };
+        path.to_bytes().ends_with(name.to_bytes()).into()
+    }
+    // SAFETY: the function accepts what it gets, and the name outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(has_name), name.as_ptr().cast_mut().cast()) != 0 }
 }
 
 /// The sub-libraries that are missing in the directory that the variable names. It reads the directory itself, so that
