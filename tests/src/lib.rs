@@ -1,4 +1,6 @@
-//! Shared by the end-to-end tests: real releases, fake libraries, temporary directories and child processes.
+//! Shared by the end-to-end tests: real releases, fake libraries, temporary directories and child processes. The tests are
+//! programs for Linux; on Windows there is only the child process (`src/bin/driver`), which uses nothing of this.
+#![cfg(unix)]
 
 mod binutils;
 mod child;

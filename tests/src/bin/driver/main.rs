@@ -47,38 +47,21 @@
 //! Functions get zeros for arguments: name only functions that cuDNN does not reach, or that accept zeros.
 
 mod plan;
-mod process_state;
 mod stress;
 mod threads;
 
-use std::collections::BTreeSet;
+#[cfg(unix)]
+#[path = "unix/mod.rs"]
+mod system;
+
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;
+
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t};
-
-/// The descriptors that `lock` opened.
-static LOCKED_FILES: std::sync::Mutex<Vec<std::os::fd::RawFd>> = std::sync::Mutex::new(Vec::new());
-
-/// A write lock on all bytes of a file.
-static WRITE_LOCK: libc::flock =
-    libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
-
-/// Whether another process finds the file locked.
-fn is_locked(file: std::os::fd::RawFd) -> bool {
-    // SAFETY: the child only tests the lock and exits; it inherits the descriptor, but not the lock.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            let mut lock = WRITE_LOCK;
-            libc::fcntl(file, libc::F_GETLK, &raw mut lock);
-            libc::_exit(i32::from(lock.l_type != libc::F_UNLCK as libc::c_short));
-        }
-        let mut status = 0;
-        libc::waitpid(child, &raw mut status, 0);
-        libc::WEXITSTATUS(status) == 1
-    }
-}
 
 /// The text form of a value that a function returned.
 trait Show {
@@ -139,9 +122,7 @@ macro_rules! by_name {
 cudnn_sys::for_each_function!(by_name);
 
 fn main() {
-    // A deadlock ends by a signal.
-    // SAFETY: alarm only sets a timer.
-    unsafe { libc::alarm(60) };
+    system::end_after(60);
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let shim = (args.first().is_some_and(|arg| arg == "--shim")).then(|| {
         let file = args.drain(..2).nth(1).expect("a file");
@@ -180,64 +161,30 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("load", options) => load(options),
         ("graph", name) => print_symbol(name),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
-        ("maps", _) => print_maps(),
+        ("maps", _) => system::mapped_files().iter().for_each(|file| println!("mapped {file}")),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
         ("race", _) => threads::race(),
         ("storm", option) => threads::storm(option),
-        ("constructor", file) => threads::constructor(file),
-        ("fork", _) => threads::fork(),
-        ("cancel", _) => threads::cancel(),
-        ("setenv", _) => process_state::setenv(),
-        ("fork-beside-error-strings", _) => process_state::fork_beside_error_strings(),
-        ("handle-crashes", _) => process_state::handle_crashes(),
         ("error-string", status) => {
-            println!(
-                "error-string = {}",
-                process_state::error_string(cudnnStatus_t(status.parse().expect("a number")))
-            );
+            println!("error-string = {}", error_string(cudnnStatus_t(status.parse().expect("a number"))));
         }
         ("stress", options) => {
             let (seconds, log) = options.split_once(',').expect("a time and a file");
             stress::stress(seconds.parse().expect("a number"), log, shim);
         }
         ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
-        ("lock", file) => {
-            let file = std::fs::File::create(file).expect("the file can be created");
-            let file = std::os::fd::IntoRawFd::into_raw_fd(file);
-            // SAFETY: the calls clear a flag of the descriptor and lock the file for this process.
-            unsafe {
-                libc::fcntl(file, libc::F_SETFD, 0);
-                libc::fcntl(file, libc::F_SETLK, &raw const WRITE_LOCK);
-            }
-            LOCKED_FILES.lock().unwrap().push(file);
-        }
-        ("locked", _) => {
-            for file in LOCKED_FILES.lock().unwrap().iter() {
-                // SAFETY: the call only reads the flags of the descriptor.
-                let flags = unsafe { libc::fcntl(*file, libc::F_GETFL) };
-                println!("appends = {}", flags & libc::O_APPEND != 0);
-                println!("locked = {}", is_locked(*file));
-            }
-        }
         ("spawn", args) => {
             let program = std::env::current_exe().expect("the program has a path");
             let output = std::process::Command::new(program).args(args.split('+')).status().expect("it starts");
             println!("spawned = {:?}", output.code());
         }
-        // Rust ignores this signal; C programs do not.
-        // SAFETY: the default action is the one that every process starts with.
-        ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
-        ("close-all", _) => {
-            // SAFETY: this breaks code that uses the descriptors, as the test requires: daemons do it when they start.
-            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
-        }
         ("cd", dir) => std::env::set_current_dir(dir).expect("the directory exists"),
-        ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
         ("remove", file) => std::fs::remove_file(file).expect("the file can be removed"),
         ("copy", files) => {
             let (from, to) = files.split_once(',').expect("two files");
             std::fs::copy(from, to).map(drop).expect("the file can be copied");
         }
+        (name, option) if system::perform(name, option) => {}
         (arg, _) => {
             if let Some(name) = arg.strip_prefix('?') {
                 println!("?{name} = {}", Function::from_name(name).is_some_and(Function::is_available));
@@ -323,7 +270,7 @@ fn receive_log(option: &str) {
             panic!("in the closure");
         }
         if panics_on_drop {
-            std::panic::panic_any(process_state::PanicsOnDrop);
+            std::panic::panic_any(PanicsOnDrop);
         }
         if calls {
             // SAFETY: the function has no parameters.
@@ -428,14 +375,6 @@ fn create(shim: Option<&Shim>) {
     print_last_error(&last_error(shim));
 }
 
-fn print_maps() {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    let files: BTreeSet<&str> = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();
-    for file in files.iter().filter(|file| file.contains("libcudnn")) {
-        println!("mapped {file}");
-    }
-}
-
 struct Shim(libloading::Library);
 
 impl Shim {
@@ -463,4 +402,21 @@ fn last_error(shim: Option<&Shim>) -> String {
     // SAFETY: the buffer has the given length.
     unsafe { function(text.as_mut_ptr().cast(), text.len()) };
     CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What `cudnnGetErrorString` returns for a status.
+fn error_string(status: cudnnStatus_t) -> String {
+    // SAFETY: it accepts any status, and returns a static string.
+    unsafe { CStr::from_ptr(cudnn_loader::cudnnGetErrorString(status)) }.to_string_lossy().into_owned()
+}
+
+/// The payload of a panic that panics again when it is dropped.
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the payload's Drop");
+        }
+    }
 }

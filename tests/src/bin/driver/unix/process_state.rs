@@ -6,11 +6,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_loader::cudnnStatus_t;
 
-/// What `cudnnGetErrorString` returns for a status.
-pub(crate) fn error_string(status: cudnnStatus_t) -> String {
-    // SAFETY: it accepts any status, and returns a static string.
-    unsafe { CStr::from_ptr(cudnn_loader::cudnnGetErrorString(status)) }.to_string_lossy().into_owned()
-}
+use crate::error_string;
 
 /// Runs `work` again and again in some threads, until `main_work` has ended in this one.
 fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
@@ -29,7 +25,7 @@ fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
 }
 
 /// Adds variables as a program in C does, without std's lock, while other threads ask for error strings.
-pub(crate) fn setenv() {
+pub(super) fn setenv() {
     let work = || assert!(!error_string(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM).is_empty());
     // Such a program has made its first calls.
     work();
@@ -44,9 +40,9 @@ pub(crate) fn setenv() {
 }
 
 /// Forks while other threads ask for verbose error strings, and asks for one in each child.
-pub(crate) fn fork_beside_error_strings() {
+pub(super) fn fork_beside_error_strings() {
     let status = cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
-    let fail = || super::call(cudnn_loader::Function::CudnnCreate, None);
+    let fail = || crate::call(cudnn_loader::Function::CudnnCreate, None);
     fail();
     let mut hung = 0;
     let work = || {
@@ -85,7 +81,7 @@ pub(crate) fn fork_beside_error_strings() {
 }
 
 /// Installs a handler for crashes, as a program that reports them does. It ends the process with 42.
-pub(crate) fn handle_crashes() {
+pub(super) fn handle_crashes() {
     extern "C" fn handler(_: libc::c_int) {
         const TEXT: &CStr = c"the crash handler ran\n";
         // SAFETY: both functions may be called in a signal handler.
@@ -98,16 +94,5 @@ pub(crate) fn handle_crashes() {
     for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
         // SAFETY: the handler calls only functions that are allowed in one.
         unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
-}
-
-/// The payload of a panic that panics again when it is dropped.
-pub(crate) struct PanicsOnDrop;
-
-impl Drop for PanicsOnDrop {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            panic!("in the payload's Drop");
-        }
     }
 }

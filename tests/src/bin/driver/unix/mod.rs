@@ -1,0 +1,96 @@
+//! The driver's commands for what only Linux has, and how it does the others there.
+
+mod process_state;
+mod threads;
+
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::os::fd::{IntoRawFd, RawFd};
+use std::sync::Mutex;
+
+/// The descriptors that `lock` opened.
+static LOCKED_FILES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
+/// A write lock on all bytes of a file.
+static WRITE_LOCK: libc::flock =
+    libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
+
+/// Whether another process finds the file locked.
+fn is_locked(file: RawFd) -> bool {
+    // SAFETY: the child only tests the lock and exits; it inherits the descriptor, but not the lock.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let mut lock = WRITE_LOCK;
+            libc::fcntl(file, libc::F_GETLK, &raw mut lock);
+            libc::_exit(i32::from(lock.l_type != libc::F_UNLCK as libc::c_short));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &raw mut status, 0);
+        libc::WEXITSTATUS(status) == 1
+    }
+}
+
+/// Performs a command of Linux's; `false` if there is none of this name.
+pub(crate) fn perform(name: &str, option: &str) -> bool {
+    match (name, option) {
+        ("constructor", file) => threads::constructor(file),
+        ("fork", _) => threads::fork(),
+        ("cancel", _) => threads::cancel(),
+        ("setenv", _) => process_state::setenv(),
+        ("fork-beside-error-strings", _) => process_state::fork_beside_error_strings(),
+        ("handle-crashes", _) => process_state::handle_crashes(),
+        ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
+        ("lock", file) => {
+            let file = std::fs::File::create(file).expect("the file can be created");
+            let file = file.into_raw_fd();
+            // SAFETY: the calls clear a flag of the descriptor and lock the file for this process.
+            unsafe {
+                libc::fcntl(file, libc::F_SETFD, 0);
+                libc::fcntl(file, libc::F_SETLK, &raw const WRITE_LOCK);
+            }
+            LOCKED_FILES.lock().unwrap().push(file);
+        }
+        ("locked", _) => {
+            for file in LOCKED_FILES.lock().unwrap().iter() {
+                // SAFETY: the call only reads the flags of the descriptor.
+                let flags = unsafe { libc::fcntl(*file, libc::F_GETFL) };
+                println!("appends = {}", flags & libc::O_APPEND != 0);
+                println!("locked = {}", is_locked(*file));
+            }
+        }
+        // Rust ignores this signal; C programs do not.
+        // SAFETY: the default action is the one that every process starts with.
+        ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
+        ("close-all", _) => {
+            // SAFETY: this breaks code that uses the descriptors, as the test requires: daemons do it when they start.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// A deadlock ends by a signal.
+pub(crate) fn end_after(seconds: u32) {
+    // SAFETY: alarm only sets a timer.
+    unsafe { libc::alarm(seconds) };
+}
+
+/// The files of cuDNN that this process has mapped, in the order of their names.
+pub(crate) fn mapped_files() -> BTreeSet<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
+    let files = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    files.filter(|file| file.contains("libcudnn")).map(str::to_owned).collect()
+}
+
+/// Whether ld.so lists a library, which it also does while the library's constructors have not run yet.
+pub(crate) fn is_listed(name: &str) -> bool {
+    unsafe extern "C" fn has_name(info: *mut libc::dl_phdr_info, _: usize, name: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: ld.so passes a structure with a path, and `is_listed` the name.
+        let (path, name) = unsafe { (CStr::from_ptr((*info).dlpi_name), *name.cast::<&str>()) };
+        path.to_bytes().ends_with(name.as_bytes()).into()
+    }
+    // SAFETY: the function accepts what it gets, and the name outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(has_name), (&raw const name).cast_mut().cast()) != 0 }
+}
