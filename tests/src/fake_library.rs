@@ -6,19 +6,22 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use cudnn_loader::{Function, Version};
-use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{Library, Os};
 
 use crate::compiler::{c_compiler, compile, run_compiler};
 use crate::temp_dir::TempDir;
+use crate::windows;
 
 /// A description of a fake library.
 #[derive(Clone, Debug)]
 pub struct FakeLibrary {
+    os: Os,
     library: Library,
     version: Version,
     without: Option<&'static str>,
     needs: Vec<String>,
+    imports: Vec<(String, String)>,
     undefined: Option<&'static str>,
     ptx: Option<u16>,
     code: String,
@@ -32,17 +35,33 @@ impl FakeLibrary {
     #[must_use]
     pub fn new(library: Library, version: Version) -> Self {
         FakeLibrary {
+            os: Os::Linux,
             library,
             version,
             without: None,
             needs: Vec::new(),
+            imports: Vec::new(),
             undefined: None,
             ptx: None,
             code: String::new(),
-            soname: library.file_name().into(),
+            soname: library.linux_name().into(),
             has_rpath: false,
             run_path: "$ORIGIN".into(),
         }
+    }
+
+    /// Makes it a DLL for Windows. It has no run path, and no other name for itself than that of its file.
+    #[must_use]
+    pub fn for_windows(mut self) -> Self {
+        self.os = Os::Windows;
+        self
+    }
+
+    /// Adds the import of a function from a DLL, which need not exist. For a DLL.
+    #[must_use]
+    pub fn importing(mut self, function: &str, dll: &str) -> Self {
+        self.imports.push((function.into(), dll.into()));
+        self
     }
 
     /// Omits a function.
@@ -106,8 +125,32 @@ impl FakeLibrary {
     /// # Panics
     /// When the compiler fails.
     pub fn build(&self, file: &Path) {
+        match self.os {
+            Os::Windows => self.build_dll(file),
+            _ => self.build_shared_object(file),
+        }
+    }
+
+    fn build_dll(&self, file: &Path) {
+        let mut code = self.source();
+        let libraries = TempDir::new();
+        // No entry point, and no C library.
+        let mut flags: Vec<String> = ["-shared", "-nostdlib", "-w", "-Wl,-e,0"].map(str::to_owned).to_vec();
+        for (number, (function, dll)) in self.imports.iter().enumerate() {
+            let _ = writeln!(
+                code,
+                "__declspec(dllimport) int {function}(void); int call_{number}(void) {{ return {function}(); }}"
+            );
+            let library = libraries.path().join(format!("{number}.a"));
+            windows::import_library(dll, &[function], &library);
+            flags.push(library.to_str().unwrap().to_owned());
+        }
+        windows::compile(&code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
+    }
+
+    fn build_shared_object(&self, file: &Path) {
         let dir = file.parent().unwrap();
-        let source = dir.join(format!("{}.c", self.library.file_name()));
+        let source = dir.join(format!("{}.c", self.library.linux_name()));
         std::fs::write(&source, self.source()).unwrap();
         let mut command = c_compiler();
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
@@ -137,10 +180,10 @@ impl FakeLibrary {
         let Version { major, minor, patch } = self.version;
         if matches!(self.library, Library::Graph | Library::Shim) {
             let number = major * 10000 + minor * 100 + patch;
-            let _ = writeln!(text, "unsigned long cudnnGetVersion(void) {{ return {number}; }}");
+            let _ = writeln!(text, "unsigned long long cudnnGetVersion(void) {{ return {number}; }}");
             text.push_str("const char *cudnnGetErrorString(int status) { return \"CUDNN_STATUS_SUCCESS\"; }\n");
             text.push_str(
-                "void cudnnGetLastErrorString(char *message, unsigned long size) { if (size) *message = 0; }\n",
+                "void cudnnGetLastErrorString(char *message, unsigned long long size) { if (size) *message = 0; }\n",
             );
         }
         if let Some(symbol) = self.library.version_symbol() {
@@ -151,9 +194,11 @@ impl FakeLibrary {
         }
         if let Some(major) = self.ptx {
             // One container with one PTX entry: its header, the header of the entry, and no code.
+            // The name of a section in a DLL has at most eight bytes.
+            let section = if self.os == Os::Windows { ".nv_fatb" } else { ".nv_fatbin" };
             let _ = writeln!(
                 text,
-                "__attribute__((section(\".nv_fatbin\"), used)) const unsigned short fatbin[40] = \
+                "__attribute__((section(\"{section}\"), used)) const unsigned short fatbin[40] = \
                  {{0xed50, 0xba55, 1, 16, 64,0,0,0, 1, 0x101, 64, 0, 0,0,0,0, 0,0,0,0, 0, {major}, 75, 0}};"
             );
         }
@@ -163,7 +208,7 @@ impl FakeLibrary {
             let in_shim = self.library == Library::Shim && function.since() <= self.version;
             let here = function.library().library() == self.library || in_shim;
             if here && Some(name) != self.without && !text.contains(&format!("{name}(")) {
-                let _ = writeln!(text, "unsigned long {name}(void) {{ return 0; }}");
+                let _ = writeln!(text, "unsigned long long {name}(void) {{ return 0; }}");
             }
         }
         text
@@ -175,20 +220,50 @@ impl FakeLibrary {
 /// # Panics
 /// When it cannot be written.
 pub fn copy_fake_set(version: Version, to: &Path) {
-    static COMPILED: Mutex<Vec<(Version, TempDir)>> = Mutex::new(Vec::new());
+    copy_set(Os::Linux, version, 8, to);
+}
+
+/// Copies the DLLs of a complete fake cuDNN of this version into a directory, with GPU code of this PTX version: 8 for
+/// CUDA 12, 9 for CUDA 13. Each imports from the others what NVIDIA's does.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn copy_fake_dlls(version: Version, ptx: u16, to: &Path) {
+    copy_set(Os::Windows, version, ptx, to);
+}
+
+fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
+    type Compiled = ((Os, Version, u16), TempDir);
+    static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !compiled.iter().any(|(known, _)| *known == version) {
+    let wanted = (os, version, ptx);
+    if !compiled.iter().any(|(known, _)| *known == wanted) {
         let dir = TempDir::new();
         for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
-            FakeLibrary::new(*library, version).with_ptx(8).build(&dir.path().join(library.file_name()));
+            let fake = match os {
+                Os::Windows => fake_dll(*library, version),
+                _ => FakeLibrary::new(*library, version),
+            };
+            fake.with_ptx(ptx).build(&dir.path().join(library.name_on(os)));
         }
-        compiled.push((version, dir));
+        compiled.push((wanted, dir));
     }
-    let (_, from) = compiled.iter().find(|(known, _)| *known == version).unwrap();
+    let (_, from) = compiled.iter().find(|(known, _)| *known == wanted).unwrap();
     for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
         let file = to.join(entry.file_name());
         // A copy into an open file would change the library of a running process.
         let _ = std::fs::remove_file(&file);
         std::fs::copy(entry.path(), file).unwrap();
     }
+}
+
+/// A fake DLL that imports from the others what NVIDIA's does.
+#[must_use]
+pub fn fake_dll(library: Library, version: Version) -> FakeLibrary {
+    let mut fake = FakeLibrary::new(library, version).for_windows();
+    for dependency in library.dependencies() {
+        let function = Function::ALL.iter().find(|function| function.library().library() == *dependency);
+        fake = fake.importing(function.unwrap().name(), dependency.windows_name());
+    }
+    fake
 }

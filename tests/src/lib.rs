@@ -52,7 +52,7 @@ pub use doctor::doctor;
 pub use document::check_document;
 pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
 pub use extension_library::ExtensionLibrary;
-pub use fake_library::{FakeLibrary, copy_fake_set};
+pub use fake_library::{FakeLibrary, copy_fake_dlls, copy_fake_set, fake_dll};
 pub use fake_nvml::FakeNvml;
 pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, lib_dir, not_run, release};

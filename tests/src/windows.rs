@@ -36,6 +36,17 @@ pub fn compile(code: &str, flags: &[&str], file: &Path) {
     std::fs::remove_file(source).unwrap();
 }
 
+/// Writes the import library of a DLL that has these functions. The DLL need not exist.
+///
+/// # Panics
+/// When dlltool fails.
+pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
+    let definitions = file.with_extension("def");
+    std::fs::write(&definitions, format!("LIBRARY \"{dll}\"\nEXPORTS\n{}\n", functions.join("\n"))).unwrap();
+    let mut dlltool = Command::new("x86_64-w64-mingw32-dlltool");
+    run_compiler(dlltool.arg("-d").arg(&definitions).arg("-l").arg(file));
+}
+
 /// A child process that runs a program for Windows, without variables of this machine that affect a search. A path in a
 /// variable or an argument must be one of [`path`]'s.
 #[must_use]
