@@ -49,6 +49,19 @@ impl Scenario {
         self
     }
 
+    /// Replaces the libraries by others with this GPU code alone, which no program can load.
+    fn with_kernels(self, targets: &[&str]) -> Scenario {
+        for library in Library::ALL {
+            let file = self.used.cleared(*library);
+            if matches!(library, Library::Shim | Library::Graph) {
+                FakeLibrary::new(*library, VERSION).build(&file);
+            } else {
+                ExtensionLibrary::new().with_soname(library.file_name()).with_gpu_code(2, targets).build(&file);
+            }
+        }
+        self
+    }
+
     /// Limits the address space, in KiB.
     fn address_space(mut self, limit: u64) -> Scenario {
         self.address_space = Some(limit);
@@ -202,15 +215,7 @@ fn provoke(code: &str) -> Option<Scenario> {
         }
         "C041" => {
             nvml(&scenario.other, "580.65.06", (9, 0));
-            // Kernels for a Jetson.
-            for library in Library::ALL {
-                let file = scenario.used.cleared(*library);
-                if matches!(library, Library::Shim | Library::Graph) {
-                    FakeLibrary::new(*library, VERSION).build(&file);
-                } else {
-                    ExtensionLibrary::new().with_soname(library.file_name()).with_gpu_code(2, &["8.7"]).build(&file);
-                }
-            }
+            let scenario = scenario.with_kernels(&["8.7"]);
             let other = scenario.other.path().to_owned();
             scenario.variable("LD_LIBRARY_PATH", &other).options(&["--no-load"])
         }
@@ -411,6 +416,38 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
             assert_eq!(status, expected, "{code}");
         }
     }
+}
+
+/// No driver states which GPU this machine has; the chip's number does, as in a container on a Jetson.
+#[test]
+fn a_jetson_without_its_driver_is_known_by_its_files() {
+    if Path::new("/proc/driver/nvidia/version").exists() {
+        return support::not_run("a machine that is like a Jetson", "this machine has a driver");
+    }
+    let scenario = Scenario::complete().with_kernels(&["8.0", "9.0"]);
+    let etc = scenario.other.path();
+    std::fs::write(etc.join("nv_tegra_release"), "# R36 (release), REVISION: 4.3, GCID: 38968081\n").unwrap();
+    let machine = "mount --bind \"$1\" /etc && mount -t tmpfs none /sys/devices && mkdir /sys/devices/soc0 &&
+                   echo Tegra >/sys/devices/soc0/family && echo 35 >/sys/devices/soc0/soc_id || exit 77
+                   exec \"$2\" check --no-load --json";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", machine, "sh", etc.to_str().unwrap(), env!("CARGO_BIN_EXE_cudnn-doctor")])
+        .env("CUDNN_LOADER_DIR", scenario.used.path())
+        .env_remove("LD_LIBRARY_PATH")
+        .output();
+    let may_mount =
+        |output: &std::process::Output| output.status.code() != Some(77) && !output.stderr.starts_with(b"unshare: ");
+    let Some(output) = output.ok().filter(may_mount) else {
+        return support::not_run("a machine that is like a Jetson", "only root may mount, and not in every container");
+    };
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert_eq!(document["machine"]["jetson"]["name"], "Jetson Orin", "{document:#}");
+    assert_eq!(document["machine"]["jetson"]["l4t"], "36.4.3", "{document:#}");
+    assert_eq!(document["machine"]["gpus"][0]["compute_capability"], "8.7", "{document:#}");
+    let found = with_code(document["findings"].as_array().unwrap(), "C041");
+    assert!(found.len() == 1 && found[0].contains("apt-get install libcudnn9-cuda-12"), "{document:#}");
+    let driver = with_code(document["findings"].as_array().unwrap(), "C001");
+    assert!(driver.iter().all(|finding| finding.contains("comes with L4T")), "{driver:?}");
 }
 
 /// The findings with this code, as text.

@@ -68,18 +68,19 @@ fn finding(
         finding = finding.note(format!("this machine is a {}", description(jetson)));
     }
     let chip = TegraChip::with_compute_capability(gpu.compute_capability);
-    if chip.is_some() {
+    if let Some(chip) = chip {
         finding = finding.note(
             "a Jetson's GPU runs kernels for its own compute capability, and PTX that is not newer; those for others of \
              its generation are not supported on it (CUDA's programming guide)",
         );
-        if report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip) {
+        let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+        if is_wheel && chip.server_builds_since.is_none() {
             finding =
                 finding.note("frameworks from the package index are built for servers, too: use builds for JetPack");
         }
     }
     if report.library(Library::EnginesRuntimeCompiled).is_some() {
-        finding = finding.note("its engines that compile kernels at run time may work");
+        finding = finding.note("its engines that compile kernels at run time may still work");
     }
     Some(finding.help(help(report, gpu, chip, machine.jetson.as_ref(), context)))
 }

@@ -218,8 +218,8 @@ impl InstallationReport {
 
     /// The GPU code of its libraries, of those that have some. Reads thousands of small pieces: see [`gpu_code`].
     ///
-    /// cuDNN supports a GPU if each of these libraries has code that runs on it: so it is for all GPUs that the releases
-    /// 9.0.0, 9.10.2, 9.19.0, 9.27.0 and 9.28.0 support, and for no others.
+    /// cuDNN supports a GPU if each of these libraries has code that runs on it. That is so in 9.0.0, 9.10.2, 9.19.0, 9.27.0
+    /// and 9.28.0 for all GPUs that NVIDIA lists for them, and not for those that a release dropped.
     #[must_use]
     pub fn gpu_code(&self) -> Vec<(Library, BTreeSet<GpuCode>)> {
         let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
