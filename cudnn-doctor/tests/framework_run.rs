@@ -371,6 +371,38 @@ fn a_build_for_the_cpu_is_replaced_by_the_one_with_cuda() {
     has(finding(&document(environment.doctor("jax").env("JAX_PLATFORMS", "cuda"))), "C091", &texts);
 }
 
+/// The metadata of PyTorch for CUDA 13.
+fn with_torch_13(environment: Environment) -> Environment {
+    let info = environment.site_packages.join("torch-2.9.1+cu130.dist-info");
+    std::fs::create_dir(&info).unwrap();
+    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1+cu130\n\
+                    Requires-Dist: nvidia-cudnn-cu13==9.13.0.50; platform_system == \"Linux\"\n";
+    std::fs::write(info.join("METADATA"), metadata).unwrap();
+    std::fs::write(environment.site_packages.join("torch/version.py"), "cuda = '13.0'\n").unwrap();
+    environment
+}
+
+#[test]
+fn what_is_installed_suits_the_other_frameworks() {
+    const CUDNN: &str = "nvidia-cudnn-cu13==9.13.0.50";
+    let environment = with_torch_13(Environment::torch(
+        "raise ImportError('libcudnn.so.9: cannot open shared object file: No such file or directory')",
+    ));
+    has(finding(&environment.check("torch")), "C090", &[&format!("install {CUDNN}")]);
+    // JAX is not there, or the one for the CPU.
+    let jax = format!("install 'jax[cuda13]' {CUDNN}");
+    has(finding(&environment.check("jax")), "C090", &[&jax]);
+    has(finding(&environment.check("onnxruntime")), "C090", &[&format!("install onnxruntime-gpu {CUDNN}")]);
+    let tensorflow = environment.check("tensorflow");
+    has(finding(&tensorflow), "C090", &["PyTorch is built for CUDA 13", "an environment of its own"]);
+    assert_eq!(finding(&tensorflow)["commands"].as_array().unwrap().len(), 0, "{tensorflow:#}");
+    let code = "import types\n__version__ = '0.7.2'\ndevices = lambda: [types.SimpleNamespace(platform='cpu')]\n";
+    let info = environment.site_packages.join("jaxlib-0.7.2.dist-info");
+    std::fs::create_dir(&info).unwrap();
+    std::fs::write(info.join("METADATA"), "Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.7.2\n").unwrap();
+    has(finding(&environment.module("jax", code).check("jax")), "C091", &[&jax]);
+}
+
 #[test]
 fn a_framework_that_sees_no_gpu_says_why() {
     let torch = Environment::torch("cuda.is_available = lambda: False");

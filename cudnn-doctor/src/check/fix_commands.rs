@@ -15,8 +15,10 @@ use cudnn_probe::{
 };
 
 use super::finding::{Effect, Help};
+use super::frameworks;
 use super::limits::{Choice, Limits};
-use super::machine::Gpu;
+use super::machine::{Gpu, Machine};
+use super::suitable::{Suitable, suitable};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, is_root};
@@ -208,9 +210,16 @@ fn by_hand(report: &InstallationReport) -> Help {
     }
 }
 
-/// Installs the full cuDNN where there is none: in the active environment, or in a directory apart where the Python on
-/// `PATH` takes no packages.
-pub(crate) fn install(context: &Context) -> Help {
+/// Installs the full cuDNN where there is none: what the frameworks of the active environment demand; else in the active
+/// environment, or in a directory apart where the Python on `PATH` takes no packages.
+pub(crate) fn install(context: &Context, machine: &Machine) -> Help {
+    if let Some(help) = frameworks::install_for_active(context, machine) {
+        return help;
+    }
+    let Suitable { cuda_major, requirement, .. } = match suitable([], machine) {
+        Ok(suitable) => suitable,
+        Err(reason) => return Help::new(reason),
+    };
     let environments = context.search.environments();
     let is_active = |origin: &Origin| matches!(origin, Origin::VirtualEnvironment(_) | Origin::Conda(_));
     let python = environments.iter().find_map(|origin| match origin {
@@ -220,11 +229,12 @@ pub(crate) fn install(context: &Context) -> Help {
     let base = python.map_or(BasePython::Managed { has_pip: false, has_ensurepip: false }, packages::base_python);
     if !environments.iter().any(is_active)
         && let BasePython::Managed { has_pip, has_ensurepip } = base
-        && let Some(help) = install_apart(python, has_pip, has_ensurepip, &SystemTools::of(Path::new("/")))
+        && let Some(help) =
+            install_apart((&requirement, cuda_major), python, has_pip, has_ensurepip, &SystemTools::of(Path::new("/")))
     {
         return help;
     }
-    let command = in_environment(context, &Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR), None, &Choice::default());
+    let command = in_environment(context, &requirement, None, &Choice::default());
     with_commands("install the full cuDNN in the program's environment:", &[command])
 }
 
@@ -245,18 +255,23 @@ impl SystemTools {
 }
 
 /// Installs the full cuDNN in a directory apart, with the pip of this Python or in a virtual environment.
-fn install_apart(python: Option<&Path>, has_pip: bool, has_ensurepip: bool, tools: &SystemTools) -> Option<Help> {
-    let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
-    let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR);
+fn install_apart(
+    (requirement, cuda_major): (&str, u32),
+    python: Option<&Path>,
+    has_pip: bool,
+    has_ensurepip: bool,
+    tools: &SystemTools,
+) -> Option<Help> {
+    let dir = apart_dir(Component::Cudnn, cuda_major);
     let program = python.map_or(PathBuf::from("python3"), |root| root.join("bin/python3"));
     let (why, commands) = if has_pip {
         let pip = ["-I", "-m", "pip", "install", "--target"].map(OsString::from);
-        let arguments = pip.into_iter().chain([dir.clone().into_os_string(), wheel.into()]);
+        let arguments = pip.into_iter().chain([dir.clone().into_os_string(), requirement.into()]);
         ("the system's Python takes no packages from pip", vec![Command::new(program, arguments)])
     } else {
         let tool = if has_ensurepip { None } else { Some(tools.0.clone()?) };
         let venv = Command::new(program, ["-m".into(), "venv".into(), dir.clone().into_os_string()]);
-        let install = Command::new(dir.join("bin/python3"), ["-I", "-m", "pip", "install", &wheel]);
+        let install = Command::new(dir.join("bin/python3"), ["-I", "-m", "pip", "install", requirement]);
         ("the system's Python has no pip", tool.into_iter().chain([venv, install]).collect())
     };
     let text =
@@ -833,6 +848,7 @@ mod tests {
         let venv =
             |python: &str| format!("{python} -m venv {dir}\n{dir}/bin/python3 -I -m pip install nvidia-cudnn-cu12");
         let python = Path::new("/nonexistent");
+        let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
         for (python, has_pip, has_ensurepip, expected) in [
             (
                 Some(python),
@@ -844,11 +860,11 @@ mod tests {
             (Some(python), false, false, format!("apt-get install python3-venv\n{}", venv("/nonexistent/bin/python3"))),
             (None, false, false, format!("apt-get install python3-venv\n{}", venv("python3"))),
         ] {
-            let help = install_apart(python, has_pip, has_ensurepip, &apt());
+            let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), python, has_pip, has_ensurepip, &apt());
             let commands = help.map_or(Vec::new(), |help| help.commands).join("\n").replace("sudo ", "");
             assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
         }
-        assert!(install_apart(None, false, false, &SystemTools(None)).is_none());
+        assert!(install_apart((&wheel, DEFAULT_CUDA_MAJOR), None, false, false, &SystemTools(None)).is_none());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use cudnn_frameworks::{Environment, allows_from, survey};
+use cudnn_frameworks::{Depth, Environment, allows_from, survey_to};
 use cudnn_probe::packages::Component;
 use cudnn_probe::{Host, Version, release_facts};
 
+use super::demand::{Demand, WHEEL};
 use super::machine::Gpu;
 use crate::escape::Printable;
 
@@ -35,6 +36,8 @@ struct FrameworkPin {
     wheel: String,
     /// `nvidia-cudnn-cu12==9.10.2.21`.
     requirement: String,
+    /// Its metadata requires that; else it is only built for that CUDA.
+    is_required: bool,
 }
 
 /// The versions that fit.
@@ -49,21 +52,41 @@ pub(in crate::check) struct Choice {
 impl<'a> Limits<'a> {
     /// Those of the environment with this root, on a machine with these GPUs.
     pub(in crate::check) fn new(root: Option<&Path>, gpus: &'a [Gpu], host: &Host) -> Self {
-        let frameworks = root.map(|root| survey(&Environment::at(root, host), host).frameworks).into_iter().flatten();
-        let pins = frameworks.flat_map(|framework| {
+        let depth = Depth { kernels: false, unlisted: false };
+        let survey = root.map(|root| survey_to(&Environment::at(root, host), host, depth));
+        let frameworks = survey.iter().flat_map(|survey| &survey.frameworks);
+        let pins = frameworks.clone().flat_map(|framework| {
             let name = format!("{} {}", framework.kind.name, framework.version);
-            let pins = framework.pins.into_iter().filter(|pin| pin.extra.is_none());
-            pins.map(move |pin| (name.clone(), pin.without_marker(), pin.package)).collect::<Vec<_>>()
+            let pins = framework.pins.iter().filter(|pin| pin.extra.is_none());
+            pins.map(move |pin| (name.clone(), pin.without_marker(), pin.package.clone()))
         });
-        Limits::of(gpus, pins)
+        let demands = frameworks.filter_map(Demand::of).filter(|demand| !demand.is_required);
+        let mut limits = Limits::of(gpus, pins);
+        limits.pins.extend(demands.map(|demand| FrameworkPin {
+            framework: demand.framework,
+            wheel: Component::Cudnn.wheel(demand.cuda_major),
+            requirement: demand.requirement,
+            is_required: false,
+        }));
+        limits
+    }
+
+    /// Those of these GPUs alone.
+    pub(super) fn of_gpus(gpus: &'a [Gpu]) -> Self {
+        Limits::of(gpus, [])
     }
 
     fn of(gpus: &'a [Gpu], pins: impl IntoIterator<Item = (String, String, String)>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
         let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
-        let pins = pins.into_iter().filter(|(_, _, package)| package.starts_with("nvidia-cudnn-cu"));
-        let pins = pins.map(|(framework, requirement, wheel)| FrameworkPin { framework, wheel, requirement });
+        let pins = pins.into_iter().filter(|(_, _, package)| package.starts_with(WHEEL));
+        let pins = pins.map(|(framework, requirement, wheel)| FrameworkPin {
+            framework,
+            wheel,
+            requirement,
+            is_required: true,
+        });
         Limits { old_gpu: gpus.iter().find(is_old), pins: pins.collect() }
     }
 
@@ -92,7 +115,9 @@ impl<'a> Limits<'a> {
             if let Some(version) = specifiers.strip_prefix("==").filter(|version| !version.contains(['*', ','])) {
                 choice.exact = Some(version.to_owned());
             }
-            choice.specifiers += &format!(",{specifiers}");
+            if !specifiers.is_empty() {
+                choice.specifiers += &format!(",{specifiers}");
+            }
         }
         Ok(choice)
     }
@@ -105,8 +130,17 @@ impl<'a> Limits<'a> {
 
     /// The specifiers of a framework's requirement, which must allow one of these versions for this CUDA.
     fn specifiers_of(&self, pin: &FrameworkPin, versions: &str, cuda_major: u32) -> Result<String, String> {
-        let FrameworkPin { framework, wheel, requirement } = pin;
+        let FrameworkPin { framework, wheel, requirement, is_required } = pin;
         let is_other_cuda = *wheel != Component::Cudnn.wheel(cuda_major);
+        if !is_required && is_other_cuda {
+            return Err(format!(
+                "{framework} in this environment is built for another CUDA, and the wheels of cuDNN for both own the \
+                 same files: give the program an environment of its own"
+            ));
+        }
+        if !is_required {
+            return Ok(String::new());
+        }
         let allowed = allows_from(&format!("{requirement}{versions}"), "0");
         // A requirement without a version allows all.
         let specifiers = allows_from(requirement, "0").map_or(String::new(), |(specifiers, _)| specifiers);
@@ -122,7 +156,7 @@ impl<'a> Limits<'a> {
     /// The CUDA major of the cuDNN that a framework requires, if it is one of these packages.
     pub(super) fn pinned_cuda(&self, packages: &[String]) -> Option<u32> {
         let pin = self.pins.iter().find(|pin| packages.contains(&pin.wheel))?;
-        pin.wheel.strip_prefix("nvidia-cudnn-cu")?.parse().ok()
+        pin.wheel.strip_prefix(WHEEL)?.parse().ok()
     }
 }
 

@@ -2,6 +2,7 @@
 //! loaded last, in a child process. Nothing is printed here.
 
 mod culprit;
+mod demand;
 mod environment;
 pub(crate) mod finding;
 pub(crate) mod fix_commands;
@@ -14,10 +15,11 @@ pub(crate) mod load_test;
 pub(crate) mod machine;
 mod program;
 mod requirements;
+pub(crate) mod suitable;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Depth, Environment};
+use cudnn_frameworks::Depth;
 use cudnn_loader::Function;
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, ProbeError,
@@ -86,7 +88,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     let of_program = dir.as_deref().and_then(|dir| installed_in(dir, context));
     let program = how.filter(|_| of_program.is_some());
     let used = of_program.or_else(|| {
-        let (selected, about_selection) = select(context);
+        let (selected, about_selection) = select(context, &machine);
         findings.extend(about_selection);
         selected
     });
@@ -150,7 +152,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
 type Used = (Installation, InstallationReport);
 
 /// The installation that the loader would use, and the findings about all that the search finds.
-fn select(context: &Context) -> (Option<Used>, Vec<Finding>) {
+fn select(context: &Context, machine: &Machine) -> (Option<Used>, Vec<Finding>) {
     let selection = context.select(&Requirements::default());
     let mut findings = rejected(context, &selection.rejected);
     findings.extend(deleted(context));
@@ -161,7 +163,7 @@ fn select(context: &Context) -> (Option<Used>, Vec<Finding>) {
         Some((selected, report))
     });
     if used.is_none() {
-        let none = none(context, &selection.rejected, &findings);
+        let none = none(context, machine, &selection.rejected, &findings);
         findings.push(none);
     }
     (used, findings)
@@ -222,12 +224,9 @@ fn relative_path() -> Option<Finding> {
 
 /// What is wrong with the frameworks of the environment whose Python a program would use.
 fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
-    let of_python =
-        context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
-    let active = of_python.or_else(|| Environment::active(&context.search).into_iter().next());
     // Kernels matter to a GPU that is here.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false };
-    active
+    frameworks::active(context)
         .map(|environment| frameworks::judge(&environment, machine, &context.host, depth).findings)
         .unwrap_or_default()
 }
@@ -292,7 +291,7 @@ fn deleted(context: &Context) -> Vec<Finding> {
 }
 
 /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
-fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
+fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {
         return none_in(finding, &explicit.dir, rejected.first());
@@ -310,9 +309,10 @@ fn none(context: &Context, rejected: &[RejectedCandidate], rejections: &[Finding
         .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
         .help(
             repair
+                .or_else(|| frameworks::install_for_active(context, machine))
                 .or(upgrade)
                 .or_else(|| environment_of_shim(context))
-                .unwrap_or_else(|| fix_commands::install(context)),
+                .unwrap_or_else(|| fix_commands::install(context, machine)),
         )
 }
 

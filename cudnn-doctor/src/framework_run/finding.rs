@@ -84,7 +84,7 @@ impl Run {
         Some(match (foreign, driver.and_then(|driver| driver.help)) {
             (Some(foreign), _) => finding.help(foreign.help),
             (None, Some(help)) => finding.help(help),
-            (None, None) => finding.help(self.help(&cause, ended, python, context)),
+            (None, None) => finding.help(self.help(&cause, ended, python, context, machine)),
         })
     }
 
@@ -162,7 +162,7 @@ impl Run {
         dirs.iter().take(MAX_LISTED_DIRS).map(note).collect()
     }
 
-    fn help(&self, cause: &Cause, ended: &Ended, python: &Python, context: &Context) -> Help {
+    fn help(&self, cause: &Cause, ended: &Ended, python: &Python, context: &Context, machine: &Machine) -> Help {
         if ended.end.is_hang() {
             return Help::new("if this machine is only slow, check with `--timeout 600`");
         }
@@ -175,13 +175,13 @@ impl Run {
         );
         let module = self.module.as_deref().filter(|_| changes_packages);
         match module.map(|module| (module, foreign::owner(module, python))) {
-            Some((_, Owner::Other(other))) => help::help(cause, self, &other, context),
+            Some((_, Owner::Other(other))) => help::help(cause, self, &other, context, machine),
             Some((module, Owner::Unknown(brought_in))) => Help::new(format!(
                 "{} is in {}, outside of this environment: {brought_in}; mend the installation there, or start without it",
                 self.framework.name(),
                 module.parent().unwrap_or(module).printable()
             )),
-            Some((_, Owner::Same)) | None => help::help(cause, self, python, context),
+            Some((_, Owner::Same)) | None => help::help(cause, self, python, context, machine),
         }
     }
 }

@@ -1,9 +1,5 @@
 //! The frameworks that can be run, and what is particular to each.
 
-use std::path::Path;
-
-use cudnn_probe::packages;
-
 /// A framework that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Framework {
@@ -53,14 +49,21 @@ impl Framework {
         }
     }
 
-    /// The package with the framework and CUDA, for the environment at this root.
-    pub(super) fn package(self, root: &Path) -> &'static str {
-        let has_jax_13 = || packages::site_packages(root).any(|dir| dir.join("jax_plugins/xla_cuda13").is_dir());
+    /// The package with the framework and this CUDA, as pip takes it.
+    pub(super) fn package(self, cuda_major: u32) -> String {
+        match self {
+            Framework::Jax => format!("jax[cuda{cuda_major}]"),
+            Framework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
+            Framework::Torch | Framework::Onnxruntime | Framework::Ctranslate2 => self.wheel().to_owned(),
+        }
+    }
+
+    /// The name of that package alone.
+    pub(super) fn wheel(self) -> &'static str {
         match self {
             Framework::Torch => "torch",
-            Framework::Jax if has_jax_13() => "jax[cuda13]",
-            Framework::Jax => "jax[cuda12]",
-            Framework::Tensorflow => "tensorflow[and-cuda]",
+            Framework::Jax => "jax",
+            Framework::Tensorflow => "tensorflow",
             Framework::Onnxruntime => "onnxruntime-gpu",
             Framework::Ctranslate2 => "ctranslate2",
         }

@@ -8,10 +8,11 @@ use cudnn_probe::{InstallationReport, Version};
 
 use super::explain::{Cause, Kind};
 use super::framework::Framework;
-use super::{Run, foreign};
+use super::{Run, build, foreign};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{self, Wanted, with_commands};
 use crate::check::frameworks::help_for_libraries;
+use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python::Python;
@@ -21,12 +22,12 @@ use crate::shell::{doctor, prepend_library_path, unset_variable};
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context) -> Help {
+pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context, machine: &Machine) -> Help {
     let Run { framework, libraries, .. } = run;
     let framework = *framework;
     let (name, loaded) = (framework.name(), loaded_installation(libraries, python, context));
     match &cause.kind {
-        Kind::MissingLibrary(library) => missing_library(library, framework, python, context),
+        Kind::MissingLibrary(library) => missing_library(library, framework, python, context, machine),
         Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Help::new(
             "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
         )
@@ -38,7 +39,7 @@ pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context)
             by_variable(libraries, python).or_else(|| Some(fix_commands::reinstall(&loaded?))).unwrap_or_else(other)
         }
         Kind::OldCudnn(built_for) => {
-            by_variable(libraries, python).unwrap_or_else(|| old_cudnn(*built_for, loaded, context))
+            by_variable(libraries, python).unwrap_or_else(|| old_cudnn(*built_for, loaded, context, machine))
         }
         Kind::NoKernel => Help::new(format!(
             "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
@@ -53,8 +54,8 @@ pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context)
             "check that `nvidia-smi` works, that the container was started with GPU access, and CUDA_VISIBLE_DEVICES",
         ),
         Kind::NoModule(module) if module == framework.module() => {
-            Help::new(format!("{name} is not installed for this Python: install it, or name another by --python:"))
-                .command(install(python, &[framework.package(&python.root)]))
+            let text = format!("{name} is not installed for this Python: install it, or name another by --python:");
+            install_framework(text, framework, &[], python, context, machine)
         }
         Kind::NoModule(module) => {
             Help::new(format!("install the package with the module {module}, or reinstall {name}"))
@@ -62,32 +63,63 @@ pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context)
         Kind::Hidden(variable) => {
             Help::new(format!("{variable} hides the GPUs: unset it:")).command(unset_variable(variable))
         }
-        Kind::NoCuda => with_cuda(framework, run.package.as_deref(), python),
+        Kind::NoCuda => with_cuda(framework, run.package.as_deref(), python, context, machine),
         Kind::Other => other(),
     }
 }
 
+/// Installs the framework with CUDA, beside the others of the environment. These commands come first.
+fn install_framework(
+    text: String,
+    framework: Framework,
+    options: &[&str],
+    python: &Python,
+    context: &Context,
+    machine: &Machine,
+) -> Help {
+    match build::requirements(framework, python, context, machine) {
+        Ok(requirements) => {
+            let arguments: Vec<&str> = options.iter().copied().chain(requirements.iter().map(String::as_str)).collect();
+            Help::new(text).command(install(python, &arguments))
+        }
+        Err(reason) => Help::new(reason),
+    }
+}
+
 /// Installs the build with CUDA. Builds in packages of two names overwrite each other.
-fn with_cuda(framework: Framework, installed: Option<&str>, python: &Python) -> Help {
-    let (name, package, others) = (framework.name(), framework.package(&python.root), framework.cpu_packages());
+fn with_cuda(
+    framework: Framework,
+    installed: Option<&str>,
+    python: &Python,
+    context: &Context,
+    machine: &Machine,
+) -> Help {
+    let (name, package, others) = (framework.name(), framework.package(12), framework.cpu_packages());
     let Some(installed) = installed.filter(|installed| others.contains(installed) || *installed == package) else {
-        // The same release may be installed without CUDA.
-        return Help::new(format!("to use a GPU, install a build of {name} with CUDA:"))
-            .command(install(python, &["--force-reinstall", package]));
+        // The same release may be installed without CUDA. JAX's part with CUDA is in packages of their own.
+        let options: &[&str] = if framework == Framework::Jax { &[] } else { &["--force-reinstall"] };
+        let text = format!("to use a GPU, install a build of {name} with CUDA:");
+        return install_framework(text, framework, options, python, context, machine);
     };
     let text =
         format!("to use a GPU, replace {installed} by the build of {name} with CUDA; they overwrite each other:");
-    let both = others.iter().copied().chain((installed == package).then_some(package));
+    let both = others.iter().copied().chain((installed == package).then_some(package.as_str()));
     let removed: Vec<&str> = std::iter::once("--yes").chain(both).collect();
-    Help::new(text).command(pip(python, "uninstall", &removed)).command(install(python, &[package]))
+    let help = install_framework(text, framework, &[], python, context, machine);
+    if help.commands.is_empty() {
+        return help;
+    }
+    let removal = pip(python, "uninstall", &removed);
+    Help { commands: std::iter::once(removal).chain(help.commands).collect(), ..help }
 }
 
 /// The help for a library that ld.so does not find.
-fn missing_library(library: &str, framework: Framework, python: &Python, context: &Context) -> Help {
+fn missing_library(library: &str, framework: Framework, python: &Python, context: &Context, machine: &Machine) -> Help {
     // The libraries that it needs after this one, too.
     let environment = || Environment::of_python(&python.program, &python.root, &context.host);
     let of_cuda = Some(framework).filter(|_| !library.is_empty() && !library.starts_with("libcudnn"));
-    let all = of_cuda.and_then(|framework| help_for_libraries(framework.module(), &environment(), &context.host));
+    let all =
+        of_cuda.and_then(|framework| help_for_libraries(framework.module(), &environment(), machine, &context.host));
     if let Some(help) = all {
         return help;
     }
@@ -107,12 +139,14 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
                 framework.name()
             ));
         }
-        return fix_commands::install(context);
+        return fix_commands::install(context, machine);
     }
     match packages::cuda_wheel(library, None) {
         Some(wheel) => with_wheel(library, &wheel, python),
-        None if library.is_empty() => Help::new(format!("install {} with the libraries of CUDA:", framework.name()))
-            .command(install(python, &[framework.package(&python.root)])),
+        None if library.is_empty() => {
+            let text = format!("install {} with the libraries of CUDA:", framework.name());
+            install_framework(text, framework, &[], python, context, machine)
+        }
         None => Help::new(format!(
             "install the package with {library}; to see what the installed packages require and lack:"
         ))
@@ -132,8 +166,13 @@ fn with_wheel(library: &str, wheel: &CudaWheel, python: &Python) -> Help {
     }
 }
 
-fn old_cudnn(built_for: Option<Version>, loaded: Option<InstallationReport>, context: &Context) -> Help {
-    let Some(report) = loaded else { return fix_commands::install(context) };
+fn old_cudnn(
+    built_for: Option<Version>,
+    loaded: Option<InstallationReport>,
+    context: &Context,
+    machine: &Machine,
+) -> Help {
+    let Some(report) = loaded else { return fix_commands::install(context, machine) };
     let wanted = Wanted { minimum: built_for, cuda_major: None, full: false };
     fix_commands::meet(&report, &wanted, &[], context).unwrap_or_else(Help::new)
 }

@@ -1,6 +1,7 @@
 //! Frameworks at work: runs a framework's convolution, attention and RNN in a child process, with the Python of its
 //! environment, and explains what fails by its first cause. What a framework's files state is not for this module.
 
+mod build;
 mod child;
 mod evidence;
 mod explain;

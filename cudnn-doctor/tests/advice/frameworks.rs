@@ -288,6 +288,9 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         (2, Case::new("PyTorch for CUDA 13, both wheels", "C071", &both, nothing)),
         (2, Case::new("PyTorch for CUDA 13, one of both wheels", "C023", &both, nothing)),
         (3, Case::new("ONNX Runtime for CUDA 13, cuDNN for CUDA 12", "C085", &onnxruntime, nothing)),
+        // No cuDNN at all.
+        (1, Case::new("PyTorch for CUDA 13 alone", "C010", &torch[..1], nothing)),
+        (2, Case::new("ONNX Runtime for CUDA 13 alone", "C010", &onnxruntime[..1], nothing)),
     ] {
         let world = World::new("env", true).with_wheels(wheels().path());
         let lines = case.run(&world);
@@ -295,6 +298,26 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         let left = world.findings(&[]);
         let is_about_cuda = |code: &str| ["C015", "C023", "C071", "C073"].contains(&code);
         assert!(left.iter().all(|finding| !is_about_cuda(finding["code"].as_str().unwrap())), "{lines:#?}: {left:#?}");
+    }
+}
+
+/// No cuDNN is for the CUDA of both: a command for the one would undo that for the other.
+#[test]
+fn no_command_serves_one_framework_and_breaks_another() {
+    const CODES: [&str; 4] = ["C010", "C070", "C073", "C085"];
+    for packages in [["torch==2.8.0", "onnxruntime-gpu==1.31.1"], ["torch==2.7.1", "onnxruntime-gpu==1.24.4"]] {
+        let world = World::new("env", true).with_wheels(wheels().path());
+        for package in packages {
+            world.unpack(package);
+        }
+        let findings = world.findings(&[]);
+        let about: Vec<_> =
+            findings.iter().filter(|finding| CODES.contains(&finding["code"].as_str().unwrap())).collect();
+        assert_eq!(about.len(), CODES.len(), "{findings:#?}");
+        for finding in about {
+            assert!(finding["help"].as_str().unwrap().contains("an environment of its own"), "{finding:#}");
+            assert!(!finding["commands"].to_string().contains("cudnn"), "{finding:#}");
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
 use cudnn_probe::packages::{self, CudaWheel};
 
-use super::help::{is_of_conda, with_search};
+use super::help::with_search;
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
+use crate::check::demand::{is_of_conda, root_of};
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
 use crate::check::fix_commands::with_commands;
 use crate::escape::Printable;
@@ -69,7 +70,7 @@ fn install(
     framework: &Framework,
     survey: &Survey,
 ) -> Vec<packages::Command> {
-    let (root, site) = (&survey.environment.root, &framework.distribution.import_dir);
+    let (root, site) = (&root_of(framework, survey), &framework.distribution.import_dir);
     let is_there =
         |wheel: &CudaWheel, names: &[&String]| names.iter().all(|name| site.join(&wheel.dir).join(name).is_file());
     let (mut new, mut again) = (Vec::new(), Vec::new());

@@ -4,6 +4,7 @@ use cudnn_frameworks::{Framework, Survey};
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
 use super::text::{release, source, title};
+use crate::check::demand::root_of;
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::{Gpu, Machine, capability};
@@ -71,7 +72,7 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
     };
     let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
-    let root = &survey.environment.root;
+    let root = &root_of(framework, survey);
     let remove = packages::pip(Some(root), "uninstall", ["--yes".to_owned(), this.clone()]);
     let package = Package::new(Installer::Pip, other, Some(&gpu_package.distribution.version), root);
     let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");

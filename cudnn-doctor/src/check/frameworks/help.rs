@@ -3,24 +3,23 @@
 use std::path::PathBuf;
 
 use cudnn_frameworks::facts::{FACTS, Fact};
-use cudnn_frameworks::{By, Framework, Opened, Pin, PinState, Survey};
+use cudnn_frameworks::{By, Framework, Opened, Pin, Survey};
 use cudnn_probe::ld_so::Rule;
-use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
+use cudnn_probe::packages::{self, Command, Component, Installer, Package};
 use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify};
 
-use super::text::title;
+use crate::check::demand::{CUDNN_MAJOR, is_of_conda, root_of};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{reinstall, with_commands};
+use crate::check::machine::Machine;
+use crate::check::suitable::{Suitable, suitable};
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
 
-/// The major of cuDNN that this project is about.
-const CUDNN_MAJOR: u32 = 9;
-
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
-pub(super) fn reach(framework: &Framework, survey: &Survey) -> Help {
+pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
     if wanted_major(framework).is_some_and(|major| major != CUDNN_MAJOR) {
-        return install(framework, survey);
+        return install(framework, survey, machine);
     }
     let environment = Origin::Python(survey.environment.root.clone());
     let installed: Vec<PathBuf> =
@@ -44,7 +43,7 @@ pub(super) fn reach(framework: &Framework, survey: &Survey) -> Help {
             let text = format!("it is in {}: have ld.so search that directory:", dir.printable());
             Help::new(text).command(line)
         }
-        _ => install(framework, survey),
+        _ => install(framework, survey, machine),
     }
 }
 
@@ -61,6 +60,11 @@ pub(super) fn make_last(first: &Opened) -> Help {
     })
 }
 
+/// Is this file in the environment, or in the one that contains the framework?
+pub(super) fn is_beside(opened: &Opened, framework: &Framework, survey: &Survey) -> bool {
+    [&survey.environment.root, &framework.distribution.import_dir].iter().any(|dir| opened.path.starts_with(dir))
+}
+
 pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
     let dir = |opened: &Opened| opened.path.parent().unwrap_or(&opened.path).printable();
     if dir(first) == dir(other) {
@@ -72,49 +76,48 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
     }
 }
 
-/// Installs the cuDNN that a framework requires, in its environment, by the installer that owns the framework.
-pub(super) fn install(framework: &Framework, survey: &Survey) -> Help {
+/// Installs the cuDNN that suits all frameworks of the environment, where this one searches, by the installer that owns
+/// this one.
+pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
     let name = framework.kind.name;
     if let Some(major) = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR) {
         return Help::new(for_other_major(framework, major));
     }
-    let removal = match remove_other_cuda(framework, survey) {
-        Ok(removal) => removal,
+    if is_of_conda(framework) {
+        let command = of_conda(framework, survey);
+        return match &command {
+            Some(command) => {
+                with_commands(format!("install the cuDNN that {name} is built for:"), std::slice::from_ref(command))
+            }
+            None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
+        };
+    }
+    let suitable = match suitable(&survey.frameworks, machine) {
+        Ok(suitable) => suitable,
         Err(reason) => return Help::new(reason),
     };
-    let pin = framework.pins.iter().find(|pin| pin.package.starts_with("nvidia-cudnn-cu"));
-    let requirement = pin.map(requirement).or_else(|| {
-        let (cuda, _) = framework.built_for.cuda.as_ref()?.value;
-        let minimum = framework.built_for.cudnn.as_ref().map(|wanted| format!(">={}", wanted.value));
-        let wheel = Component::Cudnn.is_published(cuda).then(|| Component::Cudnn.wheel(cuda))?;
-        Some(format!("{wheel}{},<{}", minimum.unwrap_or(format!(">={CUDNN_MAJOR}")), CUDNN_MAJOR + 1))
-    });
-    // pip does nothing where it has a record of the package, whether the files are there or not.
-    let root = &survey.environment.root;
-    let is_recorded = match (pin, &framework.built_for.cuda) {
-        (Some(pin), _) => matches!(pin.state, PinState::Met(_)),
-        (None, Some(cuda)) => packages::recorded_version(root, &Component::Cudnn.wheel(cuda.value.0)).is_some(),
-        (None, None) => false,
+    let removal = remove_other_cuda(framework, survey, &suitable);
+    let Some(command) = install_suitable(framework, survey, &suitable).filter(|_| suitable.is_demanded) else {
+        return Help::new(format!("install the cuDNN that {name} is built for in its environment"));
     };
-    let to_command = |requirement: String| {
-        if is_recorded && !is_of_conda(framework) {
-            packages::reinstall_requirements(root, [requirement])
-        } else {
-            command(framework, survey, [requirement])
-        }
+    let text = match removal {
+        Some(_) => format!("remove the cuDNN for another CUDA, then install the one that {name} is built for:"),
+        None => format!("install the cuDNN that {name} is built for:"),
     };
-    match requirement.and_then(to_command) {
-        Some(command) => {
-            let text = match removal {
-                Some(_) => format!("remove the cuDNN for another CUDA, then install the one that {name} is built for:"),
-                None => format!("install the cuDNN that {name} is built for:"),
-            };
-            let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
-            let help = with_commands(text, &commands);
-            let cuda_major = framework.built_for.cuda.as_ref().map_or(DEFAULT_CUDA_MAJOR, |cuda| cuda.value.0);
-            with_search(help, framework, &[Component::Cudnn.wheel_dir(cuda_major)])
-        }
-        None => Help::new(format!("install the cuDNN that {name} is built for in its environment")),
+    let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
+    let help = with_commands(text, &commands);
+    with_search(help, framework, &[Component::Cudnn.wheel_dir(suitable.cuda_major)])
+}
+
+/// pip's command, which installs the wheel again where pip has a record of it: without that it does nothing, whether the
+/// files are there or not.
+pub(super) fn install_suitable(framework: &Framework, survey: &Survey, suitable: &Suitable) -> Option<Command> {
+    let root = root_of(framework, survey);
+    let recorded = packages::recorded_version(&root, &suitable.wheel());
+    if recorded.is_some_and(|version| suitable.allows(&version)) {
+        packages::reinstall_requirements(&root, [suitable.requirement.clone()])
+    } else {
+        packages::pip(Some(&root), "install", [suitable.requirement.clone()])
     }
 }
 
@@ -137,32 +140,16 @@ fn for_other_major(framework: &Framework, major: u32) -> String {
     }
 }
 
-/// The command that removes the wheels of cuDNN for another CUDA than the framework's: they own the same files.
-///
-/// # Errors
-/// Another framework of the environment is built for that CUDA.
-pub(super) fn remove_other_cuda(framework: &Framework, survey: &Survey) -> Result<Option<Command>, String> {
-    let Some(cuda) = framework.built_for.cuda.as_ref().filter(|_| !is_of_conda(framework)) else { return Ok(None) };
-    let major = cuda.value.0;
-    let root = &survey.environment.root;
-    let is_installed = |other: &u32| packages::recorded_version(root, &Component::Cudnn.wheel(*other)).is_some();
-    let others: Vec<u32> = packages::CUDA_MAJORS.filter(|other| *other != major).filter(is_installed).collect();
-    let is_user = |other: &&Framework| {
-        let cuda = other.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
-        !other.opens.needs_none && cuda.is_some_and(|cuda| others.contains(&cuda))
-    };
-    if let Some(other) = survey.frameworks.iter().find(is_user) {
-        return Err(format!(
-            "{} is built for another CUDA, and the wheels of cuDNN for both own the same files: give one of them an \
-             environment of its own",
-            title(other)
-        ));
-    }
-    let wheels: Vec<String> = others.into_iter().map(|other| Component::Cudnn.wheel(other)).collect();
+/// The command that removes the wheels of cuDNN for another CUDA than the suitable one: they own the same files.
+pub(super) fn remove_other_cuda(framework: &Framework, survey: &Survey, suitable: &Suitable) -> Option<Command> {
+    let root = root_of(framework, survey);
+    let is_installed = |other: &u32| packages::recorded_version(&root, &Component::Cudnn.wheel(*other)).is_some();
+    let others = packages::CUDA_MAJORS.filter(|other| *other != suitable.cuda_major).filter(is_installed);
+    let wheels: Vec<String> = others.map(|other| Component::Cudnn.wheel(other)).collect();
     if wheels.is_empty() {
-        return Ok(None);
+        return None;
     }
-    Ok(packages::pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(wheels)))
+    packages::pip(Some(&root), "uninstall", ["--yes".to_owned()].into_iter().chain(wheels))
 }
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
@@ -188,7 +175,7 @@ fn wanted_major(framework: &Framework) -> Option<u32> {
 }
 
 /// Installs the files of the cuDNN in its environment again.
-pub(super) fn again(framework: &Framework, survey: &Survey) -> Help {
+pub(super) fn again(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
     let cuda = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let dir = framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
     let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
@@ -200,7 +187,7 @@ pub(super) fn again(framework: &Framework, survey: &Survey) -> Help {
         {
             reinstall(&report)
         }
-        _ => install(framework, survey),
+        _ => install(framework, survey, machine),
     }
 }
 
@@ -209,23 +196,9 @@ pub(super) fn requirement(pin: &Pin) -> String {
     pin.without_marker()
 }
 
-pub(super) fn command(
-    framework: &Framework,
-    survey: &Survey,
-    requirements: impl IntoIterator<Item = String>,
-) -> Option<Command> {
-    let root = &survey.environment.root;
-    if is_of_conda(framework) {
-        let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
-        let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
-        return packages::upgrade(&package, &minimum);
-    }
-    packages::pip(Some(root), "install", requirements)
-}
-
-/// Did conda install it?
-pub(super) fn is_of_conda(framework: &Framework) -> bool {
-    const MAX_LEN: u64 = 64;
-    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
-    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+/// conda's command, whose solver knows what else it has installed.
+fn of_conda(framework: &Framework, survey: &Survey) -> Option<Command> {
+    let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
+    let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, &survey.environment.root);
+    packages::upgrade(&package, &minimum)
 }

@@ -5,10 +5,11 @@ use cudnn_frameworks::{Framework, Opened, Opens, Survey};
 use super::help::{again, reach};
 use super::text::{found, title};
 use crate::check::finding::{FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_NO_CUDNN, Finding};
+use crate::check::machine::Machine;
 use crate::escape::Printable;
 
 /// Libraries of its cuDNN that it would not find, or cannot use. Without any cuDNN, see [`cudnn`](super::loaded::cudnn).
-pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding> {
+pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let opens = &framework.opens;
     let first = opens.cudnn.first()?;
     let damaged: Vec<String> = damaged(opens).collect();
@@ -48,9 +49,9 @@ pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding>
     let finding = Finding::new(kind, message).notes(damaged);
     let list = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
     Some(finding.notes(list).note(found(first)).help(if is_elsewhere(first, survey) {
-        reach(framework, survey)
+        reach(framework, survey, machine)
     } else {
-        again(framework, survey)
+        again(framework, survey, machine)
     }))
 }
 

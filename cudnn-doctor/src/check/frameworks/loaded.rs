@@ -3,20 +3,22 @@
 use cudnn_frameworks::{Distribution, Framework, Opened, Pin, Remedy, Survey, Unreadable};
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
-use super::help::{install, is_of_conda, keep_apart, make_last, reach, requirement};
+use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
 use super::incomplete;
-use super::pins::also_pinned;
 use super::text::{found, source, title};
+use crate::check::demand::{is_of_conda, root_of};
 use crate::check::finding::{
     FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
     FindingKind, Severity,
 };
 use crate::check::fix_commands::with_commands;
+use crate::check::machine::Machine;
+use crate::check::suitable::suitable;
 use crate::dependency_report::OLDER_SHIM;
 use crate::escape::Printable;
 
 /// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
-pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
+pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let opens = &framework.opens;
     if opens.needs_none {
         return None;
@@ -38,7 +40,7 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
         let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
         let message = format!("{} would not find {}", title(framework), name.printable());
         let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
-        return Some(finding.help(reach(framework, survey)));
+        return Some(finding.help(reach(framework, survey, machine)));
     };
     if let Some((first, other)) = mix(&opens.cudnn) {
         let version = first.version.map_or(String::new(), |version| version.to_string());
@@ -58,8 +60,9 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
     let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(wants);
-    Some(if first.path.starts_with(&survey.environment.root) {
-        finding.notes(also_pinned(framework, survey)).help(install(framework, survey))
+    Some(if is_beside(first, framework, survey) {
+        let warnings = suitable(&survey.frameworks, machine).map_or(Vec::new(), |suitable| suitable.warnings);
+        finding.notes(warnings).help(install(framework, survey, machine))
     } else {
         finding.help(make_last(first))
     })
@@ -116,7 +119,7 @@ fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
 /// of `jax-cuda12-plugin`.
 fn again_with_parts(framework: &Framework, survey: &Survey) -> Option<Command> {
     let Distribution { name, version, .. } = &framework.distribution;
-    let root = &survey.environment.root;
+    let root = &root_of(framework, survey);
     // None for a package that only a private index has.
     let own = packages::reinstall(&Package::new(Installer::Pip, name, Some(version), root))?;
     let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);

@@ -17,9 +17,11 @@ use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable
 use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Host, Origin};
 
+use super::demand::Demand;
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
 use super::fix_commands::{permit, with_commands};
 use super::machine::Machine;
+use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, quoted_path};
 pub(crate) use incomplete::is_cudnn;
@@ -48,8 +50,9 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     }
     let mut findings: Vec<Finding> = Vec::new();
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    let of_cudnn = loaded::cudnn(framework, survey).or_else(|| other_cuda::finding(framework, survey));
-    let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey));
+    let of_cudnn = loaded::cudnn(framework, survey, machine);
+    let of_cudnn = of_cudnn.or_else(|| other_cuda::finding(framework, survey, machine));
+    let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
     findings.extend(pins::unmet(framework, survey, machine));
@@ -57,6 +60,21 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     findings.extend(devices::driver(framework, machine));
     findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));
     findings
+}
+
+/// The environment whose Python a program would use.
+pub(crate) fn active(context: &Context) -> Option<Environment> {
+    let of_python =
+        context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
+    of_python.or_else(|| Environment::active(&context.search).into_iter().next())
+}
+
+/// Installs the cuDNN that the frameworks of the active environment demand. `None` if none demands one.
+pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Help> {
+    let survey = survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false });
+    let demanding = || survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
+    let first = demanding().find(|framework| !framework.opens.is_optional).or_else(|| demanding().next())?;
+    Some(help::install(first, &survey, machine))
 }
 
 fn unreadable(survey: &Survey) -> Option<Finding> {

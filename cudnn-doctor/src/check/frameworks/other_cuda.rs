@@ -4,13 +4,14 @@ use cudnn_frameworks::{By, Framework, Survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{Host, InstallationReport};
 
-use super::help::install;
+use super::help::{install, is_beside};
 use super::text::{found, release, source, title};
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
+use crate::check::machine::Machine;
 use crate::escape::Printable;
 
 /// A cuDNN for another CUDA: its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
-pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding> {
+pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let built = framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
     let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
@@ -26,8 +27,8 @@ pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding>
         release(major, minor),
         source(&built.source)
     ));
-    if graph.path.starts_with(&survey.environment.root) {
-        return Some(finding.help(install(framework, survey)));
+    if is_beside(graph, framework, survey) {
+        return Some(finding.help(install(framework, survey, machine)));
     }
     let dir = graph.path.parent().unwrap_or(&graph.path).printable();
     Some(finding.help(Help::new(match &graph.by {

@@ -1,15 +1,15 @@
 //! The packages that a framework requires, and those that are installed.
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
-use cudnn_probe::Host;
-use cudnn_probe::packages::Command;
+use cudnn_probe::packages::{self, Command};
 
-use super::help::{command, is_of_conda, remove_other_cuda, requirement};
+use super::help::{remove_other_cuda, requirement};
 use super::text::title;
+use crate::check::demand::{WHEEL, is_of_conda, root_of};
 use crate::check::finding::{FRAMEWORK_PIN, Finding};
 use crate::check::fix_commands::with_commands;
-use crate::check::limits::Limits;
 use crate::check::machine::Machine;
+use crate::check::suitable::suitable;
 
 /// Packages that are not those that it requires.
 pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
@@ -29,42 +29,35 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
         _ => format!("requires {}; not installed", pin.requirement),
     });
     let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
-    let cuda_major = unmet.iter().find_map(|pin| pin.package.strip_prefix("nvidia-cudnn-cu")?.parse().ok());
-    let limits = Limits::new(Some(&survey.environment.root), &machine.gpus, &Host::current());
-    // Nothing that it requires would work here: C040 would have it replaced.
-    if let Some(Err(reason)) = cuda_major.filter(|_| !machine.gpus.is_empty()).map(|cuda| limits.choose(None, cuda)) {
-        return Some(finding.help(reason));
+    if is_of_conda(framework) {
+        return Some(finding.help("install the versions that it requires, by the installer of this environment"));
     }
-    let removal = match cuda_major.map_or(Ok(None), |_| remove_other_cuda(framework, survey)) {
-        Ok(removal) => removal,
+    // The cuDNN that it requires must suit the other frameworks, too.
+    let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
+    let root = root_of(framework, survey);
+    let install = |requirements: Vec<String>| packages::pip(Some(&root), "install", requirements);
+    let requirements: Vec<String> = others.iter().map(|pin| requirement(pin)).collect();
+    let Some(pin) = cudnn.first() else {
+        return Some(finding.help(with_commands("install what it requires:", install(requirements).as_slice())));
+    };
+    let suitable = match suitable(&survey.frameworks, machine) {
+        Ok(suitable) => suitable,
         Err(reason) => return Some(finding.help(reason)),
     };
-    let requirements = unmet.iter().map(|pin| requirement(pin));
-    Some(match command(framework, survey, requirements).filter(|_| !is_of_conda(framework)) {
-        Some(command) => {
-            let text = match removal {
-                Some(_) => {
-                    "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:"
-                }
-                None => "install what it requires:",
-            };
-            let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
-            finding.help(with_commands(text, &commands))
-        }
-        None => finding.help("install the versions that it requires, by the installer of this environment"),
-    })
-}
-
-/// The other frameworks that require one release of cuDNN, which the help would replace.
-pub(super) fn also_pinned<'a>(framework: &'a Framework, survey: &'a Survey) -> impl Iterator<Item = String> + 'a {
-    let others = survey.frameworks.iter().filter(move |other| !std::ptr::eq(other.kind, framework.kind));
-    let pins = others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin)));
-    let is_exact = |pin: &Pin| pin.package.starts_with("nvidia-cudnn-cu") && pin.requirement.contains("==");
-    pins.filter(move |(_, pin)| is_exact(pin) && pin.extra.is_none()).map(|(other, pin)| {
-        format!(
-            "{} requires {}: it accepts newer minor releases, too, and pip only warns",
-            title(other),
-            requirement(pin)
-        )
-    })
+    let is_right = matches!(&pin.state, PinState::OtherVersion(found) if suitable.allows(found));
+    if is_right && others.is_empty() {
+        let finding = finding.notes(suitable.warnings);
+        return Some(finding.help(
+            "keep it: another framework here accepts no older one; or give one of them an environment of its own",
+        ));
+    }
+    let removal = remove_other_cuda(framework, survey, &suitable);
+    let text = match removal {
+        Some(_) => "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:",
+        None => "install what it requires:",
+    };
+    let wanted = (!is_right).then(|| suitable.requirement.clone());
+    let commands: Vec<Command> =
+        removal.into_iter().chain(install(wanted.into_iter().chain(requirements).collect())).collect();
+    Some(finding.notes(suitable.warnings).help(with_commands(text, &commands)))
 }

@@ -1,0 +1,115 @@
+//! What a framework demands of the cuDNN in its environment: a CUDA major, and releases. Judges nothing.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::{Comparison, Framework, Pin, Survey, allows_from};
+use cudnn_probe::Version;
+use cudnn_probe::packages::{self, CUDA_MAJORS, Component};
+
+/// The major of cuDNN that this project is about.
+pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
+
+/// The start of the names of cuDNN's wheels.
+pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
+
+/// What a framework demands.
+#[derive(Clone, Debug)]
+pub(in crate::check) struct Demand {
+    /// `PyTorch 2.8.0`.
+    pub(super) framework: String,
+    pub(super) cuda_major: u32,
+    /// `nvidia-cudnn-cu12==9.10.2.21`.
+    pub(super) requirement: String,
+    /// Its metadata requires that, not an extra of it, nor this program's facts.
+    pub(super) is_required: bool,
+    /// The oldest release that it accepts when it runs.
+    pub(super) minimum: Option<Version>,
+    pub(super) comparison: Comparison,
+}
+
+impl Demand {
+    /// `None` for a framework that takes no wheel of cuDNN 9: it needs none, needs another major, or conda serves it.
+    pub(in crate::check) fn of(framework: &Framework) -> Option<Demand> {
+        let built = &framework.built_for;
+        let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
+        let is_of_other_major = built.cudnn.as_ref().is_some_and(|wanted| wanted.value.major != CUDNN_MAJOR);
+        if is_for_cpu || is_of_other_major || framework.opens.needs_none || is_of_conda(framework) {
+            return None;
+        }
+        let pin = pin(framework);
+        let built_for = built.cuda.as_ref().map(|cuda| cuda.value.0);
+        let cuda_major = pin.and_then(cuda_of).or(built_for).filter(|major| CUDA_MAJORS.contains(major))?;
+        if pin.is_none() && built.cudnn.is_none() && framework.opens.users.is_empty() {
+            return None;
+        }
+        let minimum = built.cudnn.as_ref().map(|wanted| wanted.value);
+        let requirement = pin.map(Pin::without_marker).unwrap_or_else(|| {
+            let minimum = minimum.map_or(CUDNN_MAJOR.to_string(), |minimum| minimum.to_string());
+            format!("{}>={minimum},<{}", Component::Cudnn.wheel(cuda_major), CUDNN_MAJOR + 1)
+        });
+        Some(Demand {
+            framework: format!("{} {}", framework.kind.name, framework.version),
+            cuda_major,
+            requirement,
+            is_required: pin.is_some_and(|pin| pin.extra.is_none()),
+            minimum,
+            comparison: framework.kind.comparison,
+        })
+    }
+
+    /// The only version that its metadata allows: `9.10.2.21`.
+    pub(super) fn exact(&self) -> Option<&str> {
+        let (_, version) = self.requirement.split_once("==")?;
+        (!version.contains(['*', ',', '='])).then_some(version)
+    }
+
+    /// Whether its metadata allows this full version, or without one, a release from this one on.
+    pub(super) fn allows(&self, exact: Option<&str>, minimum: Option<Version>) -> bool {
+        let allowed = match exact {
+            Some(exact) => allows_from(&format!("{},=={exact}", self.requirement), "0"),
+            None => allows_from(&self.requirement, &minimum.map_or("0".to_owned(), |minimum| minimum.to_string())),
+        };
+        allowed.is_none_or(|(_, is_allowed)| is_allowed)
+    }
+
+    /// Whether it accepts this release when it runs.
+    pub(super) fn accepts(&self, release: Version) -> bool {
+        self.minimum.is_none_or(|minimum| self.comparison.accepts(minimum, release))
+    }
+}
+
+/// Its requirement of a wheel of cuDNN: one without an extra, and for its CUDA, before others.
+fn pin(framework: &Framework) -> Option<&Pin> {
+    let built_for = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+    let pins = framework.pins.iter().filter(|pin| cuda_of(pin).is_some());
+    pins.min_by_key(|pin| (pin.extra.is_some(), built_for.is_some_and(|major| cuda_of(pin) != Some(major))))
+}
+
+/// The CUDA major of the wheel of cuDNN that this requirement names.
+fn cuda_of(pin: &Pin) -> Option<u32> {
+    pin.package.strip_prefix(WHEEL)?.parse().ok()
+}
+
+/// Did conda install it?
+pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
+    const MAX_LEN: u64 = 64;
+    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
+    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+}
+
+/// The root of the environment that contains a framework, which may be that of the base Python or of the user: its
+/// libraries search beside them, not in the virtual environment that imports it.
+pub(in crate::check) fn root_of(framework: &Framework, survey: &Survey) -> PathBuf {
+    let root = &survey.environment.root;
+    let site = framework.distribution.import_dir.as_path();
+    let real = |path: &Path| cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_in = |root: &Path| site.starts_with(root) || real(site).starts_with(real(root));
+    if is_in(root) || !root.join("pyvenv.cfg").is_file() {
+        return root.clone();
+    }
+    let user = packages::user_base().filter(|base| is_in(base));
+    let base = || cudnn_probe::base_python(root).filter(|base| is_in(base));
+    // `lib/python3.12/site-packages` is below the root.
+    let other = || site.ancestors().nth(3).filter(|root| root.join("bin/python3").is_file()).map(Path::to_owned);
+    user.or_else(base).or_else(other).unwrap_or_else(|| root.clone())
+}

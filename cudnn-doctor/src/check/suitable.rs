@@ -1,0 +1,176 @@
+//! The wheel of cuDNN that suits an environment: what its frameworks require and were built for, and the GPUs, decide.
+//! Every command that installs cuDNN or a framework takes its package from here, so that none undoes another one's.
+
+use cudnn_frameworks::{Framework, allows_from};
+use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
+
+use super::demand::{CUDNN_MAJOR, Demand};
+use super::limits::Limits;
+use super::machine::{Gpu, Machine};
+
+/// A wheel of cuDNN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Suitable {
+    pub(crate) cuda_major: u32,
+    /// What pip takes: `nvidia-cudnn-cu12==9.10.2.21`.
+    pub(crate) requirement: String,
+    /// The frameworks whose metadata requires another release, although they accept this one; as sentences.
+    pub(crate) warnings: Vec<String>,
+    /// A framework demands it.
+    pub(crate) is_demanded: bool,
+}
+
+impl Suitable {
+    /// `nvidia-cudnn-cu12`.
+    pub(crate) fn wheel(&self) -> String {
+        Component::Cudnn.wheel(self.cuda_major)
+    }
+
+    /// Whether this version is one of those.
+    pub(crate) fn allows(&self, version: &str) -> bool {
+        allows_from(&format!("{},=={version}", self.requirement), "0").is_none_or(|(_, is_allowed)| is_allowed)
+    }
+}
+
+/// The wheel that suits all these frameworks, which share an environment.
+///
+/// # Errors
+/// Why there is none, and what to do.
+pub(crate) fn suitable<'a>(
+    frameworks: impl IntoIterator<Item = &'a Framework>,
+    machine: &Machine,
+) -> Result<Suitable, String> {
+    let demands: Vec<Demand> = frameworks.into_iter().filter_map(Demand::of).collect();
+    let is_too_old = |cuda_major: u32| machine.too_old_for(cuda_major).is_some();
+    let previous = DEFAULT_CUDA_MAJOR - 1;
+    let default = if is_too_old(DEFAULT_CUDA_MAJOR) && !is_too_old(previous) { previous } else { DEFAULT_CUDA_MAJOR };
+    choose(&demands, &machine.gpus, default)
+}
+
+fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitable, String> {
+    let cuda_major = demands.first().map_or(default_cuda, |demand| demand.cuda_major);
+    let other_cuda = demands.iter().find(|demand| demand.cuda_major != cuda_major);
+    if let (Some(first), Some(other)) = (demands.first(), other_cuda) {
+        let (one, two, major) = (&first.framework, &other.framework, other.cuda_major);
+        return Err(format!(
+            "{one} is built for CUDA {cuda_major} and {two} for CUDA {major}, and the wheels of cuDNN for both own the \
+             same files: give one of them an environment of its own"
+        ));
+    }
+    let newest = demands.iter().max_by_key(|demand| (demand.minimum, demand.exact().is_some()));
+    let minimum = newest.and_then(|demand| demand.minimum);
+    let limit = Limits::of_gpus(gpus).choose(minimum, cuda_major).map_err(|reason| match newest {
+        Some(Demand { framework, requirement, .. }) => format!("{framework} requires {requirement}, but {reason}"),
+        None => reason,
+    })?;
+    let Some(newest) = newest else {
+        let exact = limit.exact.map_or(String::new(), |exact| format!("=={exact}"));
+        let requirement = format!("{}{exact}", Component::Cudnn.wheel(cuda_major));
+        return Ok(Suitable { cuda_major, requirement, warnings: Vec::new(), is_demanded: false });
+    };
+    let exact = newest.exact();
+    let mut requirement = newest.requirement.clone();
+    let mut warnings: Vec<String> = Vec::new();
+    for other in demands.iter().filter(|other| !std::ptr::eq(*other, newest)) {
+        let accepts = minimum.is_none_or(|minimum| other.accepts(minimum));
+        if !accepts || other.is_required && !other.allows(exact, minimum) && other.exact().is_none() {
+            return Err(format!(
+                "no cuDNN suits both {} ({}) and {} ({}): give one of them an environment of its own",
+                newest.framework, newest.requirement, other.framework, other.requirement
+            ));
+        }
+        if other.is_required && !other.allows(exact, minimum) {
+            let (framework, pin) = (&other.framework, &other.requirement);
+            warnings
+                .push(format!("{framework} requires {pin}: it accepts newer minor releases, too, and pip only warns"));
+        }
+        if other.is_required && exact.is_none() {
+            add_upper_bounds(&mut requirement, &other.requirement);
+        }
+    }
+    if exact.is_none() {
+        requirement += &limit.specifiers;
+    }
+    Ok(Suitable { cuda_major, requirement, warnings, is_demanded: true })
+}
+
+/// Adds the bounds that another requirement has besides the next major.
+fn add_upper_bounds(requirement: &mut String, other: &str) {
+    let next = CUDNN_MAJOR + 1;
+    let is_next_major = |bound: &str| [format!("<{next}"), format!("<{next}.0")].iter().any(|known| known == bound);
+    let start = other.find(['<', '>', '=', '!', '~']).unwrap_or(other.len());
+    let bounds = other.get(start..).unwrap_or_default().split(',').filter(|bound| bound.starts_with(['<', '!']));
+    for bound in bounds.filter(|bound| !is_next_major(bound)) {
+        *requirement += &format!(",{bound}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_frameworks::Comparison;
+    use cudnn_probe::Version;
+
+    use super::*;
+
+    fn demand(framework: &str, requirement: &str, minimum: (u32, u32, u32), is_required: bool) -> Demand {
+        let cuda = requirement.trim_start_matches("nvidia-cudnn-cu").get(..2).and_then(|cuda| cuda.parse().ok());
+        let (major, minor, patch) = minimum;
+        Demand {
+            framework: framework.into(),
+            cuda_major: cuda.unwrap_or(0),
+            requirement: requirement.into(),
+            is_required,
+            minimum: Some(Version::new(major, minor, patch)),
+            comparison: Comparison::Minor,
+        }
+    }
+
+    #[test]
+    fn one_package_suits_all_frameworks_or_none_does() {
+        let torch = || demand("torch", "nvidia-cudnn-cu12==9.10.2.21", (9, 10, 2), true);
+        let jax = || demand("JAX", "nvidia-cudnn-cu12<10.0,>=9.8", (9, 8, 0), false);
+        let tensorflow = || demand("TensorFlow", "nvidia-cudnn-cu12==9.3.0.75", (9, 3, 0), false);
+        let onnxruntime = || demand("ORT", "nvidia-cudnn-cu12>=9.0.0,<10", (9, 0, 0), false);
+        let older = || demand("older torch", "nvidia-cudnn-cu12==9.1.0.70", (9, 1, 0), true);
+        let bounded = || demand("bounded", "nvidia-cudnn-cu12>=9.1,<9.5", (9, 1, 0), true);
+        let for_13 = || demand("ORT", "nvidia-cudnn-cu13~=9.0", (9, 0, 0), false);
+        let pinned_13 = || demand("torch", "nvidia-cudnn-cu13==9.13.0.50", (9, 13, 0), true);
+        let old_gpu = [Gpu { name: "V100".into(), compute_capability: 70 }];
+        let none: &[Gpu] = &[];
+        for (demands, gpus, expected) in [
+            (vec![], none, Ok("nvidia-cudnn-cu12")),
+            (vec![], &old_gpu, Ok("nvidia-cudnn-cu12==9.10.2.21")),
+            (vec![torch()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),
+            (vec![pinned_13()], none, Ok("nvidia-cudnn-cu13==9.13.0.50")),
+            (vec![for_13()], none, Ok("nvidia-cudnn-cu13~=9.0")),
+            (vec![for_13(), pinned_13()], none, Ok("nvidia-cudnn-cu13==9.13.0.50")),
+            (vec![jax(), torch(), tensorflow(), onnxruntime()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),
+            (vec![onnxruntime(), jax()], &old_gpu, Ok("nvidia-cudnn-cu12<10.0,>=9.8,<9.11")),
+            // The older one accepts it, and pip warns.
+            (vec![older(), tensorflow()], none, Ok("nvidia-cudnn-cu12==9.3.0.75")),
+            (vec![jax(), older()], none, Ok("nvidia-cudnn-cu12<10.0,>=9.8")),
+            (vec![onnxruntime(), bounded()], none, Ok("nvidia-cudnn-cu12>=9.1,<9.5")),
+            (vec![bounded(), torch()], none, Err("no cuDNN suits both torch")),
+            (vec![torch(), for_13()], none, Err("torch is built for CUDA 12 and ORT for CUDA 13")),
+            (vec![for_13(), torch()], none, Err("ORT is built for CUDA 13 and torch for CUDA 12")),
+            (
+                vec![pinned_13()],
+                &old_gpu,
+                Err("torch requires nvidia-cudnn-cu13==9.13.0.50, but no cuDNN for CUDA 13 supports V100"),
+            ),
+        ] {
+            let found = choose(&demands, gpus, 12);
+            match expected {
+                Ok(expected) => {
+                    assert_eq!(found.as_ref().map(|found| found.requirement.as_str()), Ok(expected), "{demands:?}");
+                }
+                Err(expected) => {
+                    let reason = found.err().unwrap_or_default();
+                    assert!(reason.starts_with(expected), "{demands:?}: {reason}");
+                }
+            }
+        }
+        let warned = choose(&[older(), tensorflow()], none, 12).map(|found| found.warnings.len());
+        assert_eq!(warned, Ok(1));
+    }
+}
