@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::escape::shown_path;
 use crate::library::Library;
 use crate::packages::{Component, DEFAULT_CUDA_MAJOR};
 use crate::platform::{Architecture, Os};
@@ -29,12 +30,12 @@ pub enum ProbeError {
     },
     /// The path exists and is not a directory.
     NotDirectory,
-    /// The directory exists and has no `libcudnn_graph.so.9`.
+    /// The directory exists and has no `libcudnn_graph.so.9` (`cudnn_graph64_9.dll`).
     GraphMissing {
         /// A subdirectory that has one. The search looks for it only if the directory is an explicit one.
         found_in: Option<PathBuf>,
     },
-    /// The directory has the file under its full name only, as after a copy that lost the symbolic links.
+    /// Linux: the directory has the file under its full name only, as after a copy that lost the symbolic links.
     SonameLinkMissing {
         /// The file's name: `libcudnn_graph.so.9.10.2`.
         file: String,
@@ -56,7 +57,7 @@ pub enum ProbeError {
         /// The kind of file: `a directory`.
         kind: &'static str,
     },
-    /// The file is not an ELF file.
+    /// The file is no library: neither an ELF file nor a DLL.
     NotElf {
         /// Its first bytes, at most 16. None: the file is empty.
         starts_with: Vec<u8>,
@@ -89,7 +90,7 @@ pub enum ProbeError {
     },
     /// The file is not the shared library that its file name promises.
     WrongSoname {
-        /// The name that the library gives itself (`DT_SONAME`).
+        /// The name that the library gives itself (`DT_SONAME`, or the name in a DLL's table of exports).
         found: String,
         /// The library that its file name stands for.
         wanted: Library,
@@ -182,11 +183,13 @@ impl ProbeError {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProbeError::NotFound => f.write_str("does not exist"),
-            ProbeError::BrokenLink { target } => write!(f, "is a symbolic link to {target:?}, which does not exist"),
+            ProbeError::BrokenLink { target } => {
+                write!(f, "is a symbolic link to {}, which does not exist", shown_path(target))
+            }
             ProbeError::NotDirectory => f.write_str("is not a directory"),
             ProbeError::GraphMissing { found_in: None } => write!(f, "contains no {}", Library::Graph),
             ProbeError::GraphMissing { found_in: Some(dir) } => {
-                write!(f, "contains no {}, but {dir:?} does", Library::Graph)
+                write!(f, "contains no {}, but {} does", Library::Graph, shown_path(dir))
             }
             ProbeError::SonameLinkMissing { file } => {
                 write!(f, "contains {file:?}, but the symlink {:?}, which programs open, is missing", link_name(file))
@@ -197,7 +200,11 @@ impl ProbeError {
             ProbeError::NotRegularFile { kind } => write!(f, "is {kind}, not a regular file"),
             ProbeError::NotElf { starts_with } if starts_with.is_empty() => f.write_str("is empty"),
             ProbeError::NotElf { starts_with } => {
-                write!(f, "is not an ELF file: its first bytes are \"{}\"", starts_with.escape_ascii())
+                let kind = match Os::HOST {
+                    Os::Linux => "an ELF file",
+                    Os::Windows => "a DLL",
+                };
+                write!(f, "is not {kind}: its first bytes are \"{}\"", starts_with.escape_ascii())
             }
             ProbeError::Truncated { expected_len, length } => {
                 write!(f, "is truncated: it has {length} bytes of at least {expected_len}")
@@ -208,7 +215,11 @@ impl ProbeError {
             }
             ProbeError::WrongOs { found, wanted } => write!(f, "is built for {found}, but {wanted} is required"),
             ProbeError::WrongSoname { found, wanted } => {
-                write!(f, "has the SONAME {found:?} instead of {:?}", wanted.file_name())
+                let has = match Os::HOST {
+                    Os::Linux => "has the SONAME",
+                    Os::Windows => "calls itself",
+                };
+                write!(f, "{has} {found:?} instead of {:?}", wanted.file_name())
             }
             ProbeError::WrongMajor { found } => write!(f, "is cuDNN {found}, but cuDNN 9 is required"),
             ProbeError::NotInRelease { version } => {
@@ -233,7 +244,7 @@ impl ProbeError {
                 missing.first().map_or(Ok(()), |first| write!(f, ", such as {first:?}"))
             }
             ProbeError::OtherInstallation { graph } => {
-                write!(f, "does not belong to the {} in {graph:?}, which would load it", Library::Graph)
+                write!(f, "does not belong to the {} in {}, which would load it", Library::Graph, shown_path(graph))
             }
             ProbeError::UnusableLibrary { library, error } => write!(f, "contains a {library} that {error}"),
             ProbeError::OtherLoaded { loaded, loaded_version, version } => {
@@ -244,10 +255,10 @@ impl ProbeError {
                 if let Some(version) = loaded_version {
                     write!(f, "{version} ")?;
                 }
-                write!(f, "from {loaded:?}")
+                write!(f, "from {}", shown_path(loaded))
             }
             ProbeError::OtherRequested { wanted } => {
-                write!(f, "is already in use and cannot be replaced by the requested one in {wanted:?}")
+                write!(f, "is already in use and cannot be replaced by the requested one in {}", shown_path(wanted))
             }
         }
     }
@@ -274,7 +285,7 @@ impl ProbeError {
             | ProbeError::NotDirectory
             | ProbeError::GraphMissing { found_in: None }
             | ProbeError::NotAbsolute => return None,
-            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {dir:?} instead."),
+            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {} instead.", shown_path(dir)),
             ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
                 format!("Install cuDNN 9{}.", example(DEFAULT_CUDA_MAJOR))
             }
@@ -307,9 +318,17 @@ impl ProbeError {
                     .into()
             }
             ProbeError::OtherInstallation { .. } => {
-                "Remove its directory from LD_LIBRARY_PATH, or install the full cuDNN, which contains this library, \
-                 in place of the JIT-only or partial one."
-                    .into()
+                match Os::HOST {
+                    Os::Linux => {
+                        "Remove its directory from LD_LIBRARY_PATH, or install the full cuDNN, which contains this library, \
+                         in place of the JIT-only or partial one."
+                    }
+                    Os::Windows => {
+                        "Remove its directory from PATH, or install the full cuDNN, which contains this library, in place \
+                         of the partial one."
+                    }
+                }
+                .into()
             }
             ProbeError::UnusableLibrary { error, .. } => return error.help(),
             ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
@@ -345,7 +364,11 @@ fn link_name(file: &str) -> &str {
 
 /// A command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel of cuDNN 8.
 fn example(cuda_major: u32) -> String {
-    format!(", for example with `pip install '{}>=9'`", Component::Cudnn.wheel(cuda_major))
+    let wheel = Component::Cudnn.wheel(cuda_major);
+    match Os::HOST {
+        Os::Linux => format!(", for example with `pip install '{wheel}>=9'`"),
+        Os::Windows => format!(", for example with `python -m pip install \"{wheel}>=9\"`"),
+    }
 }
 
 fn reinstall(reason: &str) -> String {
@@ -375,15 +398,21 @@ mod tests {
                 "cannot be read: ",
                 "Reinstall this cuDNN: its symbolic links lead in a circle",
             ),
-            (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "`pip install 'nvidia-cudnn-cu12>=9'`"),
+            (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "pip install"),
             (
                 ProbeError::WrongCuda { found: 12, wanted: 13 },
                 "is built for CUDA 12, but CUDA 13",
-                "one for CUDA 13, for example with `pip install 'nvidia-cudnn-cu13>=9'`",
+                match Os::HOST {
+                    Os::Linux => "one for CUDA 13, for example with `pip install 'nvidia-cudnn-cu13>=9'`",
+                    Os::Windows => "example with `python -m pip install \"nvidia-cudnn-cu13>=9\"`",
+                },
             ),
             (
                 ProbeError::UnusableLibrary { library: Library::Ops, error: Box::new(damaged()) },
-                "contains a libcudnn_ops.so.9 that is damaged: it has no DT_SONAME",
+                match Os::HOST {
+                    Os::Linux => "contains a libcudnn_ops.so.9 that is damaged: it has no DT_SONAME",
+                    Os::Windows => "contains a cudnn_ops64_9.dll that is damaged: it has no DT_SONAME",
+                },
                 "Reinstall this cuDNN: the file is damaged",
             ),
         ] {

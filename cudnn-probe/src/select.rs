@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
+use crate::escape::shown_path;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::platform::{Os, below, canonicalize};
@@ -43,7 +44,7 @@ impl RejectedCandidate {
 
 impl fmt::Display for RejectedCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({}) ", self.path(), self.candidate.origin)?;
+        write!(f, "{} ({}) ", shown_path(&self.path()), self.candidate.origin)?;
         // With `{:#}`, the error adds its help.
         fmt::Display::fmt(&self.error, f)
     }

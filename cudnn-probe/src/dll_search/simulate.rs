@@ -353,12 +353,8 @@ fn base_name(path: &Path) -> String {
     name.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// The file with this name, in any case of letters, as on Windows.
+/// The file with this name, in any case of letters, as on Windows; its name is spelled as it is on disk.
 fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
-    let exact = dir.join(name);
-    if exact.is_file() {
-        return Some(exact);
-    }
     let entries = std::fs::read_dir(dir).ok()?.flatten();
     let is_named =
         |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(|found| found.eq_ignore_ascii_case(name));

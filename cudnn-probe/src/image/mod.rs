@@ -394,7 +394,7 @@ mod tests {
         // What the library states: version, CUDA, the newest CUDA that is possible; what the installation states.
         for (version, cuda_major, cuda_at_most, installation, expected) in [
             (new, Some(12), None, (new, Some(12)), ""),
-            (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0"),
+            (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the $ beside it is 9.19.0"),
             (None, None, None, (new, Some(12)), ""),
             (old, Some(12), None, (None, None), ""),
             (new, Some(13), None, (new, Some(12)), "is built for CUDA 13, but the libraries beside it for CUDA 12"),
@@ -415,6 +415,7 @@ mod tests {
                 run_path: None,
             };
             let conflict = identity.conflict(installation.0, installation.1).map(|error| error.to_string());
+            let expected = expected.replace('$', Library::Graph.file_name());
             assert_eq!(conflict.unwrap_or_default(), expected, "{identity:?} {installation:?}");
         }
     }

@@ -1,7 +1,9 @@
 //! The parts of CUDA that cuDNN's users install, and their names in each package index. Pure data.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::platform::{Os, below};
 
 /// A library, or a set of libraries, that comes as one package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,19 +80,24 @@ impl Component {
         if wheel.contains("-cu1") { wheel } else { format!("{wheel}=={cuda_major}.*") }
     }
 
-    /// The directory of the wheel's libraries, relative to the directory of packages.
+    /// The directory of the wheel's libraries on this system, relative to the directory of packages.
     #[must_use]
     pub fn wheel_dir(self, cuda_major: u32) -> PathBuf {
-        let of_cuda = |name: &str| {
-            if cuda_major >= 13 { format!("nvidia/cu{cuda_major}/lib") } else { format!("nvidia/{name}/lib") }
+        let (lib, lib_of_13) = match Os::HOST {
+            Os::Linux => ("lib", "lib"),
+            Os::Windows => ("bin", "bin/x86_64"),
         };
-        PathBuf::from(match self {
-            Component::Cudnn => "nvidia/cudnn/lib".to_owned(),
-            Component::CudnnJit => "nvidia/cudnn_jit/lib".to_owned(),
+        let of_cuda = |name: &str| {
+            if cuda_major >= 13 { format!("nvidia/cu{cuda_major}/{lib_of_13}") } else { format!("nvidia/{name}/{lib}") }
+        };
+        let dir = match self {
+            Component::Cudnn => format!("nvidia/cudnn/{lib}"),
+            Component::CudnnJit => format!("nvidia/cudnn_jit/{lib}"),
             Component::Cublas => of_cuda("cublas"),
             Component::Nvrtc => of_cuda("cuda_nvrtc"),
             Component::Cudart => of_cuda("cuda_runtime"),
-        })
+        };
+        below(Path::new(""), &dir)
     }
 
     /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
@@ -200,7 +207,12 @@ mod tests {
             (Component::Cudart, 14, "nvidia-cuda-runtime==14.*", "nvidia/cu14/lib"),
         ] {
             assert_eq!(component.requirement(cuda_major), requirement);
-            assert_eq!(component.wheel_dir(cuda_major), std::path::Path::new(dir), "{component} {cuda_major}");
+            let on_windows = if dir.contains("/cu1") { "bin/x86_64" } else { "bin" };
+            let dir = match Os::HOST {
+                Os::Linux => dir.to_owned(),
+                Os::Windows => dir.replace("lib", on_windows),
+            };
+            assert_eq!(component.wheel_dir(cuda_major), Path::new(&dir), "{component} {cuda_major}");
         }
     }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::command::Command;
 use super::component::Component;
 use super::package::{Installer, Package};
-use super::pip::{is_plain_name, pip, recorded_version, removals};
+use super::pip::{is_plain_name, pip, pip_on_path, recorded_version, removals};
+use crate::platform::Os;
 
 /// The command that installs a component into the active environment. `None` for an installer that has no such command
 /// or whose package name needs more than the CUDA major version: see [`Component::system_package`].
@@ -43,9 +44,8 @@ pub fn install_beside(
 /// such wheel.
 #[must_use]
 pub fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(Command, PathBuf)> {
-    let command = Command::new("pip", ["install", "--no-deps", "--target"])
-        .and([target])
-        .and([component.requirement(cuda_major)]);
+    let command =
+        pip_on_path().and(["install", "--no-deps", "--target"]).and([target]).and([component.requirement(cuda_major)]);
     component.is_published(cuda_major).then(|| (command, target.join(component.wheel_dir(cuda_major))))
 }
 
@@ -136,7 +136,7 @@ fn reinstall_into_target(package: &Package, requirement: String) -> Option<Comma
         name == own || name.to_string_lossy().starts_with("__")
     };
     let mut entries = std::fs::read_dir(package.root.join("nvidia")).ok()?.flatten();
-    let target = Command::new("pip", ["install", "--target"]).and([&package.root]);
+    let target = pip_on_path().and(["install", "--target"]).and([&package.root]);
     let options = ["--upgrade", "--force-reinstall", "--no-deps"];
     entries.all(is_own).then(|| target.and(options).and([requirement]))
 }
@@ -228,6 +228,10 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
 /// conda links files from its package cache, where damage in place has damaged them, too: with a cache of this
 /// environment, and copies.
 fn conda_reinstall(root: &Path, spec: String) -> Command {
+    if Os::HOST == Os::Windows {
+        // Neither of Windows' shells can set a variable for one command.
+        return conda(Some(root), [spec], &["--force-reinstall", "--copy"]);
+    }
     let mut cache = OsString::from("CONDA_PKGS_DIRS=");
     cache.push(root.join("pkgs-reinstall"));
     let Command { program, arguments } = conda(Some(root), [spec], &["--force-reinstall", "--copy"]);

@@ -17,6 +17,7 @@ mod command;
 mod component;
 mod cuda_wheel;
 mod install;
+mod layout;
 mod package;
 mod pip;
 mod quoting;
@@ -27,10 +28,11 @@ pub use cuda_wheel::{CudaWheel, cuda_wheel};
 pub use install::{
     install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
+pub use layout::{site_packages, user_base};
 pub use package::{Installer, Package};
 pub use pip::{
     BasePython, MissingPython, base_python, changes_packages_of_user, ensure_pip, is_on_path, missing_python, pip,
-    pip_by, recorded_version, site_packages, user_base,
+    pip_by, recorded_version,
 };
 pub use quoting::{powershell_literal, quoted, quoted_for_powershell, quoted_for_sh};
 

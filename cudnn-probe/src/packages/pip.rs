@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
-use crate::platform::{canonicalize, is_executable};
+use super::layout::{self, python_dirs, root_of, setting, settings, site_packages, user_base, version_name};
+use crate::platform::{Os, PYTHON, below, is_executable};
 
 /// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive
 /// every path, and not with the modules of the working directory ([`pip_by`]). An environment without pip is served by uv if
@@ -12,9 +13,9 @@ use crate::platform::{canonicalize, is_executable};
 /// cannot change what `pip install --target` wrote.
 #[must_use]
 pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item = String>) -> Option<Command> {
-    let on_path = || Command::new("pip", [action]);
+    let on_path = || pip_on_path().and([action]);
     let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
-    let python = root.join("bin/python3");
+    let python = layout::python(root);
     let arguments: Vec<String> = arguments.into_iter().collect();
     if is_without_python(root) {
         // A pip of any other Python would change that one's environment.
@@ -32,7 +33,8 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
         if let Some((python, base)) = python_of_user(root, &arguments) {
             return Some(pip_by(&python, &base, action, arguments));
         }
-        let user = (action == "install" && root.ends_with(".local")).then_some("--user");
+        let is_of_user = root.ends_with(".local") || root.parent() == user_base().as_deref();
+        let user = (action == "install" && is_of_user).then_some("--user");
         return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
     }
     let is_of_uv = settings(root).is_some_and(|settings| is_of_uv(&settings));
@@ -41,9 +43,19 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
     } else if has_pip(root) || has_ensurepip(root) {
         pip_by(&python, root, action, arguments)
     } else {
-        Command::new("pip", ["--python"]).and([python]).and([action]).and(arguments)
+        pip_on_path().and([OsString::from("--python"), python.into()]).and([action]).and(arguments)
     })
 }
+
+/// The pip that a person starts who knows no path. On Windows many have a Python on `PATH`, but not its `Scripts`.
+pub(super) fn pip_on_path() -> Command {
+    match Os::HOST {
+        Os::Linux => Command::new("pip", NOTHING),
+        Os::Windows => Command::new("python", ["-m", "pip"]),
+    }
+}
+
+const NOTHING: [&str; 0] = [];
 
 /// uv asks nothing. It links files from its cache, where damage in place has damaged them, too.
 fn by_uv(python: &Path, action: &str, arguments: Vec<String>) -> Command {
@@ -58,7 +70,7 @@ fn is_of_uv(settings: &str) -> bool {
 
 /// Is this the root of a virtual environment whose Python is missing, or lies where this user may not enter?
 fn is_without_python(root: &Path) -> bool {
-    root.join("pyvenv.cfg").is_file() && !root.join("bin/python3").is_file()
+    root.join("pyvenv.cfg").is_file() && !layout::python(root).is_file()
 }
 
 /// How a virtual environment whose Python is missing gets one again.
@@ -79,7 +91,7 @@ pub struct MissingPython {
 pub fn missing_python(command: &Command) -> Option<MissingPython> {
     let of_uv = command.arguments.iter().skip_while(|argument| *argument != "--python").nth(1);
     let python = of_uv.map_or(Path::new(&command.program), Path::new);
-    let root = python.parent()?.parent().filter(|root| python.ends_with("bin/python3") && is_without_python(root))?;
+    let root = root_of(python).filter(|root| layout::python(root) == python && is_without_python(root))?;
     let settings = settings(root).unwrap_or_default();
     let has_system = setting(&settings, "include-system-site-packages") == Some("true");
     let options = has_system.then_some("--system-site-packages");
@@ -87,9 +99,18 @@ pub fn missing_python(command: &Command) -> Option<MissingPython> {
     let found = version.as_deref().filter(|name| is_on_path(name));
     if command.program == "uv" {
         // uv finds or downloads that version.
-        let version = version.map(|name| ["--python".to_owned(), name.trim_start_matches("python").to_owned()]);
+        let version = version.map(|name| ["--python".to_owned(), dotted(&name)]);
         let venv = Command::new("uv", ["venv", "--allow-existing"]).and(options);
         let venv = venv.and(version.into_iter().flatten()).and([root]);
+        return Some(MissingPython { root: root.to_owned(), commands: vec![venv], other_version: None });
+    }
+    if Os::HOST == Os::Windows {
+        // Python's launcher finds that version. The program in the environment is a file, which venv replaces.
+        let launcher =
+            version.filter(|_| is_on_path("py")).map(|name| ["py".to_owned(), format!("-{}", dotted(&name))]);
+        let [program, version] = launcher.map_or(["python".to_owned(), String::new()], |launcher| launcher);
+        let version = (!version.is_empty()).then_some(version);
+        let venv = Command::new(program, version).and(["-m", "venv"]).and(options).and([root]);
         return Some(MissingPython { root: root.to_owned(), commands: vec![venv], other_version: None });
     }
     // venv fails at links that lead to no file.
@@ -137,7 +158,7 @@ pub fn changes_packages_of_user(command: &Command) -> bool {
     }
     let python = Path::new(&command.program);
     let named: Vec<String> = arguments().skip_while(|argument| argument != "uninstall").skip(1).collect();
-    let root = python.parent().and_then(Path::parent);
+    let root = root_of(python);
     let site = root.filter(|root| has_user_site(root)).and_then(|root| user_site(python, root));
     site.is_some_and(|site| has_records(&site, |record| names(&named).any(|name| name == record)))
 }
@@ -148,7 +169,7 @@ pub fn ensure_pip(command: &Command) -> Option<Command> {
     let python = Path::new(&command.program);
     let by_module = || command.arguments.get(..3).is_some_and(|first| first == PIP);
     let by_path = || command.arguments.get(1).is_some_and(|second| Path::new(second).ends_with("site-packages/pip"));
-    let root = python.parent()?.parent().filter(|_| by_module() || by_path())?;
+    let root = root_of(python).filter(|_| by_module() || by_path())?;
     (!has_pip(root) && has_ensurepip(root)).then(|| Command::new(python, ["-I", "-m", "ensurepip"]))
 }
 
@@ -166,44 +187,40 @@ fn has_user_site(root: &Path) -> bool {
     settings.is_none_or(|settings| setting(&settings, "include-system-site-packages") == Some("true"))
 }
 
-/// The name of this Python's directory of modules: `python3.12`.
-fn version_name(python: &Path, root: &Path) -> Option<OsString> {
-    let is_version = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("python3."));
-    let program = canonicalize(python).ok();
-    let of_program = program.and_then(|program| Some(program.file_name()?.to_owned())).filter(is_version);
-    of_program.or_else(|| {
-        let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
-        // Which of several it is shows only when it runs.
-        names.next().filter(|_| names.next().is_none())
-    })
-}
-
 /// The directory of the pip that this Python starts by its path; it need not exist before [`ensure_pip`].
 fn pip_dir(python: &Path, root: &Path) -> Option<PathBuf> {
     let version = version_name(python, root)?;
     let is_of_python = |dir: &PathBuf| {
         let name = dir.parent().and_then(Path::file_name);
-        name.is_some_and(|name| name == version || name == "python3")
+        Os::HOST == Os::Windows || name.is_some_and(|name| name == version || name == "python3")
     };
     let dirs = site_packages(root).filter(is_of_python).chain(user_site(python, root)).map(|dir| dir.join("pip"));
-    let later = root.join("lib").join(&version).join("site-packages/pip");
+    let later = match Os::HOST {
+        Os::Linux => root.join("lib").join(&version).join("site-packages/pip"),
+        Os::Windows => below(root, "Lib/site-packages/pip"),
+    };
     dirs.into_iter().find(|dir| dir.is_dir()).or_else(|| has_ensurepip(root).then_some(later))
-}
-
-/// The directory above `lib` of the user's packages: `~/.local`.
-#[must_use]
-pub fn user_base() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    variable("PYTHONUSERBASE").or_else(|| Some(variable("HOME")?.join(".local")))
 }
 
 /// The directory of the user's packages (`pip install --user`) for this Python.
 fn user_site(python: &Path, root: &Path) -> Option<PathBuf> {
-    Some(user_base()?.join("lib").join(version_name(python, root)?).join("site-packages"))
+    layout::user_site(&version_name(python, root)?)
+}
+
+/// `3.12` for `python3.12` and for `Python312`.
+fn dotted(version_name: &str) -> String {
+    let version = version_name.trim_start_matches(['P', 'p']).trim_start_matches("ython");
+    match version.split_at_checked(1).filter(|_| !version.contains('.')) {
+        Some((major, minor)) => format!("{major}.{minor}"),
+        None => version.to_owned(),
+    }
 }
 
 /// The Python on `PATH`, and the root of its environment, that imports the user's packages in this directory.
 fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf)> {
+    if Os::HOST == Os::Windows {
+        return python_of_user_on_windows(base);
+    }
     if user_base()? != base {
         return None;
     }
@@ -217,6 +234,21 @@ fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf
     let with_root = |program: PathBuf| Some((program.clone(), program.parent()?.parent()?.to_owned()));
     let is_usable = |(program, root): &(PathBuf, PathBuf)| {
         is_executable(program) && has_user_site(root) && pip_dir(program, root).is_some_and(|dir| dir.is_dir())
+    };
+    programs.filter_map(with_root).find(is_usable)
+}
+
+/// Like [`python_of_user`], for `%APPDATA%\Python\Python312`, which is for one version of Python.
+fn python_of_user_on_windows(user: &Path) -> Option<(PathBuf, PathBuf)> {
+    if user.parent() != user_base().as_deref() {
+        return None;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(PYTHON));
+    let with_root = |program: PathBuf| Some((program.clone(), root_of(&program)?.to_owned()));
+    let is_usable = |(program, root): &(PathBuf, PathBuf)| {
+        let is_same = version_name(program, root).as_deref() == user.file_name();
+        program.is_file() && is_same && has_user_site(root) && pip_dir(program, root).is_some()
     };
     programs.filter_map(with_root).find(is_usable)
 }
@@ -276,16 +308,6 @@ pub fn base_python(root: &Path) -> BasePython {
     if has_pip && !is_managed { BasePython::Open } else { BasePython::Managed { has_pip, has_ensurepip } }
 }
 
-/// The text of `pyvenv.cfg`, which a virtual environment has.
-fn settings(root: &Path) -> Option<String> {
-    std::fs::read_to_string(root.join("pyvenv.cfg")).ok()
-}
-
-fn setting<'a>(settings: &'a str, name: &str) -> Option<&'a str> {
-    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
-    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
-}
-
 fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").is_dir())
 }
@@ -297,11 +319,16 @@ fn has_managed_python(root: &Path) -> bool {
 /// Can the Python of this environment install its pip? Debian's does so in virtual environments alone.
 fn has_ensurepip(root: &Path) -> bool {
     let base = match settings(root) {
-        Some(settings) => setting(&settings, "home").and_then(|home| Some(Path::new(home).parent()?.to_owned())),
+        Some(settings) => {
+            setting(&settings, "home").and_then(|home| Some(layout::root_of_home(Path::new(home))?.to_owned()))
+        }
         None => (!has_managed_python(root)).then(|| root.to_owned()),
     };
     base.is_some_and(|base| {
-        let of_base = |dir: PathBuf| Some(base.join("lib").join(dir.file_name()?).join("ensurepip"));
+        let of_base = |dir: PathBuf| match Os::HOST {
+            Os::Linux => Some(base.join("lib").join(dir.file_name()?).join("ensurepip")),
+            Os::Windows => Some(below(&base, "Lib/ensurepip")),
+        };
         python_dirs(root).filter_map(of_base).any(|dir| dir.is_dir())
     })
 }
@@ -310,7 +337,11 @@ fn has_ensurepip(root: &Path) -> bool {
 #[must_use]
 pub fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| is_executable(&dir.join(program)))
+    let program = match Os::HOST {
+        Os::Linux => program.to_owned(),
+        Os::Windows => format!("{program}.exe"),
+    };
+    std::env::split_paths(&path).any(|dir| is_executable(&dir.join(&program)))
 }
 
 /// Distributions forbid pip to change their Python, unless asked like this.
@@ -319,21 +350,10 @@ fn managed_option(is_managed: bool) -> Option<&'static str> {
 }
 
 fn is_externally_managed(lib: &Path, python_dir: &Path) -> bool {
-    python_dir.file_name().is_some_and(|name| lib.join(name).join("EXTERNALLY-MANAGED").exists())
-}
-
-/// `lib/python3.12` below the root of an environment, for each Python.
-fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    // In most environments lib64 is a link to lib.
-    let dirs = ["lib", "lib64"].map(|lib| root.join(lib)).into_iter().filter(|dir| !dir.is_symlink());
-    let entries = dirs.flat_map(std::fs::read_dir).flatten();
-    let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
-    entries.flatten().filter(is_python).map(|entry| entry.path())
-}
-
-/// The directories of packages below the root of an environment.
-pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    python_dirs(root).flat_map(|dir| ["site-packages", "dist-packages"].map(|name| dir.join(name)))
+    match Os::HOST {
+        Os::Linux => python_dir.file_name().is_some_and(|name| lib.join(name).join("EXTERNALLY-MANAGED").exists()),
+        Os::Windows => python_dir.join("EXTERNALLY-MANAGED").exists(),
+    }
 }
 
 /// The version of a wheel that pip has a record of in the environment at this root.

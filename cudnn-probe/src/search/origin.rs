@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::escape::shown_path;
 use crate::platform::PYTHON;
 
 /// A directory in which a cuDNN may be.
@@ -94,13 +95,13 @@ impl fmt::Display for Origin {
             Origin::Loaded => f.write_str("already loaded in this process"),
             Origin::AdjacentToLibrary => f.write_str("next to the library that loads cuDNN"),
             Origin::Adjacent => f.write_str("next to the program"),
-            Origin::RunPath(of) => write!(f, "run path of {of:?}"),
-            Origin::VirtualEnvironment(root) => write!(f, "active virtual environment {root:?}"),
+            Origin::RunPath(of) => write!(f, "run path of {}", shown_path(of)),
+            Origin::VirtualEnvironment(root) => write!(f, "active virtual environment {}", shown_path(root)),
             Origin::BasePython { environment, .. } => {
-                write!(f, "packages that the virtual environment {environment:?} includes")
+                write!(f, "packages that the virtual environment {} includes", shown_path(environment))
             }
-            Origin::Conda(root) => write!(f, "active conda environment {root:?}"),
-            Origin::Python(root) => write!(f, "environment {root:?} of the {PYTHON} on PATH"),
+            Origin::Conda(root) => write!(f, "active conda environment {}", shown_path(root)),
+            Origin::Python(root) => write!(f, "environment {} of the {PYTHON} on PATH", shown_path(root)),
             Origin::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
             Origin::SystemDir => f.write_str("directory of Windows"),
             Origin::Path => f.write_str("PATH"),
@@ -108,7 +109,7 @@ impl fmt::Display for Origin {
             Origin::LdDefault => f.write_str("default directory of ld.so"),
             Origin::CudaVariable(name) => write!(f, "below {name}"),
             Origin::WellKnown => f.write_str("common installation directory"),
-            Origin::UnderRoot(root) => write!(f, "below {root:?}"),
+            Origin::UnderRoot(root) => write!(f, "below {}", shown_path(root)),
         }
     }
 }
