@@ -5,13 +5,12 @@ use std::path::Path;
 /// The CUDA major version in the name of the wheel's metadata directory (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if
 /// the file is where a wheel installs it.
 pub(super) fn cuda_major(path: &Path) -> Option<u32> {
-    // site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9
-    let site_packages = path.ancestors().nth(4)?;
-    if path.ancestors().nth(3)?.file_name()? != "nvidia" {
-        return None;
-    }
+    // site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9, site-packages/nvidia/cudnn/bin/x86_64/cudnn_graph64_9.dll
+    let product =
+        path.ancestors().skip(2).take(2).find(|dir| dir.parent().is_some_and(|above| above.ends_with("nvidia")))?;
+    let site_packages = product.parent()?.parent()?;
     // The JIT-only wheel installs elsewhere, and has its own metadata.
-    let package = match path.ancestors().nth(2)?.file_name()?.to_str()? {
+    let package = match product.file_name()?.to_str()? {
         "cudnn_jit" => "nvidia_cudnn_jit_cu",
         _ => "nvidia_cudnn_cu",
     };

@@ -1,8 +1,9 @@
 //! The wheels of CUDA's libraries: a fixed list of names, since anybody could publish a name that NVIDIA does not have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::component::Component;
+use crate::platform::{Os, below};
 
 /// A wheel of NVIDIA's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +63,11 @@ pub fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
         };
         return component.is_published(major).then(of_wheel);
     }
-    let (stem, version) = soname.split_once(".so.")?;
+    let (stem, version) = match soname.strip_suffix(".dll") {
+        // `cufft64_11.dll`.
+        Some(dll) => dll.split_once("64_").map(|(stem, version)| (format!("lib{stem}"), version))?,
+        None => soname.split_once(".so.").map(|(stem, version)| (stem.to_owned(), version))?,
+    };
     let version: u32 = version.split('.').next()?.parse().ok()?;
     let library = KNOWN.iter().find(|library| library.stem == stem)?;
     let is_of = |major: &u32| (12..).zip(library.versions).any(|(cuda, name)| cuda == *major && name == version);
@@ -74,11 +79,20 @@ pub fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
     let Known { name, dir, wheel_13, .. } = library;
     Some(match wheel_13 {
         Some(wheel) if major == 13 => {
-            let (name, dir) = (format!("nvidia-{name}"), PathBuf::from("nvidia/cu13/lib"));
-            CudaWheel { requirement: format!("{name}=={wheel}.*"), name, dir }
+            let name = format!("nvidia-{name}");
+            let dir = match Os::HOST {
+                Os::Linux => "nvidia/cu13/lib",
+                Os::Windows => "nvidia/cu13/bin/x86_64",
+            };
+            CudaWheel { requirement: format!("{name}=={wheel}.*"), name, dir: below(Path::new(""), dir) }
         }
         _ => {
-            let (name, dir) = (format!("nvidia-{name}-cu{major}"), format!("nvidia/{dir}/lib").into());
+            let name = format!("nvidia-{name}-cu{major}");
+            let lib = match Os::HOST {
+                Os::Linux => "lib",
+                Os::Windows => "bin",
+            };
+            let dir = below(Path::new(""), &format!("nvidia/{dir}/{lib}"));
             CudaWheel { requirement: name.clone(), name, dir }
         }
     })
@@ -102,8 +116,16 @@ mod tests {
             ("libnvJitLink.so.13", None, "nvidia-nvjitlink==13.*", "nvidia/cu13/lib"),
             ("libcupti.so.12", None, "nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
             ("libnccl.so.2", Some(13), "nvidia-nccl-cu13", "nvidia/nccl/lib"),
+            ("cublasLt64_13.dll", None, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
+            ("cufft64_11.dll", None, "nvidia-cufft-cu12", "nvidia/cufft/lib"),
+            ("curand64_10.dll", Some(13), "nvidia-curand==10.*", "nvidia/cu13/lib"),
         ] {
             let wheel = cuda_wheel(soname, cuda_major).map(|wheel| (wheel.requirement, wheel.dir));
+            let on_windows = if dir.contains("/cu13") { "bin/x86_64" } else { "bin" };
+            let dir = match Os::HOST {
+                Os::Linux => dir.to_owned(),
+                Os::Windows => dir.replace("lib", on_windows),
+            };
             assert_eq!(wheel, Some((requirement.to_owned(), dir.into())), "{soname} {cuda_major:?}");
         }
         for (soname, cuda_major) in [

@@ -80,7 +80,7 @@ fn install_into(
         Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system("=")?]),
         Installer::Rpm if is_suse(root) => Command::new("zypper", ["install".to_owned(), system("=")?]),
         Installer::Rpm => Command::new("dnf", ["install".to_owned(), system("-")?]),
-        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
 
@@ -123,7 +123,7 @@ pub fn reinstall(package: &Package) -> Option<Command> {
         }
         Installer::Rpm if is_suse(root) => Command::new("zypper", ["install", "--force", &pinned("=")?]),
         Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
-        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
 
@@ -164,7 +164,7 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
         Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
         Installer::Rpm if is_suse(root) => Command::new("zypper", ["update", &package.name]),
         Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
-        Installer::Archive | Installer::Application | Installer::Toolkit => return None,
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
 
@@ -214,7 +214,9 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
             let tool = if is_suse(root) { "zypper" } else { "dnf" };
             vec![Command::new(tool, ["remove".to_owned()].into_iter().chain(names()))]
         }
-        Installer::Archive | Installer::Application | Installer::Toolkit => return Vec::new(),
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => {
+            return Vec::new();
+        }
     };
     // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
     let dir = |component: Component| component.wheel_dir(cuda_major);
@@ -261,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "the commands are those of Linux")]
     fn a_reinstallation_replaces_files_that_the_installer_has_recorded() {
         for (installer, name, expected) in [
             (
@@ -285,6 +288,37 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(not(windows), ignore = "the commands are those of Windows")]
+    fn commands_on_windows_are_those_of_its_shells() {
+        let wheel = package(Installer::Pip, "nvidia-cudnn-cu12", "9.28.0.42");
+        assert_eq!(
+            line(reinstall(&wheel)),
+            "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42"
+        );
+        assert_eq!(line(upgrade(&wheel, "9.12")), r#"python -m pip install --upgrade "nvidia-cudnn-cu12>=9.12""#);
+        let conda = package(Installer::Conda, "libcudnn", "9.28.0.42");
+        assert_eq!(
+            line(reinstall(&conda)),
+            "conda install --prefix /env --channel conda-forge --force-reinstall --copy libcudnn=9.28.0.42"
+        );
+        assert_eq!(
+            line(install(Component::Cublas, 13, Installer::Pip)),
+            r#"python -m pip install "nvidia-cublas==13.*""#
+        );
+        let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b"));
+        let (command, dir) = apart.map_or((String::new(), PathBuf::new()), |(command, dir)| (command.to_string(), dir));
+        assert_eq!(command, r#"python -m pip install --no-deps --target "C:\a b" nvidia-cudnn-cu13"#);
+        assert_eq!(dir, Path::new(r"C:\a b\nvidia\cudnn\bin"));
+        let root = std::env::temp_dir().join(format!("cudnn-probe-recorded-{}", std::process::id()));
+        let record = root.join(r"Lib\site-packages\nvidia_cublas_cu12-12.9.1.4.dist-info");
+        std::fs::create_dir_all(record).unwrap_or_default();
+        let owner = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), &root);
+        let command = line(install_beside(&owner, Component::Cublas, 12, None));
+        let _ = std::fs::remove_dir_all(&root);
+        assert!(command.ends_with("--force-reinstall --no-deps nvidia-cublas-cu12==12.9.1.4"), "{command}");
+    }
+
+    #[test]
     fn a_hostile_record_gives_no_command() {
         for (name, version) in [
             ("nvidia-cudnn-cu12;touch X;#", "9"),
@@ -299,6 +333,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "the commands are those of Linux")]
     fn packages_that_share_a_directory_are_all_removed_before_one_is_installed() {
         let two = [
             package(Installer::Pip, "nvidia-cudnn-cu12", "9.10"),
@@ -335,6 +370,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "the commands are those of Linux")]
     fn a_system_of_suse_is_served_by_zypper() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-suse-{}", std::process::id()));
         std::fs::create_dir_all(root.join("usr/bin")).unwrap_or_default();
@@ -357,6 +393,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "the commands are those of Linux")]
     fn other_libraries_are_installed_where_cudnn_is() {
         let conda = package(Installer::Conda, "libcudnn", "9.10.1.4");
         assert_eq!(
@@ -375,6 +412,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(windows, ignore = "the commands are those of Linux")]
     fn a_wheel_that_pip_has_recorded_is_installed_again() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-recorded-{}", std::process::id()));
         let packages = root.join("lib/python3.12/site-packages");

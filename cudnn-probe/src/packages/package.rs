@@ -19,6 +19,8 @@ pub enum Installer {
     Rpm,
     /// NVIDIA's archive, unpacked by hand.
     Archive,
+    /// NVIDIA's installer for Windows.
+    WindowsInstaller,
     /// An application that ships its own cuDNN.
     Application,
     /// Files copied into a CUDA toolkit, which comes without cuDNN.
@@ -33,6 +35,7 @@ impl fmt::Display for Installer {
             Installer::Dpkg => "dpkg",
             Installer::Rpm => "rpm",
             Installer::Archive => "archive",
+            Installer::WindowsInstaller => "NVIDIA's installer",
             Installer::Application => "application",
             Installer::Toolkit => "CUDA toolkit directory",
         })
@@ -69,7 +72,7 @@ impl Package {
         match self.installer {
             Installer::Pip => self.name.starts_with("nvidia-cudnn"),
             Installer::Conda | Installer::Dpkg | Installer::Rpm => self.name.contains("cudnn"),
-            Installer::Archive | Installer::Application | Installer::Toolkit => false,
+            Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => false,
         }
     }
 

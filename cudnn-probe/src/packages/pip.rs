@@ -394,8 +394,63 @@ mod tests {
     use super::*;
     use crate::packages::command_line;
 
+    #[test]
+    #[cfg_attr(not(windows), ignore = "the layout is that of Windows")]
+    fn pip_on_windows_is_that_of_the_environment() {
+        let world = std::env::temp_dir().join(format!("cudnn-probe-pip-{}", std::process::id()));
+        for (files, root, expected) in [
+            (
+                &["Scripts/python.exe", "pyvenv.cfg", "Lib/site-packages/pip/x"][..],
+                "",
+                r"$\Scripts\python.exe -I -m pip install x",
+            ),
+            // pip comes from the Python that the environment was made with.
+            (
+                &["Scripts/python.exe", "pyvenv.cfg=home = $\\base", "Lib/site-packages/x", "base/Lib/ensurepip/x"],
+                "",
+                r"$\Scripts\python.exe -I -m ensurepip; $\Scripts\python.exe -I -m pip install x",
+            ),
+            (
+                &["Scripts/python.exe", "pyvenv.cfg=uvx = 0.9", "Lib/site-packages/x"],
+                "",
+                r"python -m pip --python $\Scripts\python.exe install x",
+            ),
+            (
+                &["python.exe", "python312.dll", "Lib/site-packages/pip/x"],
+                "",
+                r"$\python.exe -E $\Lib\site-packages\pip install x",
+            ),
+            // Without its Python.
+            (&["pyvenv.cfg=version = 3.12.4", "Lib/site-packages/x"], "", r"$\Scripts\python.exe -I -m pip install x"),
+            (&["nvidia/cudnn/bin/x"], "", ""),
+        ] {
+            for file in files {
+                let (name, text) = file.split_once('=').unwrap_or((file, ""));
+                let file = below(&world, name);
+                std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
+                let text = text.replace('$', world.to_str().unwrap_or_default());
+                std::fs::write(file, text).unwrap_or_default();
+            }
+            let root = if root.is_empty() { world.clone() } else { world.join(root) };
+            let command = pip(Some(&root), "install", ["x".to_owned()]);
+            let missing = command.as_ref().and_then(missing_python);
+            let ensure = command.as_ref().and_then(ensure_pip).filter(|_| missing.is_none());
+            let command: Vec<Command> = ensure.into_iter().chain(command).collect();
+            let command = command_line(&command);
+            let _ = std::fs::remove_dir_all(&world);
+            assert_eq!(command.replace(world.to_str().unwrap_or_default(), "$"), expected, "{files:?}");
+            let is_missing = files.iter().any(|file| file.ends_with("3.12.4"));
+            assert_eq!(missing.is_some(), is_missing, "{files:?}");
+            let commands = missing.map(|missing| command_line(&missing.commands)).unwrap_or_default();
+            assert!(!is_missing || commands.contains(" -m venv "), "{commands}");
+        }
+        assert_eq!(dotted("Python312"), "3.12");
+        assert_eq!(dotted("python3.9"), "3.9");
+    }
+
     /// Each environment has another pip; a directory that is no environment has none.
     #[test]
+    #[cfg_attr(windows, ignore = "the layout is that of Linux")]
     fn pip_is_that_of_the_environment() {
         let world = std::env::temp_dir().join(format!("cudnn-probe-pip-{}", std::process::id()));
         for (files, root, expected) in [

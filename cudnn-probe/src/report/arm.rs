@@ -67,7 +67,7 @@ fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
         }
         Installer::Conda => of_conda(package),
         Installer::Dpkg => of_apt(package, host),
-        Installer::Rpm | Installer::Application | Installer::Toolkit => None,
+        Installer::Rpm | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => None,
     }
 }
 

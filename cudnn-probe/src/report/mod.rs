@@ -155,7 +155,7 @@ impl InstallationReport {
         let cuda_major = majority(identities().filter_map(|identity| identity.cuda_major));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
         let name = Library::Graph.name_on(os);
-        let mut packages = package::packages(&dir, name, version, &wheels, host).into_iter();
+        let mut packages = package::packages(&dir, name, os, version, &wheels, host).into_iter();
         let package = packages.next();
         let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
         let is_jit = is_jit_package || is_jit_set(&libraries);
@@ -375,7 +375,9 @@ fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) 
             Installer::Pip | Installer::Conda | Installer::Dpkg | Installer::Rpm => {
                 format!("the records of {}", package.installer)
             }
-            Installer::Archive | Installer::Application | Installer::Toolkit => "the files around it".into(),
+            Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => {
+                "the files around it".into()
+            }
         };
         add(package.to_string(), source);
     }
@@ -409,7 +411,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
         Os::Windows => dll_version(&shim),
     };
     let wheels = package::wheels(&dir, os);
-    let mut packages = package::packages(&dir, &name, version, &wheels, host).into_iter();
+    let mut packages = package::packages(&dir, &name, os, version, &wheels, host).into_iter();
     Some(InstallationReport {
         os,
         architecture: None,

@@ -27,6 +27,7 @@ const MAX_PROGRAMS: usize = 1000;
 pub(super) fn packages(
     dir: &Path,
     file: &str,
+    os: Os,
     version: Option<Version>,
     wheels: &[WheelRecord],
     host: &Host,
@@ -36,12 +37,12 @@ pub(super) fn packages(
     if !wheels.is_empty() {
         return wheels;
     }
+    let of_system = || dpkg(dir, file, host).or_else(|| rpm(dir, version?, host));
     let package = conda(dir, file)
-        .or_else(|| dpkg(dir, file, host))
-        .or_else(|| rpm(dir, version?, host))
+        .or_else(|| if os == Os::Linux { of_system() } else { windows_installer(dir) })
         .or_else(|| archive(dir))
         .or_else(|| toolkit(dir))
-        .or_else(|| application(dir, host));
+        .or_else(|| if os == Os::Linux { application(dir, host) } else { windows_application(dir, host) });
     package.into_iter().collect()
 }
 
@@ -81,10 +82,18 @@ fn find_wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     // The directory of `pip install --target` has any name.
     let site_packages = environment.or(dir.ancestors().nth(3))?;
     let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
-    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows.
-    let above = if os == Os::Windows { 2 } else { 3 };
+    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows, and ROOT/site-packages for the
+    // user's packages there.
+    let is_lib = |dir: &Path| dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Lib"));
+    let above = match os {
+        Os::Linux => 3,
+        Os::Windows if site_packages.parent().is_some_and(is_lib) => 2,
+        Os::Windows => 1,
+    };
     let root = environment.and_then(|environment| environment.ancestors().nth(above)).unwrap_or(site_packages);
     let record = |(package, text): (Package, String)| {
+        // Some tools write the separators of Windows.
+        let text = if os == Os::Windows { text.replace('\\', "/") } else { text };
         let files: Vec<FileRecord> = text.lines().filter_map(|line| file_record(line.strip_prefix(&prefix)?)).collect();
         (!files.is_empty()).then_some(WheelRecord { package, files })
     };
@@ -115,8 +124,8 @@ fn records(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, 
 #[must_use]
 pub fn deleted_wheels(root: &Path) -> Vec<Package> {
     let is_main = |file: &&str| {
-        let name = file.rsplit('/').next().unwrap_or_default();
-        name == Library::Graph.file_name() || name == "libcudnn.so.8"
+        let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
+        name == Library::Graph.file_name() || ["libcudnn.so.8", "cudnn64_8.dll"].contains(&name)
     };
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
@@ -132,10 +141,14 @@ pub fn deleted_wheels(root: &Path) -> Vec<Package> {
     found
 }
 
-/// `ROOT/lib`, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.
+/// `ROOT/lib`, or `ROOT/Library/bin` on Windows, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.
 fn conda(dir: &Path, file: &str) -> Option<Package> {
-    let root = dir.parent()?;
-    let listed = format!("lib/{file}");
+    let above = dir.parent()?;
+    let is_library = above.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Library"));
+    let (root, listed) = match above.parent().filter(|_| is_library) {
+        Some(root) => (root, format!("Library/bin/{file}")),
+        None => (above, format!("lib/{file}")),
+    };
     let mut records = entries(&root.join("conda-meta"), |name| name.contains("cudnn")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
         let (rest, _build) = name.rsplit_once('-')?;
@@ -210,9 +223,36 @@ fn rpm_header(database: &[u8], at: usize) -> Option<(String, String)> {
         .then(|| (name, format!("{version}-{release}")))
 }
 
-/// `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib`.
+/// `C:\Program Files\NVIDIA\CUDNN\v9.28\bin\12.9\x64`, with or without the directories below `bin`.
+fn windows_installer(dir: &Path) -> Option<Package> {
+    let named = |dir: &Path, wanted: &str| dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
+    let is_root = |root: &&Path| {
+        let above = root.parent();
+        above.is_some_and(|cudnn| named(cudnn, "CUDNN") && cudnn.parent().is_some_and(|above| named(above, "NVIDIA")))
+    };
+    let root = dir.ancestors().skip(1).take(3).find(is_root)?;
+    let version = root.file_name()?.to_str()?.strip_prefix(['v', 'V']);
+    Some(Package::new(Installer::WindowsInstaller, "cuDNN", version, root))
+}
+
+/// A directory with a program beside the DLLs, to which an application's installer has copied them: Windows has no run
+/// paths. Below the system's directory there are programs of others.
+fn windows_application(dir: &Path, host: &Host) -> Option<Package> {
+    let system = host.variable("SystemRoot").and_then(|root| canonicalize(root).ok());
+    if system.is_some_and(|system| dir.starts_with(system)) {
+        return None;
+    }
+    let program = entries(dir, |name| name.to_ascii_lowercase().ends_with(".exe")).next()?;
+    Some(Package::new(Installer::Application, &program.file_stem()?.to_string_lossy(), None, dir))
+}
+
+/// `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib`, `cudnn-windows-x86_64-9.28.0.42_cuda13-archive/bin/x64`.
 fn archive(dir: &Path) -> Option<Package> {
-    let root = dir.parent()?;
+    let is_archive = |root: &&Path| {
+        let name = root.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("cudnn-") && name.ends_with("-archive"))
+    };
+    let root = dir.ancestors().skip(1).take(2).find(is_archive)?;
     let name = root.file_name()?.to_str()?;
     let inner = name.strip_prefix("cudnn-")?.strip_suffix("-archive")?;
     let version = inner.rsplit('-').next().and_then(|last| last.split('_').next());
@@ -222,7 +262,9 @@ fn archive(dir: &Path) -> Option<Package> {
 /// A directory of a CUDA toolkit: `version.json` above it, and the CUDA runtime next to cuDNN.
 fn toolkit(dir: &Path) -> Option<Package> {
     let root = dir.ancestors().skip(1).take(3).find(|root| root.join("version.json").is_file())?;
-    let is_toolkit = entries(dir, |name| name.starts_with("libcudart.so")).next().is_some();
+    let is_runtime =
+        |name: &str| name.starts_with("libcudart.so") || name.to_ascii_lowercase().starts_with("cudart64_");
+    let is_toolkit = entries(dir, is_runtime).next().is_some();
     let name = root.file_name()?.to_str()?;
     is_toolkit.then(|| Package::new(Installer::Toolkit, name, None, root))
 }
@@ -277,4 +319,74 @@ fn bytes(file: &Path, limit: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::super::InstallationReport;
+    use super::*;
+    use crate::image::fake_dll::FakeDll;
+    use crate::platform::below;
+
+    const VERSION: &[(&str, [u8; 4])] = &[("cudnn_graph_version", [0, 28, 9, 0])];
+
+    /// The owner of the DLLs in each directory, on a machine with Windows, read on any system.
+    #[test]
+    fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
+        let world = std::env::temp_dir().join(format!("cudnn probe größe owner {}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&world);
+        let write = |path: &str, text: &str| {
+            let file = below(&world, path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let record = "nvidia_cudnn_cu13-9.28.0.42.dist-info/RECORD";
+        let of_wheel = "nvidia/cudnn/bin/cudnn_graph64_9.dll,sha256=X1f6,1234\r\n";
+        write(&format!("venv/Lib/site-packages/{record}"), of_wheel);
+        write(&format!("Python312/site-packages/{record}"), &of_wheel.replace('/', "\\"));
+        write(&format!("target/{record}"), of_wheel);
+        write("venv/Lib/site-packages/torch-2.9.0+cu130.dist-info/RECORD", "torch/lib/cudnn_graph64_9.dll,,1\r\n");
+        write("conda/conda-meta/cudnn-9.28.0.42-h1.json", r#"{"files": ["Library/bin/cudnn_graph64_9.dll"]}"#);
+        write("CUDA/v13.0/version.json", "{}");
+        write("CUDA/v13.0/bin/x64/cudart64_13.dll", "");
+        write("app/Koharu.exe", "");
+        let archive = "cudnn-windows-x86_64-9.28.0.42_cuda13-archive";
+        for (dir, expected) in [
+            ("venv/Lib/site-packages/nvidia/cudnn/bin", "pip nvidia-cudnn-cu13 9.28.0.42 in venv"),
+            ("venv/Lib/site-packages/torch/lib", "pip torch 2.9.0+cu130 in venv"),
+            ("Python312/site-packages/nvidia/cudnn/bin", "pip nvidia-cudnn-cu13 9.28.0.42 in Python312"),
+            ("target/nvidia/cudnn/bin", "pip nvidia-cudnn-cu13 9.28.0.42 in target"),
+            ("conda/Library/bin", "conda cudnn 9.28.0.42 in conda"),
+            ("NVIDIA/CUDNN/v9.28/bin/13.0/x64", "NVIDIA's installer cuDNN 9.28 in NVIDIA/CUDNN/v9.28"),
+            ("NVIDIA/CUDNN/v9.9/bin/12.8", "NVIDIA's installer cuDNN 9.9 in NVIDIA/CUDNN/v9.9"),
+            (&format!("{archive}/bin"), &format!("archive {archive} 9.28.0.42 in {archive}")),
+            (&format!("{archive}/bin/x64"), &format!("archive {archive} 9.28.0.42 in {archive}")),
+            ("CUDA/v13.0/bin/x64", "CUDA toolkit directory v13.0 in CUDA/v13.0"),
+            ("app", "application Koharu in app"),
+            ("copied", ""),
+        ] {
+            let dir = below(&world, dir);
+            FakeDll { exports: VERSION, ..FakeDll::new("cudnn_graph64_9.dll") }.write(&dir.join("cudnn_graph64_9.dll"));
+            let report = InstallationReport::read(&dir, &Host::sandbox(&world)).unwrap();
+            let root = canonicalize(&world).unwrap();
+            let shown = |package: &Package| {
+                let root = package.root.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+                format!("{package} in {root}")
+            };
+            assert_eq!(report.package.as_ref().map(shown).unwrap_or_default(), expected, "{dir:?}");
+            assert_eq!((report.os, report.version.map(|version| version.minor)), (Os::Windows, Some(28)));
+            let is_wheel = dir.ends_with("nvidia/cudnn/bin");
+            assert_eq!(report.cuda_major.is_some(), is_wheel, "{dir:?}");
+            let recorded = report.libraries.first().map(|library| library.recorded.len());
+            assert_eq!(recorded, Some(usize::from(expected.starts_with("pip"))), "{dir:?}");
+        }
+        // cuDNN 8 has one DLL with this name, and others with `_infer` and `_train`.
+        let older = world.join("older");
+        FakeDll { version: Some([8, 9, 7, 29]), ..FakeDll::new("cudnn64_8.dll") }.write(&older.join("cudnn64_8.dll"));
+        let report = InstallationReport::read(&older, &Host::sandbox(&world)).unwrap();
+        assert_eq!((report.os, report.major), (Os::Windows, 8));
+        assert_eq!(report.version, Some(Version::new(8, 9, 7)));
+        std::fs::remove_dir_all(&world).unwrap();
+    }
 }
