@@ -98,8 +98,10 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     if os != Os::HOST {
         return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
     }
-    // A constant, so that a program which reads only Linux libraries contains no code for Windows libraries.
-    read(path, library, &data, length, Os::HOST, Some(architecture))
+    match Os::HOST {
+        Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, Some(architecture)),
+        Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, Some(architecture)),
+    }
 }
 
 /// Like [`identify`], for any operating system and processor, and with all that the file states about its CUDA version:
@@ -109,7 +111,11 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
 /// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     let (data, length, os) = open(path)?;
-    let mut identity = read(path, library, &data, length, os, None).map_err(|error| match error {
+    let identity = match os {
+        Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, None),
+        Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, None),
+    };
+    let mut identity = identity.map_err(|error| match error {
         // The same processor, with 32 bits or another byte order.
         ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
             ProbeError::Malformed { reason: OTHER_CLASS.into() }
@@ -130,8 +136,7 @@ pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeErro
 /// The reason why it cannot be read.
 pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     let (data, length, os) = open(path)?;
-    let format = Format::read(&data, length, os, None)?;
-    Ok(format.gpu_code().map(|range| fatbin::targets(range, &data)).unwrap_or_default())
+    Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::targets(range, &data)).unwrap_or_default())
 }
 
 /// Like [`gpu_code`], but only what most of the library's kernels are compiled for: with at least a quarter of the entries
@@ -141,8 +146,7 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
 /// The reason why it cannot be read.
 pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     let (data, length, os) = open(path)?;
-    let format = Format::read(&data, length, os, None)?;
-    Ok(format.gpu_code().map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
+    Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
 }
 
 /// The byte ranges of a library for this system to read ahead: all but its GPU code, which is most of a large library.
@@ -154,7 +158,7 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
     if os != Os::HOST {
         return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
     }
-    let code = Format::read(&data, length, Os::HOST, None)?.gpu_code();
+    let code = gpu_code_range(&data, length, Os::HOST)?;
     // A library without GPU code is treated as if the code were at its end, and empty.
     let code = code.unwrap_or(length..length);
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
@@ -247,7 +251,14 @@ pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeErr
     if os != Os::HOST {
         return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
     }
-    let format = Format::read(&data, length, Os::HOST, None)?;
+    match Os::HOST {
+        Os::Linux => defined::<elf::Elf<'_>>(&data, length, functions),
+        Os::Windows => defined::<pe::Pe<'_>>(&data, length, functions),
+    }
+}
+
+fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
+    let format = F::read(data, length, None)?;
     Ok(functions.iter().map(|function| format.defines(function)).collect())
 }
 
@@ -260,15 +271,14 @@ pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
     }
 }
 
-fn read(
+fn read<'a, F: Format<'a>>(
     path: &Path,
     library: Library,
-    data: Data<'_>,
+    data: Data<'a>,
     length: u64,
-    os: Os,
     wanted: Option<Architecture>,
 ) -> Result<Identity, ProbeError> {
-    let format = Format::read(data, length, os, wanted)?;
+    let (os, format) = (F::OS, F::read(data, length, wanted)?);
     let contents = format.contents()?;
     if contents.name.is_empty() {
         // Such as a file whose end was never downloaded, and is zeros.
@@ -304,62 +314,91 @@ fn read(
     }
 }
 
-/// A file with its headers read, in one of the two formats.
-enum Format<'a> {
-    Elf(elf::Elf<'a>),
-    Pe(pe::Pe<'a>),
+/// A file with its headers read, in one of the two formats. A program that reads only one of them contains no code for
+/// the other.
+trait Format<'a>: Sized {
+    const OS: Os;
+    fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError>;
+    fn contents(&self) -> Result<Contents, ProbeError>;
+    fn architecture(&self) -> Architecture;
+    /// The first bytes of an exported variable.
+    fn read_symbol(&self, name: &str) -> Option<[u8; 4]>;
+    fn defines(&self, function: &str) -> bool;
+    /// The version in the resources of a file for Windows.
+    fn resource_version(&self) -> Option<Version>;
+    fn gpu_code(&self) -> Option<Range<u64>>;
 }
 
-impl<'a> Format<'a> {
-    fn read(data: Data<'a>, length: u64, os: Os, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
-        Ok(match os {
-            Os::Linux => Format::Elf(elf::Elf::read(data, length, wanted)?),
-            Os::Windows => Format::Pe(pe::Pe::read(data, length, wanted)?),
-        })
+impl<'a> Format<'a> for elf::Elf<'a> {
+    const OS: Os = Os::Linux;
+
+    fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
+        elf::Elf::read(data, length, wanted)
     }
 
     fn contents(&self) -> Result<Contents, ProbeError> {
-        match self {
-            Format::Elf(elf) => elf.contents(),
-            Format::Pe(pe) => pe.contents(),
-        }
+        self.contents()
     }
 
     fn architecture(&self) -> Architecture {
-        match self {
-            Format::Elf(elf) => elf.architecture(),
-            Format::Pe(pe) => pe.architecture(),
-        }
+        self.architecture()
     }
 
     fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
-        match self {
-            Format::Elf(elf) => elf.read_symbol(name),
-            Format::Pe(pe) => pe.read_symbol(name),
-        }
-    }
-
-    /// The version in the resources of a file for Windows.
-    fn resource_version(&self) -> Option<Version> {
-        match self {
-            Format::Elf(_) => None,
-            Format::Pe(pe) => pe.resource_version(),
-        }
+        self.read_symbol(name)
     }
 
     fn defines(&self, function: &str) -> bool {
-        match self {
-            Format::Elf(elf) => elf.defines(function),
-            Format::Pe(pe) => pe.defines(&Symbol::Name(function.to_owned())),
-        }
+        self.defines(function)
+    }
+
+    fn resource_version(&self) -> Option<Version> {
+        None
     }
 
     fn gpu_code(&self) -> Option<Range<u64>> {
-        match self {
-            Format::Elf(elf) => elf.gpu_code(),
-            Format::Pe(pe) => pe.gpu_code(),
-        }
+        self.gpu_code()
     }
+}
+
+impl<'a> Format<'a> for pe::Pe<'a> {
+    const OS: Os = Os::Windows;
+
+    fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
+        pe::Pe::read(data, length, wanted)
+    }
+
+    fn contents(&self) -> Result<Contents, ProbeError> {
+        self.contents()
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.architecture()
+    }
+
+    fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
+        self.read_symbol(name)
+    }
+
+    fn defines(&self, function: &str) -> bool {
+        self.defines(&Symbol::Name(function.to_owned()))
+    }
+
+    fn resource_version(&self) -> Option<Version> {
+        self.resource_version()
+    }
+
+    fn gpu_code(&self) -> Option<Range<u64>> {
+        self.gpu_code()
+    }
+}
+
+/// Where the GPU code of a library for this system or any other is, if it has some.
+fn gpu_code_range(data: Data<'_>, length: u64, os: Os) -> Result<Option<Range<u64>>, ProbeError> {
+    Ok(match os {
+        Os::Linux => elf::Elf::read(data, length, None)?.gpu_code(),
+        Os::Windows => pe::Pe::read(data, length, None)?.gpu_code(),
+    })
 }
 
 /// Opens a library, and reads from its first bytes which operating system it is for.
