@@ -12,10 +12,12 @@ use crate::events::{self, Event, emit};
 use crate::last_error;
 use crate::logging::{callback, loader_events};
 use crate::platform::cancel::CancelDisabled;
+use crate::platform::load::keep_loaded;
 use crate::resolve::in_memory::query_loaded_cuda_major;
 
 /// Runs a Rust caller's request to the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
+    keep_loaded();
     events::subscribe(loader_events::record);
     let result = work();
     callback::flush();
@@ -27,6 +29,7 @@ pub(crate) fn ffi_guard(
     resolve: &dyn Fn() -> Result<*mut (), LoadError>,
     name: &dyn Fn() -> String,
 ) -> Result<*mut (), cudnnStatus_t> {
+    keep_loaded();
     let _cancel_disabled = CancelDisabled::new();
     events::subscribe(loader_events::record);
     // Outside `catch_unwind`: this may run a user callback that throws.

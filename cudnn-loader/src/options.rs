@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 pub use cudnn_probe::DIR_VARIABLE;
-use cudnn_probe::{Host, Installation, ProbeError, Requirements, VARIABLES, Version};
+use cudnn_probe::{Host, Installation, ProbeError, Requirements, VARIABLES, Version, canonicalize};
 
 use crate::dl;
 
@@ -62,7 +62,7 @@ impl Options {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             // An installation's directory has no links in it.
-            if std::fs::canonicalize(wanted).ok().as_ref() != Some(&installation.dir) {
+            if canonicalize(wanted).ok().as_ref() != Some(&installation.dir) {
                 return Err(ProbeError::OtherRequested { wanted: wanted.to_owned() });
             }
         }

@@ -12,7 +12,7 @@ use crate::events::as_question;
 use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
 use crate::options::Options;
-use crate::platform::load::in_section_of_slots;
+use crate::platform::load::{in_section_of_slots, keep_loaded};
 use crate::platform::trampoline::pass_number;
 use crate::resolve::libraries::{self, LoadedLibrary};
 use crate::sub_library::SubLibrary;
@@ -207,7 +207,10 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
         return Failure::Status.function(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR);
     };
     let address = match builtin(function) {
-        Some(builtin) => builtin.address,
+        Some(builtin) => {
+            keep_loaded();
+            builtin.address
+        }
         None => match ffi_guard(&|| libraries::address(function), &|| function.to_string()) {
             Ok(address) => address,
             Err(status) => {

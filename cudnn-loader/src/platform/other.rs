@@ -113,6 +113,9 @@ pub(crate) mod libraries {
 }
 
 pub(crate) mod load {
+    /// Nothing.
+    pub fn keep_loaded() {}
+
     /// Defines a static with this name, and does not call the function.
     macro_rules! at_load {
         ($name:ident: $function:path) => {

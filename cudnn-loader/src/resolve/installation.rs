@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cudnn_probe::{
-    Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, identify, installation_dir,
+    Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, canonicalize, identify,
+    installation_dir,
 };
 
 use super::in_memory;
@@ -174,11 +175,11 @@ fn no_installation(rejected: Arc<Vec<RejectedCandidate>>) -> Arc<Failure> {
 
 /// Whether a file is in this canonical directory: itself, or the file behind the link.
 pub(crate) fn is_in(file: &Path, dir: &Path) -> bool {
-    dir_of(file) == dir || std::fs::canonicalize(file).is_ok_and(|file| file.parent() == Some(dir))
+    dir_of(file) == dir || canonicalize(file).is_ok_and(|file| file.parent() == Some(dir))
 }
 
 /// The directory of a loaded file, with links resolved if possible.
 pub(crate) fn dir_of(file: &Path) -> PathBuf {
     let dir = file.parent().unwrap_or(file);
-    std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+    canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }

@@ -1,5 +1,8 @@
 //! What happens when ld.so loads the program or library that contains this code.
 
+/// Nothing: a library that is unloaded leaves nothing behind, and the linker marks the drop-in as one that stays.
+pub fn keep_loaded() {}
+
 /// Defines a static with this name that makes ld.so call the function. Where the linker drops what nothing refers to,
 /// other code must refer to the static.
 macro_rules! at_load {
