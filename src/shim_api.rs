@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 use std::fmt::Write;
 
-use cudnn_loader::__private::write_text;
+use cudnn_loader::__private::{shown_path, write_text};
 use cudnn_loader::SubLibrary;
 
 use crate::c_abi::catch_panic;
@@ -46,7 +46,8 @@ fn report() -> String {
     match cudnn_loader::installation() {
         Some(selected) => {
             let cuda = selected.cuda_major.map_or(String::new(), |major| format!(" for CUDA {major}"));
-            let _ = write!(text, "\ncuDNN {}{cuda} in {:?} ({})", selected.version, selected.dir, selected.origin);
+            let dir = shown_path(&selected.dir);
+            let _ = write!(text, "\ncuDNN {}{cuda} in {dir} ({})", selected.version, selected.origin);
         }
         None => text.push_str("\nno cuDNN selected yet"),
     }
@@ -54,13 +55,14 @@ fn report() -> String {
         let _ = match library.loaded() {
             Some(loaded) => {
                 let micros = loaded.duration.as_micros() as u64;
-                write!(text, "\n{library}: {:?}, loaded in {micros} us", loaded.path)
+                write!(text, "\n{library}: {}, loaded in {micros} us", shown_path(&loaded.path))
             }
             None => write!(text, "\n{library}: not loaded"),
         };
     }
     if let Some(path) = cudnn_loader::nvidia_shim() {
-        let _ = write!(text, "\nNVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {path:?}");
+        let path = shown_path(&path);
+        let _ = write!(text, "\nNVIDIA's shim is loaded too; calls that reach it bypass the drop-in: {path}");
     }
     text
 }

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
-use cudnn_probe::{Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, one_line};
+use cudnn_probe::{
+    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, one_line, shown_path,
+};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
 use crate::platform::libraries::HAS_CUDNN;
-use crate::platform::names::{DRIVER_HELP, DRIVER_PREFIX, cudnn_prefix, graph_file, loader, search_variable};
+use crate::platform::names::{cudnn_prefix, graph_file, help_for_missing_library, loader, search_variable};
 use crate::sub_library::SubLibrary;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
@@ -230,14 +232,14 @@ impl LoadError {
         }
         if let Some(installation) = self.installation() {
             let Installation { version, dir, origin, .. } = installation;
-            let _ = write!(text, "\nnote: selected: cuDNN {version} in {dir:?} ({origin})");
+            let _ = write!(text, "\nnote: selected: cuDNN {version} in {} ({origin})", shown_path(dir));
         }
         // If there is a selected installation, the rejected ones explain why it is this one.
         if !self.rejected().is_empty() {
             text.push_str("\nnote: searched and rejected, in this order:");
             for RejectedCandidate { candidate, error, .. } in self.rejected() {
                 let reason = one_line(&error.to_string());
-                let _ = write!(text, "\n  {:?} ({}) {reason}", candidate.dir, candidate.origin);
+                let _ = write!(text, "\n  {} ({}) {reason}", shown_path(&candidate.dir), candidate.origin);
             }
         }
         text
@@ -271,52 +273,59 @@ impl LoadError {
             LoadErrorKind::NoInstallation => match self.blamed() {
                 Some(rejected) if self.requested().is_some() => {
                     let origin = &rejected.candidate.origin;
-                    format!("no usable cuDNN 9 found: {:?} ({origin}) {}", rejected.path(), rejected.error)
+                    format!("no usable cuDNN 9 found: {} ({origin}) {}", shown_path(&rejected.path()), rejected.error)
                 }
-                Some(rejected) => format!("no usable cuDNN 9 found: {:?} {}", rejected.path(), rejected.error),
+                Some(rejected) => {
+                    format!("no usable cuDNN 9 found: {} {}", shown_path(&rejected.path()), rejected.error)
+                }
                 None => "no usable cuDNN 9 found".into(),
             },
             LoadErrorKind::LibraryMissing => match self.installation() {
                 Some(Installation { version, dir, .. }) => {
-                    format!("cuDNN {version} in {dir:?} does not include {}", self.library)
+                    format!("cuDNN {version} in {} does not include {}", shown_path(dir), self.library)
                 }
                 None => format!("this cuDNN does not include {}", self.library),
             },
-            LoadErrorKind::Rejected { path, error } => format!("{path:?} {error}"),
+            LoadErrorKind::Rejected { path, error } => format!("{} {error}", shown_path(path)),
             LoadErrorKind::Dlopen { path, cause, .. } => match cause {
                 DlErrorKind::MissingDependency { name } => {
-                    format!("{path:?} needs {name}, which {} did not find", loader!())
+                    format!("{} needs {name}, which {} did not find", shown_path(path), loader!())
                 }
                 DlErrorKind::UndefinedSymbol { name, library: Some(library) } => {
                     format!(
-                        "{path:?} needs the symbol {name}, which {library} lacks: the two are from different releases"
+                        "{} needs the symbol {name}, which {library} lacks: the two are from different releases",
+                        shown_path(path)
                     )
                 }
                 DlErrorKind::UndefinedSymbol { name, library: None } => {
-                    format!("{path:?} needs the symbol {name}, which no loaded library has")
+                    format!("{} needs the symbol {name}, which no loaded library has", shown_path(path))
                 }
                 DlErrorKind::MissingVersion { name } => {
-                    format!("{path:?} needs {name}, which this system's libraries do not provide")
+                    format!("{} needs {name}, which this system's libraries do not provide", shown_path(path))
                 }
-                DlErrorKind::Other => format!("{} cannot load {path:?}", loader!()),
+                DlErrorKind::Other => format!("{} cannot load {}", loader!(), shown_path(path)),
             },
-            LoadErrorKind::VerificationFailed { path, mismatch } => format!("after loading, {path:?} {mismatch}"),
+            LoadErrorKind::VerificationFailed { path, mismatch } => {
+                format!("after loading, {} {mismatch}", shown_path(path))
+            }
             LoadErrorKind::FunctionTooNew { installed } => {
                 let since = self.function.map_or(String::new(), |function| format!(" (it needs {})", function.since()));
                 match self.installation() {
                     Some(Installation { dir, .. }) => {
-                        format!("cuDNN {installed} in {dir:?} is older than this function{since}")
+                        format!("cuDNN {installed} in {} is older than this function{since}", shown_path(dir))
                     }
                     None => format!("cuDNN {installed} is older than this function{since}"),
                 }
             }
             LoadErrorKind::SymbolMissing { path } => {
-                format!("{path:?} does not export it, although its release should")
+                format!("{} does not export it, although its release should", shown_path(path))
             }
-            LoadErrorKind::PrivateSymbolMissing { name, path } => format!("{path:?} does not export {name:?}"),
+            LoadErrorKind::PrivateSymbolMissing { name, path } => {
+                format!("{} does not export {name:?}", shown_path(path))
+            }
             LoadErrorKind::AlreadySelected { error } => match self.installation() {
                 Some(Installation { dir, .. }) => {
-                    format!("this process already uses the cuDNN in {dir:?}, which {error}")
+                    format!("this process already uses the cuDNN in {}, which {error}", shown_path(dir))
                 }
                 None => format!("this process already uses a cuDNN that {error}"),
             },
@@ -341,6 +350,9 @@ fn dlopen_help(cause: &DlErrorKind) -> String {
 
 /// Advice where to get a library that cuDNN needs and does not include.
 fn missing_library_help(name: &str) -> String {
+    if let Some(help) = help_for_missing_library(name) {
+        return help;
+    }
     match Component::from_soname(name) {
         Some((Component::Cudnn, _)) => "Reinstall this cuDNN: one of its libraries is missing.".into(),
         Some((component, cuda)) => {
@@ -350,8 +362,6 @@ fn missing_library_help(name: &str) -> String {
                 search_variable!()
             )
         }
-        None if name.starts_with(DRIVER_PREFIX) => DRIVER_HELP.into(),
-        None if name.starts_with("libz.so") => "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`).".into(),
         None => format!("Install the package that contains {name}, or put its directory on {}.", search_variable!()),
     }
 }

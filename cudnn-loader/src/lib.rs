@@ -111,6 +111,8 @@ pub use sub_library::SubLibrary;
 /// The drop-in library's API, besides the public one. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
+    pub use cudnn_probe::shown_path;
+
     pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::resolve_private_symbol;
     pub use crate::platform::cancel::CancelDisabled;

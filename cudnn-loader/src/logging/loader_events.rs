@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use cudnn_probe::{Candidate, Installation, RejectedCandidate, Version};
+use cudnn_probe::{Candidate, Installation, RejectedCandidate, Version, shown_path};
 use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
 use super::callback::{self, Message};
@@ -29,14 +29,14 @@ pub(crate) fn record(event: &Event<'_>) {
         Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
         Event::Loading { library, path } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
             argument(lines, "library", "text", &library);
-            argument(lines, "path", "path", &format_args!("{path:?}"));
+            argument(lines, "path", "path", &shown_path(path));
         }),
         Event::GraphOpened { set_callback } => {
             let _ = callback::install_with(set_callback);
         }
         Event::Loaded { library, path, duration } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
             argument(lines, "library", "text", &library);
-            argument(lines, "path", "path", &format_args!("{path:?}"));
+            argument(lines, "path", "path", &shown_path(path));
             argument(lines, "duration", "us", &(duration.as_micros() as u64));
             argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
         }),
@@ -49,21 +49,21 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
     log(Severity::Info, SEARCH, SUCCESS, &|lines| {
         for RejectedCandidate { candidate, error, .. } in rejected {
             let Candidate { dir, origin, .. } = candidate;
-            argument(lines, "rejected", "path", &format_args!("{dir:?} ({origin}): {error}"));
+            argument(lines, "rejected", "path", &format_args!("{} ({origin}): {error}", shown_path(dir)));
         }
     });
     // A directory that contains something unusable is worth a warning.
     for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| one.error.help().is_some()) {
         let status = status_for(error);
         log(Severity::Warning, SEARCH, status, &|lines| {
-            let reason = format!("{:?} ({}) {error}", candidate.dir, candidate.origin);
+            let reason = format!("{} ({}) {error}", shown_path(&candidate.dir), candidate.origin);
             traceback(lines, "Warning", status, &reason);
         });
     }
     match outcome {
         Ok(installation) => log(Severity::Info, SELECT, SUCCESS, &|lines| {
             argument(lines, "version", "version", &installation.version);
-            argument(lines, "dir", "path", &format_args!("{:?}", installation.dir));
+            argument(lines, "dir", "path", &shown_path(&installation.dir));
             argument(lines, "origin", "text", &installation.origin);
             if let Some(major) = installation.cuda_major {
                 argument(lines, "cuda", "int", &major);

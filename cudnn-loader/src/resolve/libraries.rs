@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Installation, ProbeError, Version};
+use cudnn_probe::{Installation, ProbeError, Version, shown_path};
 
 use super::installation::{Reset, Shared, dir_of, failure, is_in, reset_selection, select, selected};
 use super::{graph_plugins, in_memory};
@@ -235,7 +235,7 @@ fn verify_loaded(installation: &Installation, library: SubLibrary, handle: &Hand
     // Another thread may have loaded another copy at the same time.
     let object = LoadedObjects::snapshot().find(library.file_name());
     if let Some(first) = object.filter(|first| first.handle != *handle) {
-        return Err(format!("is a second copy: the process has loaded {:?} first", first.path));
+        return Err(format!("is a second copy: the process has loaded {} first", shown_path(&first.path)));
     }
     if library.library().version_symbol().is_none() {
         return Ok(None);

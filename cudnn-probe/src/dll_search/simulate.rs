@@ -1,6 +1,6 @@
 //! Simulates Windows' loader: one DLL, then all that it imports, breadth first.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -139,7 +139,7 @@ pub struct Simulation {
     facts: Facts,
     modules: Vec<Module>,
     /// The loaded file for each base name, in lower case.
-    by_name: HashMap<String, PathBuf>,
+    by_name: BTreeMap<String, PathBuf>,
     lookups: Vec<Lookup>,
     failures: Vec<Failure>,
 }
@@ -148,7 +148,7 @@ impl Simulation {
     /// A process with these directories and loaded DLLs.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
-        let mut by_name = HashMap::new();
+        let mut by_name = BTreeMap::new();
         for path in &facts.loaded {
             // The first stays, as in Windows' own list.
             by_name.entry(base_name(path)).or_insert_with(|| path.clone());

@@ -37,12 +37,18 @@ macro_rules! driver_file {
 
 pub(crate) use {cudnn_prefix, driver_file, graph_file, loader, search_variable};
 
-/// How the name of the driver's library starts, of any version.
-pub(crate) const DRIVER_PREFIX: &str = "libcuda.so";
-
-/// Advice where to get the driver.
-pub(crate) const DRIVER_HELP: &str = "Install NVIDIA's driver, or start the container with the GPU (`docker run \
-                                      --gpus all`). Under WSL the driver's library is in /usr/lib/wsl/lib.";
+/// Advice where to get a library that cuDNN needs and does not include.
+pub(crate) fn help_for_missing_library(name: &str) -> Option<String> {
+    let help = if name.starts_with("libcuda.so") {
+        "Install NVIDIA's driver, or start the container with the GPU (`docker run --gpus all`). Under WSL the driver's \
+         library is in /usr/lib/wsl/lib."
+    } else if name.starts_with("libz.so") {
+        "Install zlib (Debian and Ubuntu: `apt-get install zlib1g`)."
+    } else {
+        return None;
+    };
+    Some(help.into())
+}
 
 /// The name by which cuDNN's engines open cuBLASLt.
 pub(crate) fn cublas_lt(cuda_major: u32) -> String {

@@ -5,18 +5,21 @@ use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
+use cudnn_probe::Host;
+use cudnn_probe::dll_search::{self, Facts, Failure, Symbol};
 use windows_sys::Win32::Foundation::{ERROR_INVALID_NAME, GetLastError, HMODULE};
 use windows_sys::Win32::System::Diagnostics::Debug::{
     FORMAT_MESSAGE_FROM_SYSTEM, FORMAT_MESSAGE_IGNORE_INSERTS, FormatMessageW, SEM_FAILCRITICALERRORS,
     SEM_NOOPENFILEERRORBOX, SetThreadErrorMode,
 };
 use windows_sys::Win32::System::LibraryLoader::{
-    GET_MODULE_HANDLE_EX_FLAG_PIN, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleHandleExW, GetProcAddress,
-    LOAD_WITH_ALTERED_SEARCH_PATH, LoadLibraryExW,
+    GET_MODULE_HANDLE_EX_FLAG_PIN, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetDllDirectoryW, GetModuleHandleExW,
+    GetProcAddress, LOAD_WITH_ALTERED_SEARCH_PATH, LoadLibraryExW,
 };
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 use super::names::driver_file;
+use super::objects::read_list;
 use super::wide::{read_wide, wide};
 use crate::dl::dlerror::{DlErrorKind, OpenError};
 
@@ -47,14 +50,19 @@ pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
         return Ok(Handle(library));
     }
     // SAFETY: the call takes nothing.
-    Err(open_error(unsafe { GetLastError() }))
+    let code = unsafe { GetLastError() };
+    Err(explained(open_error(code), path))
 }
 
 /// The driver's DLL, which its installer puts into the system's directory. It is taken from nowhere else.
 pub(crate) fn driver_path() -> PathBuf {
+    system_dir().join(driver_file!())
+}
+
+fn system_dir() -> PathBuf {
     // SAFETY: the buffer has the length that is passed.
     let dir = read_wide(|buffer| unsafe { GetSystemDirectoryW(buffer.as_mut_ptr(), buffer.len() as u32) });
-    Path::new(&dir.unwrap_or_else(|| r"C:\Windows\System32".into())).join(driver_file!())
+    dir.unwrap_or_else(|| r"C:\Windows\System32".into()).into()
 }
 
 /// The loaded DLL that the system's loader returns for this name, never to be unloaded from now on.
@@ -104,6 +112,34 @@ pub fn is_secure_execution() -> bool {
 
 fn open_error(code: u32) -> OpenError {
     OpenError { cause: DlErrorKind::Other, message: format!("error {code}: {}", text_of(code)) }
+}
+
+/// Adds what the system knows and does not tell: the name of the DLL or the symbol that is missing, which other file it
+/// cannot load.
+fn explained(error: OpenError, path: &Path) -> OpenError {
+    let Some(failure) = dll_search::explain(path, &facts()) else { return error };
+    let message = format!("{} The files show: {failure}", error.message);
+    let cause = match failure {
+        Failure::MissingDll { name, needed_by: Some(_) } => DlErrorKind::MissingDependency { name },
+        Failure::MissingSymbol { symbol: Symbol::Name(name), dll, .. } => {
+            let library = dll.file_name().map(|name| name.to_string_lossy().into_owned());
+            DlErrorKind::UndefinedSymbol { name, library }
+        }
+        _ => DlErrorKind::Other,
+    };
+    OpenError { cause, message }
+}
+
+/// What the search for DLLs depends on in this process.
+pub(super) fn facts() -> Facts {
+    let mut facts = Facts::of_host(&Host::current());
+    facts.system_dir = Some(system_dir());
+    facts.working_dir = std::env::current_dir().ok();
+    // SAFETY: the buffer has the length that is passed.
+    let set = read_wide(|buffer| unsafe { GetDllDirectoryW(buffer.len() as u32, buffer.as_mut_ptr()) });
+    facts.dll_directory = set.map(PathBuf::from);
+    facts.loaded = read_list().into_iter().map(|entry| entry.path).collect();
+    facts
 }
 
 /// The system's text for an error, in English if it has that.

@@ -37,11 +37,8 @@ macro_rules! driver_file {
 
 pub(crate) use {cudnn_prefix, driver_file, graph_file, loader, search_variable};
 
-/// How the name of the driver's library starts, of any version.
-pub(crate) const DRIVER_PREFIX: &str = driver_file!();
-
-/// Advice where to get the driver.
-pub(crate) const DRIVER_HELP: &str = "Install NVIDIA's driver, which puts nvcuda.dll into the system's directory.";
+/// Advice where to get a library that cuDNN needs and does not include.
+pub(crate) use cudnn_probe::dll_search::help_for_missing_dll as help_for_missing_library;
 
 /// The name by which cuDNN's engines open cuBLASLt.
 pub(crate) fn cublas_lt(cuda_major: u32) -> String {
