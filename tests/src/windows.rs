@@ -92,6 +92,48 @@ pub fn imports(file: &Path) -> Vec<String> {
     names
 }
 
+/// The directory that `cargo xtask dist` builds for Windows, with `bin/cudnn64_9.dll` in it.
+///
+/// # Panics
+/// When the build fails.
+#[must_use]
+pub fn drop_in() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let output = Command::new(cargo)
+                .args(["run", "--quiet", "--package", "xtask", "--", "dist", "--target", TARGET])
+                .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+                .output()
+                .expect("cargo starts");
+            assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
+            PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+        })
+        .clone()
+}
+
+/// Compiles one of `tests/clients` against NVIDIA's headers in this directory, and links it to the drop-in.
+///
+/// # Panics
+/// When the compiler fails.
+pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
+    let mut compiler = if source.ends_with(".cpp") { cpp_compiler() } else { c_compiler() };
+    compiler
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(source))
+        .args(["-Wall", "-Werror", "-Wno-deprecated-declarations", "-Wno-cast-function-type", "-O1", "-static", "-o"])
+        .arg(file)
+        .arg("-isystem")
+        .arg(headers)
+        .args(["-isystem", concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda"), "-I"])
+        .arg(drop_in().join("include"))
+        .arg("-L")
+        .arg(drop_in().join("lib"))
+        .args(flags)
+        .arg("-l:libcudnn.dll.a");
+    run_compiler(&mut compiler);
+}
+
 /// Builds a program of this workspace for Windows, once in a test program: `build("cudnn-tests", "driver", &[])`.
 ///
 /// # Panics

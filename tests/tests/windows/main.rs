@@ -2,4 +2,6 @@
 //! was run where.
 #![cfg(feature = "windows")]
 
+mod drop_in;
 mod linking;
+mod loader;
