@@ -31,7 +31,7 @@ fn exports(file: &Path) -> (String, BTreeMap<String, u64>) {
     let mut found = BTreeMap::new();
     for line in table {
         let Some((index, rest)) = line.trim().strip_prefix('[').and_then(|line| line.split_once(']')) else { continue };
-        let index: u64 = index.trim().parse().unwrap();
+        let Ok(index) = index.trim().parse::<u64>() else { continue };
         let words: Vec<&str> = rest.split_whitespace().collect();
         if let [.., address, "Export", "RVA"] = words[..] {
             // The base of the ordinals precedes it.
