@@ -10,6 +10,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError}
 use libloading::Library;
 
 use crate::Failure;
+use crate::platform::DRIVER;
 
 /// The first GPU, with its primary context current in the thread that called [`Gpu::first`].
 pub struct Gpu {
@@ -88,9 +89,9 @@ pub enum NoGpu {
 impl fmt::Display for NoGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoGpu::NoDriver => f.write_str("libcuda.so.1, the driver's library, is not installed"),
+            NoGpu::NoDriver => write!(f, "{DRIVER}, the driver's library, is not installed"),
             NoGpu::NoDevice => f.write_str("the driver reports no device"),
-            NoGpu::NoFunction(name) => write!(f, "libcuda.so.1 does not export {name}"),
+            NoGpu::NoFunction(name) => write!(f, "{DRIVER} does not export {name}"),
             NoGpu::Start(result) => {
                 let name = START_ERRORS.iter().find(|(number, _)| number == result);
                 write!(f, "cuInit returned {result}{}", name.map_or(String::new(), |(_, name)| format!(" ({name})")))
@@ -236,7 +237,7 @@ fn check_functions() -> Result<(), NoGpu> {
 /// Opens the driver's library, under the one name by which cuDNN and the CUDA runtime open it. It is never unloaded.
 fn open_driver() -> Result<ManuallyDrop<Library>, NoGpu> {
     // SAFETY: loads the driver's library, as every CUDA program does.
-    let library = unsafe { Library::new("libcuda.so.1") }.map_err(|_| NoGpu::NoDriver)?;
+    let library = unsafe { Library::new(DRIVER) }.map_err(|_| NoGpu::NoDriver)?;
     Ok(ManuallyDrop::new(library))
 }
 

@@ -4,17 +4,19 @@ use libloading::Library;
 
 #[cfg(unix)]
 mod names {
+    pub(crate) const DRIVER: &str = "libcuda.so.1";
     pub(crate) const ENGINES_PRECOMPILED: &str = "libcudnn_engines_precompiled.so.9";
     pub(crate) const CUBLAS_LT_12: &str = "libcublasLt.so.12";
     pub(crate) const CUBLAS_LT_13: &str = "libcublasLt.so.13";
 }
 #[cfg(windows)]
 mod names {
+    pub(crate) const DRIVER: &str = "nvcuda.dll";
     pub(crate) const ENGINES_PRECOMPILED: &str = "cudnn_engines_precompiled64_9.dll";
     pub(crate) const CUBLAS_LT_12: &str = "cublasLt64_12.dll";
     pub(crate) const CUBLAS_LT_13: &str = "cublasLt64_13.dll";
 }
-pub(crate) use names::{CUBLAS_LT_12, CUBLAS_LT_13, ENGINES_PRECOMPILED};
+pub(crate) use names::{CUBLAS_LT_12, CUBLAS_LT_13, DRIVER, ENGINES_PRECOMPILED};
 
 /// Whether a library of NVIDIA's can be loaded by this name.
 pub(crate) fn can_load(name: &str) -> bool {

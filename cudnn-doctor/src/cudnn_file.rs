@@ -5,6 +5,8 @@ use std::path::Path;
 
 use cudnn_probe::{Identity, Library, Version, identify_any};
 
+use crate::system::cudnn_library;
+
 pub(crate) use cudnn_frameworks::{is_drop_in, is_drop_in_named};
 
 /// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it.
@@ -22,6 +24,5 @@ pub(crate) fn identity(file: &Path) -> Option<Identity> {
 
 /// The library with this file name, which may end in the full version.
 pub(crate) fn library(name: &str) -> Option<Library> {
-    let (stem, _) = name.split_once(".so.9")?;
-    Library::from_file_name(&format!("{stem}.so.9"))
+    cudnn_library(name)
 }

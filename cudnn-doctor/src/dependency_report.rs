@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Library, Version, damaged_symbol_table, identify, missing_symbols};
+use cudnn_probe::{Host, Library, Os, ProbeError, Version, damaged_symbol_table, identify, missing_symbols};
 
 use crate::cudnn_file;
+use crate::dll_report;
 use crate::escape::Printable;
 use crate::shim_release;
 
@@ -21,6 +22,17 @@ pub(crate) struct Dependency {
     pub(crate) rule: String,
     pub(crate) version: Option<Version>,
     pub(crate) error: Option<String>,
+}
+
+/// What this system would load for a program or library.
+///
+/// # Errors
+/// The file cannot be loaded on this system.
+pub(crate) fn dependencies_of(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
+    match Os::HOST {
+        Os::Windows => dll_report::dependencies(file, host),
+        _ => Ok(dependencies(Simulation::new(file, host)?)),
+    }
 }
 
 /// Each library of cuDNN and CUDA, and each name that cannot be resolved, once: linked names first, then those opened
@@ -42,7 +54,7 @@ pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
 }
 
 /// The libraries that NVIDIA's shim opens by their names.
-const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+pub(crate) const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
 
 /// The other files of cuDNN that are loaded if a program's first call is into a library that is linked to graph: then
 /// ld.so searches graph for that library, and not for the shim. An RPATH of the shim does not apply, if the library has

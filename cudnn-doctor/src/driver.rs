@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::Gpu;
+use cudnn_probe::Os;
 
 use crate::child_report::{Work, begin};
 use crate::platform::end_with_parent;
@@ -13,15 +14,31 @@ use crate::subprocess::{self, Ended, Patience};
 pub(crate) const COMMAND: &str = "internal-driver";
 
 /// The driver's library.
-pub(crate) const LIBRARY: &str = "libcuda.so.1";
+pub(crate) const LIBRARY: &str = crate::system::DRIVER;
 
-/// The help for a driver that crashes or hangs.
-pub(crate) const HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
+const LINUX_HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
                                If LD_LIBRARY_PATH leads to another libcuda.so.1, remove that directory from it";
 
-/// The help for a driver's library that ld.so cannot load.
-pub(crate) const DAMAGED_HELP: &str = "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that \
+const LINUX_DAMAGED_HELP: &str = "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that \
      file: `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver";
+
+const WINDOWS_HELP: &str = "check that `nvidia-smi` ends and works; if it does not, restart Windows, or reinstall \
+                            NVIDIA's driver";
+
+const WINDOWS_DAMAGED_HELP: &str = "cuDNN needs no change: reinstall NVIDIA's driver, and remove copies of nvcuda.dll that \
+                                    are not in Windows' own directory";
+
+/// The help for a driver that crashes or hangs.
+pub(crate) const HELP: &str = match Os::HOST {
+    Os::Windows => WINDOWS_HELP,
+    _ => LINUX_HELP,
+};
+
+/// The help for a driver's library that the system cannot load.
+pub(crate) const DAMAGED_HELP: &str = match Os::HOST {
+    Os::Windows => WINDOWS_DAMAGED_HELP,
+    _ => LINUX_DAMAGED_HELP,
+};
 
 /// A driver's version: `580.65.06`. `None` for any other text, which can be compared with no version.
 pub(crate) fn version(text: &str) -> Option<&str> {
@@ -50,7 +67,7 @@ pub(crate) fn run_child() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Opens the driver's library, as a step of this process. Returns whether ld.so could load it.
+/// Opens the driver's library, as a step of this process. Returns whether the system could load it.
 pub(crate) fn open() -> bool {
     begin(Work::OpenDriver, format!("opened {LIBRARY}"));
     Gpu::has_driver()

@@ -14,6 +14,7 @@ mod context;
 mod cudnn_file;
 mod demo;
 mod dependency_report;
+mod dll_report;
 mod driver;
 mod escape;
 mod framework_run;
@@ -25,6 +26,7 @@ mod python_shim;
 mod shell;
 mod shim_release;
 mod subprocess;
+mod system;
 
 use context::Context;
 use output::{Format, Outcome};

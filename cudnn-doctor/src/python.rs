@@ -7,6 +7,7 @@ use cudnn_probe::packages::{self, Command};
 use cudnn_probe::{Origin, environment_of};
 
 use crate::context::Context;
+use crate::platform::python_in;
 use crate::python_shim::{self, Surroundings};
 
 /// An interpreter, and the environment whose packages it imports.
@@ -23,14 +24,13 @@ impl Python {
     /// The interpreter that the user named, or named the environment of; else that of the first environment in which the
     /// search looks for cuDNN.
     pub(crate) fn find(named: Option<&Path>, context: &Context) -> Option<Python> {
-        let in_environment = |root: &Path| root.join("bin/python3");
         let program = if let Some(named) = named {
             let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
-            let program = if named.is_dir() { in_environment(&named) } else { named };
+            let program = if named.is_dir() { python_in(&named) } else { named };
             started_by_shim(&program).unwrap_or(program)
         } else {
             let environments = context.search.environments();
-            let mut programs = environments.iter().filter_map(Origin::root).map(in_environment);
+            let mut programs = environments.iter().filter_map(Origin::root).map(python_in);
             programs.find(|program| program.is_file())?
         };
         Python::of(program)
@@ -49,7 +49,7 @@ impl Python {
         let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
         let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
         // `/usr` can have several Pythons.
-        let is_main = real(&self.root.join("bin/python3")) == real(&self.program);
+        let is_main = real(&python_in(&self.root)) == real(&self.program);
         let command = if is_main { packages::pip(Some(&self.root), action, arguments()) } else { None };
         command.unwrap_or_else(|| packages::pip_by(&self.program, &self.root, action, arguments()))
     }

@@ -157,8 +157,34 @@ pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Op
 
 /// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files.
 pub(crate) fn removal(dir: &Path) -> String {
-    let dir = quoted_path(dir);
-    format!("rm -f {dir}/libcudnn.so.9 {dir}/libcudnn.so.9.* {dir}/libcudnn_*.so.9 {dir}/libcudnn_*.so.9.*")
+    match Os::HOST {
+        Os::Windows => {
+            let dir = powershell_literal(dir);
+            format!("Get-ChildItem -LiteralPath {dir} -Filter cudnn*64_9.dll | Remove-Item")
+        }
+        _ => {
+            let dir = quoted_path(dir);
+            format!("rm -f {dir}/libcudnn.so.9 {dir}/libcudnn.so.9.* {dir}/libcudnn_*.so.9 {dir}/libcudnn_*.so.9.*")
+        }
+    }
+}
+
+/// The command that removes a file.
+pub(crate) fn removal_of(file: &Path) -> String {
+    match Os::HOST {
+        Os::Windows => format!("Remove-Item -LiteralPath {}", powershell_literal(file)),
+        _ => format!("rm {}", quoted(file)),
+    }
+}
+
+/// The command that prints the sha256 of each library of cuDNN in a directory.
+pub(crate) fn sums_of_cudnn(dir: &Path) -> String {
+    match Os::HOST {
+        Os::Windows => {
+            format!("Get-ChildItem -LiteralPath {} -Filter cudnn*64_9.dll | Get-FileHash", powershell_literal(dir))
+        }
+        _ => format!("sha256sum {}/libcudnn*.so.9", quoted_path(dir)),
+    }
 }
 
 #[cfg(test)]

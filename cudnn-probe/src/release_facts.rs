@@ -11,6 +11,10 @@ pub const LIBRARY_SINCE: &[(Library, Version)] =
 /// The oldest Linux driver for each CUDA major version. Source: NVIDIA's table of CUDA compatibility.
 pub const MIN_DRIVER: &[(u32, &str)] = &[(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 
+/// The oldest driver for Windows for each CUDA major version. Source: the same table, which has none for CUDA 13: its
+/// drivers are those of release 580 and newer.
+pub const MIN_WINDOWS_DRIVER: &[(u32, &str)] = &[(11, "452.39"), (12, "528.33"), (13, "580")];
+
 /// The oldest compute capability, in tenths, from each of these releases on. Source: NVIDIA's support matrix.
 pub const MIN_COMPUTE_CAPABILITY: &[(Version, u32)] = &[(Version::new(9, 0, 0), 50), (Version::new(9, 11, 0), 75)];
 

@@ -21,8 +21,9 @@ use super::machine::{Gpu, Machine};
 use super::suitable::{Suitable, suitable};
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_root, belongs_to_user, is_root};
-use crate::shell::{doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir};
+use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_root, permit_command, python_in};
+use crate::shell::{SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir};
+use crate::system::{CUDNN_PREFIX, LOADER};
 
 /// The directory that CUDA toolkits are installed in.
 const CUDA_PREFIX: &str = "/usr/local";
@@ -55,10 +56,9 @@ pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
 /// Lets this user read a directory of an environment. What is above the environment is not for everybody to read.
 pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Help> {
     let is_own = is_root() || belongs_to_user(dir);
-    let sudo = if is_own { "" } else { "sudo " };
     dir.starts_with(origin.root()?).then(|| {
         Help::new("give the user that runs the program permission to read it:")
-            .command(format!("{sudo}chmod -R a+rX {}", quoted_path(dir)))
+            .command(permit_command(&quoted_path(dir), is_own))
     })
 }
 
@@ -133,7 +133,7 @@ pub(super) fn links_like(dir: &Path, file: &str) -> Option<Help> {
 /// First removes links in this directory that lead to no file: pip fails at them.
 fn without_dangling_links(help: Help, dir: &Path) -> Help {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_cudnn = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
+    let is_cudnn = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));
     let mut links: Vec<PathBuf> =
         entries.filter(|path| is_cudnn(path) && path.is_symlink() && !path.exists()).collect();
     links.sort();
@@ -223,7 +223,7 @@ pub(crate) fn install(context: &Context, machine: &Machine) -> Help {
     let environments = context.search.environments();
     let is_active = |origin: &Origin| matches!(origin, Origin::VirtualEnvironment(_) | Origin::Conda(_));
     let python = environments.iter().find_map(|origin| match origin {
-        Origin::Python(root) if root.join("bin/python3").is_file() => Some(root.as_path()),
+        Origin::Python(root) if python_in(root).is_file() => Some(root.as_path()),
         _ => None,
     });
     let base = python.map_or(BasePython::Managed { has_pip: false, has_ensurepip: false }, packages::base_python);
@@ -263,7 +263,7 @@ fn install_apart(
     tools: &SystemTools,
 ) -> Option<Help> {
     let dir = apart_dir(Component::Cudnn, cuda_major);
-    let program = python.map_or(PathBuf::from("python3"), |root| root.join("bin/python3"));
+    let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, commands) = if has_pip {
         let pip = ["-I", "-m", "pip", "install", "--target"].map(OsString::from);
         let arguments = pip.into_iter().chain([dir.clone().into_os_string(), requirement.into()]);
@@ -271,7 +271,7 @@ fn install_apart(
     } else {
         let tool = if has_ensurepip { None } else { Some(tools.0.clone()?) };
         let venv = Command::new(program, ["-m".into(), "venv".into(), dir.clone().into_os_string()]);
-        let install = Command::new(dir.join("bin/python3"), ["-I", "-m", "pip", "install", requirement]);
+        let install = Command::new(python_in(&dir), ["-I", "-m", "pip", "install", requirement]);
         ("the system's Python has no pip", tool.into_iter().chain([venv, install]).collect())
     };
     let text =
@@ -333,7 +333,7 @@ pub(super) fn install_older(minimum: Version, cuda_major: u32) -> Option<Help> {
     // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.
     let cublas = prepend_library_path(&dir.join(Component::Cublas.wheel_dir(cuda_major)))?;
     let cudnn = prepend_library_path(&dir.join(Component::Cudnn.wheel_dir(cuda_major)))?;
-    let text = "install cuDNN 8 in a directory apart, beside any cuDNN 9, and have ld.so search it:";
+    let text = format!("install cuDNN 8 in a directory apart, beside any cuDNN 9, and have {LOADER} search it:");
     Some(Help::new(text).command(line(&install)).command(cublas).command(cudnn))
 }
 
@@ -426,7 +426,7 @@ pub(super) fn with_shim(report: &InstallationReport) -> Help {
     let export = prepend_library_path(&report.dir);
     if let Some(export) = export.filter(|_| has_package) {
         let help = reinstall(report);
-        let text = format!("{} Then have ld.so search its directory first.", help.text);
+        let text = format!("{} Then have {LOADER} search its directory first.", help.text);
         return Help { text, ..help }.command(export);
     }
     let apart = apart_dir(Component::Cudnn, cuda_major(report));
@@ -544,7 +544,7 @@ impl Companion<'_> {
         if let Some(dir) = found.into_iter().find(|dir| self.is_in(dir, context))
             && let Some(line) = prepend_library_path(&dir)
         {
-            return Help::new(format!("it is in {}: have ld.so search that directory:", dir.printable())).command(line);
+            return Help::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable())).command(line);
         }
         // A wheel of cuDNN finds the wheels beside it by its run path; a system package finds the system's libraries.
         let beside = report.package.as_ref().and_then(|package| {
@@ -565,15 +565,15 @@ impl Companion<'_> {
         }
         let Some((command, dir)) = packages::install_apart(component, cuda_major, &apart) else {
             return Help::new(format!(
-                "install {component} for CUDA {cuda_major}, and have ld.so search its directory"
+                "install {component} for CUDA {cuda_major}, and have {LOADER} search its directory"
             ));
         };
-        let text = format!("install {component} for CUDA {cuda_major}, and have ld.so search its directory:");
+        let text = format!("install {component} for CUDA {cuda_major}, and have {LOADER} search its directory:");
         let help = with_commands(text, &[command]);
         match prepend_library_path(&dir) {
             Some(line) => help.command(line),
             None => Help::new(format!(
-                "install the CUDA {cuda_major} toolkit, and put the directory that contains {name} on LD_LIBRARY_PATH"
+                "install the CUDA {cuda_major} toolkit, and put the directory that contains {name} on {SEARCH_PATH}"
             )),
         }
     }
@@ -640,8 +640,7 @@ fn apart_dir(component: Component, cuda_major: u32) -> PathBuf {
         Component::Nvrtc => "nvrtc",
         _ => "cudnn",
     };
-    let parent = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let parent = parent.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"));
+    let parent = data_dir();
     parent.join(format!("{name}-cuda-{cuda_major}"))
 }
 

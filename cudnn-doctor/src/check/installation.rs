@@ -15,7 +15,7 @@ use super::machine::{Gpu, Machine, capability};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
-use crate::shell::quoted_path;
+use crate::shell::{removal_of, sums_of_cudnn};
 use crate::shim_release;
 
 /// The most missing symbols that a finding lists.
@@ -48,7 +48,7 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     findings.extend(shim_of_another_release(report));
     // A shim alone is no installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
-    let note = |finding: Finding| finding.note("programs that load libcudnn.so.9 by its name get this cuDNN");
+    let note = |finding: Finding| finding.note(format!("programs that load {} by its name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &Installa
         return fix_commands::repair(error, Some(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
-    Some(Help::new(text).command(format!("rm {}", quoted_path(&part.path))).effect(Effect::SameDir))
+    Some(Help::new(text).command(removal_of(&part.path)).effect(Effect::SameDir))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -185,7 +185,7 @@ fn not_verified(report: &InstallationReport) -> Option<Finding> {
         Some(package @ Package { installer: Installer::Dpkg, .. }) => verify_help("dpkg --verify", package),
         Some(package @ Package { installer: Installer::Rpm, .. }) => verify_help("rpm --verify", package),
         _ => Help::new("compare these sums with those of the package or archive that the files came from:")
-            .command(format!("sha256sum {}/libcudnn*.so.9", quoted_path(&report.dir))),
+            .command(sums_of_cudnn(&report.dir)),
     };
     let finding = Finding::new(NOT_VERIFIED, message).note(format!("not verified: {}", names.join(", ")));
     let finding = match &report.package {
@@ -239,7 +239,10 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
     };
     let finding = Finding::new(INCOMPLETE, message).note(format!("missing: {}", names.join(", ")));
     let finding = if report.missing.contains(&Library::Shim) {
-        finding.note("programs that are linked to libcudnn.so.9, or load it by its name, cannot use this directory")
+        finding.note(format!(
+            "programs that are linked to {}, or load it by its name, cannot use this directory",
+            Library::Shim.name_on(report.os)
+        ))
     } else {
         finding
     };

@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS};
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
+use cudnn_probe::dll_search::{Facts, explain};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{InstallationReport, Library, identify};
+use cudnn_probe::{Host, InstallationReport, Library, Os, identify};
 use serde_json::{Value, json};
 
 use super::finding::{
@@ -22,6 +23,7 @@ use crate::escape::Printable;
 use crate::platform::{self, MEMORY_HELP, end_with_parent};
 use crate::shell::doctor;
 use crate::subprocess::{self, Ended, Patience};
+use crate::system::{LOADER, LOADERS};
 use crate::{cudnn_file, demo, driver};
 
 /// The subcommand with which the doctor starts itself for this.
@@ -135,6 +137,11 @@ fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
 
 /// The help if cuDNN's files are undamaged: reinstalling them would change nothing.
 fn not_by_cudnn() -> Help {
+    if Os::HOST == Os::Windows {
+        return "reinstalling cuDNN would not help; check again in a new console, and with `--timeout 600` if this machine \
+                is only slow; a virus scanner may keep programs from starting"
+            .into();
+    }
     let text = "reinstalling cuDNN would not help; check again without LD_LIBRARY_PATH and LD_PRELOAD, and with \
                 `--timeout 600` if this machine is only slow; to see which files ld.so loads until then:";
     Help::new(text).command(format!("LD_DEBUG=files {} check", doctor()))
@@ -310,7 +317,7 @@ fn open_others(dir: &Path) {
         let handle = match open(&file) {
             Ok(handle) => handle,
             Err(message) => {
-                report_dlopen_error(&file, &format!("ld.so cannot load {}", file.printable()), &message, "");
+                report_dlopen_error(&file, &format!("{LOADER} cannot load {}", file.printable()), &message, "");
                 continue;
             }
         };
@@ -356,6 +363,7 @@ fn run_convolution() {
 
 fn driver_help(error: &NoGpu) -> &'static str {
     match error {
+        _ if Os::HOST == Os::Windows => driver::HELP,
         NoGpu::Start(gpu::STUB_LIBRARY) => {
             "this libcuda.so.1 is a stub for linking: remove CUDA's directory `stubs` from LD_LIBRARY_PATH"
         }
@@ -389,13 +397,31 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
     if culprit::is_driver(message) {
         return report_damaged_driver(message);
     }
-    let notes = vec![format!("ld.so's message: {message}")];
+    let notes = vec![format!("{LOADERS} message: {message}")];
+    if Os::HOST == Os::Windows {
+        return report_dll(library, text, notes, help);
+    }
     let culprits = culprit::find(message, library);
     if culprits.is_empty() {
         report_failure(LOAD, text, notes, help);
     } else {
         let (text, help) = culprit::explain(library, &culprits);
         report_failure(LOAD, &text, notes, &help);
+    }
+}
+
+/// Reports what Windows' error number hides: the DLL or the symbol that is missing.
+fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
+    let mut facts = Facts::of_host(&Host::current());
+    // Those of cuDNN are loaded in order, by their paths.
+    facts.loaded = Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();
+    facts.loaded.retain(|file| file != library && file.is_file());
+    match explain(library, &facts) {
+        Some(failure) => {
+            let advice = failure.help().unwrap_or_else(|| help.to_owned());
+            report_failure(LOAD, &format!("{text}: {failure}"), notes, &advice);
+        }
+        None => report_failure(LOAD, text, notes, help),
     }
 }
 

@@ -6,9 +6,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cudnn_probe::dll_search::Facts;
 use cudnn_probe::ld_so::Resolution;
 use cudnn_probe::release_facts::TegraChip;
-use cudnn_probe::{Host, Jetson, release_facts};
+use cudnn_probe::{Host, Jetson, Os, release_facts};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
@@ -17,15 +18,16 @@ use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
-use crate::platform::end_with_parent;
+use crate::platform::{end_with_parent, system_library};
 use crate::shell::prepend_library_path;
 use crate::subprocess::{self, Patience};
+use crate::system;
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-machine";
 
 /// NVML's library.
-const NVML_LIBRARY: &str = "libnvidia-ml.so.1";
+const NVML_LIBRARY: &str = system::NVML;
 
 /// The key of the child's answer.
 const ANSWER: &str = "nvml";
@@ -221,9 +223,15 @@ impl Machine {
         let finding = match (&self.driver, &self.nvml_error) {
             (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
             (None, Some(QueryError::Failed(error) | QueryError::NotStarted(error, _))) => finding.note(error),
-            (None, None) => finding.note("NVML (libnvidia-ml.so.1) does not answer either"),
+            (None, None) => finding.note(format!("NVML ({NVML_LIBRARY}) does not answer either")),
         };
-        Some(finding.help(driver_help(Path::new("/"))))
+        Some(finding.help(match Os::HOST {
+            Os::Windows => Help::new(
+                "install NVIDIA's driver for this GPU, which has it, and restart Windows; a virtual machine needs the GPU \
+                 passed to it",
+            ),
+            _ => driver_help(Path::new("/")),
+        }))
     }
 }
 
@@ -315,7 +323,7 @@ fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     begin(Work::QueryNvml, format!("opened {NVML_LIBRARY} and queried it"));
-    let nvml = Nvml::builder().lib_path(NVML_LIBRARY.as_ref()).init().ok();
+    let nvml = Nvml::builder().lib_path(system_library(NVML_LIBRARY).as_os_str()).init().ok();
     let gpu = |nvml: &Nvml, index| -> Result<Value, NvmlError> {
         let device = nvml.device_by_index(index)?;
         let capability = device.cuda_compute_capability()?;
@@ -336,6 +344,11 @@ pub(crate) fn run_child() -> ExitCode {
 }
 
 fn driver_library(host: &Host) -> DriverLibrary {
+    if Os::HOST == Os::Windows {
+        // Its installer puts it there, and CUDA's DLLs take it from there.
+        let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
+        return file.filter(|file| file.is_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
+    }
     let Some(mut simulation) = super::ld_so::plain_program(host) else { return DriverLibrary::Missing };
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
@@ -356,7 +369,8 @@ fn file_version(file: &Path) -> Option<String> {
 
 /// The oldest driver for programs that are built for this CUDA major.
 fn min_driver(cuda_major: u32) -> Option<&'static str> {
-    let (_, minimum) = release_facts::MIN_DRIVER.iter().find(|(major, _)| *major == cuda_major)?;
+    let table = if Os::HOST == Os::Windows { release_facts::MIN_WINDOWS_DRIVER } else { release_facts::MIN_DRIVER };
+    let (_, minimum) = table.iter().find(|(major, _)| *major == cuda_major)?;
     Some(minimum)
 }
 

@@ -3,6 +3,7 @@
 
 mod culprit;
 mod demand;
+mod dlls;
 mod environment;
 pub(crate) mod finding;
 pub(crate) mod fix_commands;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::Depth;
 use cudnn_loader::Function;
 use cudnn_probe::{
-    Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, ProbeError,
+    Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, Os, ProbeError,
     RejectedCandidate, Requirements, Version, check_dir, deleted_wheels, identify_any,
 };
 
@@ -30,7 +31,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{self, Framework, Run};
 use crate::python_shim::PythonShim;
-use crate::shell::{doctor, set_variable, unset_variable};
+use crate::shell::{SEARCH_PATH, doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
     DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU,
@@ -96,11 +97,17 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     if let Some((installation, report)) = &used {
         let mut of_used = requirements::findings(requested, context, installation, report, &machine.gpus);
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
-        if program.is_some() {
-            of_used.extend(ld_so::companions(report, context, &loaded));
-        } else {
-            of_used.extend(ld_so::findings(report, context));
-            findings.extend(ld_so::of_linked_programs(report, context));
+        match (program.is_some(), Os::HOST) {
+            (true, Os::Windows) => of_used.extend(dlls::companions(report, context, &loaded)),
+            (false, Os::Windows) => {
+                of_used.extend(dlls::findings(report, context));
+                findings.extend(dlls::of_linked_programs(report, context));
+            }
+            (true, _) => of_used.extend(ld_so::companions(report, context, &loaded)),
+            (false, _) => {
+                of_used.extend(ld_so::findings(report, context));
+                findings.extend(ld_so::of_linked_programs(report, context));
+            }
         }
         if requested.load {
             // The registration takes some 400 ms with a full cuDNN, and shows a library of another release.
@@ -202,7 +209,10 @@ fn agree(findings: &mut [Finding]) {
 
 /// ld.so searches these in the working directory of each program, and the search ignores them.
 fn relative_path() -> Option<Finding> {
-    let path = std::env::var_os("LD_LIBRARY_PATH")?;
+    let path = std::env::var_os(SEARCH_PATH)?;
+    if Os::HOST == Os::Windows {
+        return dlls::relative_path(&path);
+    }
     let path = path.to_string_lossy().into_owned();
     // ld.so ignores an empty variable, but not an empty element of one.
     let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
 use cudnn_probe::ld_so::{Lookup, Resolution, Simulation};
-use cudnn_probe::{Library, missing_symbols};
+use cudnn_probe::{Library, Os, ProbeError, missing_symbols};
 
 use super::finding::{
     Finding, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
@@ -13,10 +13,11 @@ use super::finding::{
 };
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, problems};
+use crate::dependency_report::{Dependency, dependencies, dependencies_of, problems};
 use crate::escape::Printable;
 use crate::named_libraries::{Named, names_in};
 use crate::shell::{doctor, quoted_path};
+use crate::system;
 
 /// A function of cuDNN, and the file that calls it.
 type Call = (Function, PathBuf);
@@ -41,14 +42,12 @@ impl Examined {
 
 pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     let name = program.printable();
+    if Os::HOST == Os::Windows {
+        return examine_for_windows(program, context);
+    }
     let mut simulation = match Simulation::new(program, &context.host) {
         Ok(simulation) => simulation,
-        Err(error) => {
-            let finding = Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}"));
-            let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
-                        calls cuDNN";
-            return Examined::of(vec![finding.help(help)]);
-        }
+        Err(error) => return unreadable(&name, &error),
     };
     // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.
     let objects = simulation.objects().iter().filter(|object| !is_cudnn(&object.path));
@@ -84,6 +83,32 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     let findings = findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect();
     let found = installation(&dependencies, context);
     let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
+    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
+}
+
+fn unreadable(name: &str, error: &ProbeError) -> Examined {
+    let help = "name a program or a shared library for this machine: a script's interpreter, or the library that calls \
+                cuDNN";
+    Examined::of(vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).help(help)])
+}
+
+/// The same by Windows' rules. Which DLLs a program opens by name shows only when it runs.
+fn examine_for_windows(program: &Path, context: &Context) -> Examined {
+    let name = program.printable();
+    let dependencies = match dependencies_of(program, &context.host) {
+        Ok(dependencies) => dependencies,
+        Err(error) => return unreadable(&name, &error),
+    };
+    let mut findings: Vec<Finding> = unmet(program, &dependencies).into_iter().collect();
+    if !dependencies.iter().any(|one| system::product(&one.name) == Some("cuDNN")) {
+        let message = format!("{name} imports no DLL of cuDNN, nor does any DLL that it imports");
+        let help = "it may open cuDNN by its name (LoadLibrary); name the DLL of the program that calls cuDNN";
+        findings.push(Finding::new(PROGRAM_NO_CUDNN, message).help(help));
+        return Examined::of(findings);
+    }
+    let found = installation(&dependencies, context);
+    let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
+    let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
     Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
 }
 

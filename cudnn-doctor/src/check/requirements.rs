@@ -13,6 +13,7 @@ use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
+use crate::system::LOADER;
 
 /// The major that this tool examines.
 const MAJOR: u32 = 9;
@@ -56,7 +57,7 @@ pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Opti
     };
     let mut installed: Vec<Installed> = context.inventory(&[]).into_iter().filter(is_wanted).collect();
     let is_searched = |installed: &Installed| {
-        let is_of_ld_so = |origin: &Origin| matches!(origin, Origin::LibraryPath | Origin::LdCache | Origin::LdDefault);
+        let is_of_ld_so = |origin: &Origin| matches!(origin, Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path);
         installed.found_via.iter().any(|candidate| is_of_ld_so(&candidate.origin))
     };
     installed.sort_by_key(|installed| !is_searched(installed));
@@ -73,12 +74,12 @@ pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Opti
     let dir = first.report.dir.as_path();
     if is_searched(first) {
         let kind = FindingKind { severity: Severity::Note, ..REQUIREMENT };
-        let message = format!("the program needs cuDNN {major}, and ld.so finds one in {}", dir.printable());
+        let message = format!("the program needs cuDNN {major}, and {LOADER} finds one in {}", dir.printable());
         return Some(Finding::new(kind, message).note(limit));
     }
     let message =
-        format!("the program needs cuDNN {major}, and ld.so does not search {}, which has one", dir.printable());
-    let help = "have ld.so search that directory, unless the program has a run path to it:";
+        format!("the program needs cuDNN {major}, and {LOADER} does not search {}, which has one", dir.printable());
+    let help = format!("have {LOADER} search that directory, unless the program finds it otherwise:");
     let help = prepend_library_path(dir).into_iter().fold(Help::new(help), Help::command);
     Some(Finding::new(REQUIREMENT, message).note(limit).help(help))
 }

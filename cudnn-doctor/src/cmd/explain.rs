@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::{Installation, Library, ProbeError};
+use cudnn_probe::{Installation, Library, Os, ProbeError};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, notes, problems};
+use crate::dependency_report::{Dependency, dependencies_of, notes, problems};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
 use crate::shell::{doctor, quoted_path};
+use crate::system::{OPEN, major_of_cudnn};
 
 /// The options of `explain`.
 #[derive(clap::Args)]
@@ -26,11 +26,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         Ok(file) => file,
         Err(error) => return fail(format, error),
     };
-    let simulation = match Simulation::new(&file, &context.host) {
-        Ok(simulation) => simulation,
+    let dependencies = match dependencies_of(&file, &context.host) {
+        Ok(dependencies) => dependencies,
         Err(error) => return fail(format, unreadable(&file, &error)),
     };
-    let dependencies = dependencies(simulation);
     let mut problems = problems(&dependencies);
     problems.extend(other_major(&dependencies, context));
     let notes = notes(&dependencies);
@@ -83,13 +82,14 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = file.printable();
     let text = error.to_string().printable();
-    if name.starts_with("libcudnn") {
+    if cudnn_file::library(&name).is_some() {
         let help = error.help().map_or(String::new(), |help| format!("\nhelp: {}", help.printable()));
         return format!("{path} {text}{help}");
     }
     match error {
         ProbeError::NotElf { .. } | ProbeError::NotRegularFile { .. } | ProbeError::WrongOs { .. } => {
-            format!("{path} {text}\nhelp: Name a program or a shared library for Linux: this is neither.")
+            let kind = if Os::HOST == Os::Windows { "a DLL for Windows" } else { "a shared library for Linux" };
+            format!("{path} {text}\nhelp: Name a program or {kind}: this is neither.")
         }
         _ => format!("{path} {text}"),
     }
@@ -98,9 +98,7 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
 /// The problem of a program that requires another major of cuDNN: that major, and the installed cuDNN.
 fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String> {
     let major = |dependency: &Dependency| {
-        let (stem, number) = dependency.name.split_once(".so.")?;
-        let major: u32 = number.split('.').next()?.parse().ok()?;
-        (stem.starts_with("libcudnn") && major != 9 && dependency.error.is_some()).then_some(major)
+        major_of_cudnn(&dependency.name).filter(|major| *major != 9 && dependency.error.is_some())
     };
     let major = dependencies.iter().find_map(major)?;
     let found = context
@@ -126,7 +124,7 @@ fn of_drop_in(file: &Path, context: &Context) -> String {
 fn text(file: &Path, dependencies: &[Dependency], context: &Context) {
     outln!("{}", file.printable());
     if dependencies.is_empty() {
-        outln!("  is not linked to any library of cuDNN or CUDA; it may still open some with dlopen");
+        outln!("  is not linked to any library of cuDNN or CUDA; it may still open some with {OPEN}");
     }
     let mut dlopened_by = None;
     for dependency in dependencies {

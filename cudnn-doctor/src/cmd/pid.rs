@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
+use cudnn_probe::dll_search::{Facts, Mode, Simulation as DllSimulation};
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::{Dependents, FileIdentity, Host, Library, MappedLibrary, Version, identify_any};
+use cudnn_probe::{Dependents, FileIdentity, Host, Library, MappedLibrary, Os, Version, identify_any};
 use serde_json::{Value, json};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
 use crate::platform::{MAX_PID, RIGHTS_HINT, loaded_libraries, program_of, variable_of};
+use crate::system;
 
 /// The number of files of cuDNN and CUDA that are read. A process has some dozens.
 const MAX_ROWS: usize = 256;
@@ -91,24 +93,14 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
 
 /// The product that a file belongs to by its name, if that is cuDNN or a part of CUDA.
 fn product(mapped: &MappedLibrary) -> Option<&'static str> {
-    const PRODUCTS: [(&str, &str); 7] = [
-        ("libcudnn", "cuDNN"),
-        ("libcublas", "cuBLAS"),
-        ("libcudart", "CUDA runtime"),
-        ("libnvrtc", "NVRTC"),
-        ("libnvJitLink", "nvJitLink"),
-        ("libcuda.so", "driver"),
-        ("libnvidia-ptxjitcompiler", "driver"),
-    ];
-    let name = mapped.path.file_name()?.to_string_lossy();
-    PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, product)| *product)
+    system::product(&mapped.path.file_name()?.to_string_lossy())
 }
 
 /// The row of a file of this product.
 fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> Row {
     let name = mapped.path.file_name().unwrap_or_default().to_string_lossy();
-    let in_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
-    let major = in_name.as_deref().and_then(|version| version.split('.').next()?.parse().ok());
+    let in_name = system::version_in_name(&name);
+    let major = in_name.as_deref().and_then(system::cuda_major_in);
     let is_drop_in = mapped.file.as_deref().is_some_and(|file| cudnn_file::is_drop_in_named(&mapped.path, file));
     let product = if is_drop_in { "drop-in" } else { product };
     let (version, cuda_major) = match product {
@@ -117,7 +109,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
             let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
-            // `libcudnn.so.9` names the major alone, and the shim states no version.
+            // `libcudnn.so.9` and `cudnn64_9.dll` name the major alone, and the shim states no version.
             let in_name = in_name.filter(|version| version != "9");
             let beside =
                 || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(mapped)).map(|found| found.to_string());
@@ -152,6 +144,9 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     let shim = cudnn().find(|row| library(row) == Some(Library::Shim) && is_as_on_disk(&row.mapped))?;
     let path = &shim.mapped.path;
     let program = program_of(pid)?;
+    if Os::HOST == Os::Windows {
+        return shim_without_dlls(path, &program);
+    }
     let mut simulation = Simulation::new(&program, &host_of(pid)?).ok()?;
     simulation.dlopen(path.to_str()?, 0);
     let from = simulation.objects().iter().position(|object| object.path == *path)?;
@@ -161,6 +156,21 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     }
     let path = path.printable();
     Some(format!("{path} will not find {}: NVIDIA's shim aborts the process on the first call", Library::Graph))
+}
+
+/// The same on Windows, which takes the DLL from the directory of the program, its own or `PATH`.
+fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
+    let mut facts = Facts::of_host(&Host::current());
+    facts.application_dir = program.parent().map(Path::to_owned);
+    let graph = Library::Graph.windows_name();
+    if DllSimulation::new(facts).open(Path::new(graph), Mode::Standard) {
+        return None;
+    }
+    Some(format!(
+        "{} opens {graph} by its name on the first call, and Windows will not find it beside the program or on PATH, as far \
+         as the doctor's own PATH shows: then NVIDIA's shim ends the process",
+        shim.printable()
+    ))
 }
 
 /// The machine as this process sees it.
@@ -219,7 +229,7 @@ fn summary(row: &Row) -> String {
     let version = row.version.as_deref().map_or("unknown version".into(), Printable::printable);
     let by = match row.needed_by.first() {
         Some(by) => format!("linked by {}", by.printable()),
-        None => "opened with dlopen".into(),
+        None => format!("opened with {}", system::OPEN),
     };
     format!("{version}, {} ({by})", row.mapped.path.printable())
 }

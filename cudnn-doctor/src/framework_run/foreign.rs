@@ -6,6 +6,7 @@ use cudnn_probe::packages;
 
 use crate::check::finding::Help;
 use crate::escape::Printable;
+use crate::platform::python_in;
 use crate::python::Python;
 use crate::shell::{set_variable, unset_variable};
 
@@ -124,7 +125,7 @@ pub(super) fn owner(module: &Path, python: &Python) -> Owner {
     let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
     // `lib/python3.12/site-packages` is below the root.
     let root = site.and_then(|site| site.ancestors().nth(3));
-    let program = root.map(|root| root.join("bin/python3")).filter(|program| program.is_file());
+    let program = root.map(python_in).filter(|program| program.is_file());
     match program.and_then(Python::of) {
         Some(python) => Owner::Other(python),
         None => Owner::Unknown(brought_in(module, python)),

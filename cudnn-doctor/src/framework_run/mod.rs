@@ -12,7 +12,7 @@ mod help;
 mod report;
 mod step;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -20,8 +20,9 @@ use crate::check::finding::{FRAMEWORK_FAILED, Finding, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::platform::{OPEN_LIMITS_HELP, is_lack_of_resources};
+use crate::platform::{OPEN_LIMITS_HELP, is_lack_of_resources, python_in};
 use crate::subprocess::{Ended, Patience, run_command};
+use crate::system::PYTHON;
 use child::Log;
 use step::{Outcome, Step};
 
@@ -63,8 +64,10 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
     };
     let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{} cannot be run: {error}", framework.name()));
     let Some(python) = &context.python else {
-        let help = "activate the environment of the program, or name its interpreter: --python ENVIRONMENT/bin/python3";
-        run.finding = Some(cannot("no python3 was found".into()).help(help));
+        let example = python_in(Path::new("ENVIRONMENT"));
+        let help =
+            format!("activate the environment of the program, or name its interpreter: --python {}", example.display());
+        run.finding = Some(cannot(format!("no {PYTHON} was found")).help(help));
         return run;
     };
     run.python = Some(python.program.clone());

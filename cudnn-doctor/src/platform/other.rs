@@ -197,3 +197,21 @@ pub(crate) fn is_search_path_separator(byte: u8) -> bool {
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     std::env::split_paths(value).map(OsString::from).collect()
 }
+
+/// The name by which a library of the driver is opened.
+pub(crate) fn system_library(name: &str) -> PathBuf {
+    name.into()
+}
+
+/// The Python of the environment with this root, whether it is there or not.
+pub(crate) fn python_in(root: &Path) -> PathBuf {
+    root.join("bin/python3")
+}
+
+pub(crate) fn data_dir() -> PathBuf {
+    "/opt".into()
+}
+
+pub(crate) fn permit_command(quoted_dir: &str, _is_own: bool) -> String {
+    format!("chmod -R a+rX {quoted_dir}")
+}

@@ -14,6 +14,7 @@ use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
 use crate::check::fix_commands::with_commands;
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
+use crate::system::LOADER;
 
 /// Libraries of CUDA that it needs and would not find.
 pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding> {
@@ -102,6 +103,6 @@ fn reach_cuda(missing: &[&String], survey: &Survey) -> Option<Help> {
         }
     }
     let lines: Option<Vec<String>> = dirs.into_iter().map(|dir| prepend_library_path(dir)).collect();
-    let help = Help::new("they are in wheels of this environment: have ld.so search their directories:");
+    let help = Help::new(format!("they are in wheels of this environment: have {LOADER} search their directories:"));
     Some(lines?.into_iter().fold(help, Help::command))
 }

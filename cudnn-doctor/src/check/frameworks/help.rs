@@ -15,6 +15,7 @@ use crate::check::machine::Machine;
 use crate::check::suitable::{Suitable, suitable};
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
+use crate::system::LOADER;
 
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
 pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
@@ -40,7 +41,7 @@ pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -
     let line = usable.as_deref().and_then(prepend_library_path);
     match (usable, line) {
         (Some(dir), Some(line)) => {
-            let text = format!("it is in {}: have ld.so search that directory:", dir.printable());
+            let text = format!("it is in {}: have {LOADER} search that directory:", dir.printable());
             Help::new(text).command(line)
         }
         _ => install(framework, survey, machine),
@@ -165,7 +166,7 @@ pub(super) fn with_search(help: Help, framework: &Framework, wheel_dirs: &[PathB
         return help;
     }
     let (text, name) = (help.text.trim_end_matches(':'), framework.kind.name);
-    let text = format!("{text}, and have ld.so search there, since {name} has no run path to it:");
+    let text = format!("{text}, and have {LOADER} search there, since {name} has no run path to it:");
     lines.into_iter().fold(Help { text, ..help }, Help::command)
 }
 

@@ -12,7 +12,7 @@ use std::ffi::{CStr, OsStr, OsString};
 use std::io::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use files::{
@@ -130,4 +130,26 @@ pub(crate) fn is_search_path_separator(byte: u8) -> bool {
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     let elements = value.as_bytes().split(|byte| b":;".contains(byte));
     elements.map(|element| OsStr::from_bytes(element).to_owned()).collect()
+}
+
+/// The name by which a library of the driver is opened.
+pub(crate) fn system_library(name: &str) -> PathBuf {
+    name.into()
+}
+
+/// The Python of the environment with this root, whether it is there or not.
+pub(crate) fn python_in(root: &Path) -> PathBuf {
+    root.join("bin/python3")
+}
+
+/// The directory for what the doctor advises to install apart.
+pub(crate) fn data_dir() -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    home.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"))
+}
+
+/// The command that lets everybody read a directory, whose name is quoted.
+pub(crate) fn permit_command(quoted_dir: &str, is_own: bool) -> String {
+    let sudo = if is_own { "" } else { "sudo " };
+    format!("{sudo}chmod -R a+rX {quoted_dir}")
 }

@@ -10,7 +10,7 @@ mod processes;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, Result};
 use std::os::windows::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use windows_sys::Win32::Foundation;
@@ -131,4 +131,26 @@ pub(crate) fn is_search_path_separator(byte: u8) -> bool {
 /// The elements of PATH.
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     std::env::split_paths(value).map(OsString::from).collect()
+}
+
+/// The path of a library of the driver, which Windows' own directory has: a file of that name elsewhere is another one.
+pub(crate) fn system_library(name: &str) -> PathBuf {
+    safe_working_dir().join(name)
+}
+
+/// The Python of the environment with this root, whether it is there or not: a virtual environment has it in `Scripts`.
+pub(crate) fn python_in(root: &Path) -> PathBuf {
+    let scripts = root.join("Scripts").join("python.exe");
+    if root.join("pyvenv.cfg").is_file() || scripts.is_file() { scripts } else { root.join("python.exe") }
+}
+
+/// The directory for what the doctor advises to install apart.
+pub(crate) fn data_dir() -> PathBuf {
+    let data = std::env::var_os("LOCALAPPDATA").map(PathBuf::from).filter(|data| data.is_absolute());
+    data.unwrap_or_else(|| PathBuf::from(r"C:\ProgramData"))
+}
+
+/// The command that lets all users read a directory, whose name is quoted: `*S-1-5-32-545` are the users, in any language.
+pub(crate) fn permit_command(quoted_dir: &str, _is_own: bool) -> String {
+    format!("icacls {quoted_dir} /grant \"*S-1-5-32-545:(OI)(CI)RX\" /T")
 }

@@ -1,0 +1,234 @@
+//! Checks what Windows finds for programs that load cuDNN by its name, as frameworks do, and for what cuDNN opens by name
+//! itself: `ld_so.rs` does so for Linux. The facts are those of a program that is started in this environment, has no DLL
+//! of cuDNN beside it, and adds no directory itself.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::dll_search::{Facts, Mode, Resolution, Rule, Simulation, help_for_missing_dll};
+use cudnn_probe::packages::Component;
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{InstallationReport, Library};
+
+use super::finding::{
+    Finding, FindingKind, Help, INCOMPLETE, LD_SO_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, RELATIVE_PATH,
+};
+use super::installation;
+use crate::context::Context;
+use crate::cudnn_file;
+use crate::escape::Printable;
+use crate::shell::prepend_library_path;
+
+pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let facts = Facts::of_host(&context.host);
+    let mut findings: Vec<Finding> = by_name(report, &facts, context).into_iter().collect();
+    findings.extend(missing_companions(report, &facts, &[]));
+    findings
+}
+
+/// Windows searches these below the working directory of each program, and the search ignores them. An empty element means
+/// nothing to Windows.
+pub(super) fn relative_path(path: &OsStr) -> Option<Finding> {
+    let dirs = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty() && dir.is_relative());
+    let mut dirs: Vec<String> = dirs.map(|dir| dir.printable()).collect();
+    dirs.dedup();
+    if dirs.is_empty() {
+        return None;
+    }
+    Some(
+        Finding::new(RELATIVE_PATH, format!("PATH contains what is no full path: {}", dirs.join(", ")))
+            .note("Windows searches it below the working directory of each program; this project's search ignores it")
+            .help("write the full path of the directory"),
+    )
+}
+
+/// The file that Windows finds for a base name, and by which rule.
+fn resolve(name: &str, facts: &Facts) -> Option<(PathBuf, Rule)> {
+    let mut simulation = Simulation::new(facts.clone());
+    simulation.open(Path::new(name), Mode::Standard);
+    match &simulation.lookups().first()?.resolution {
+        Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => Some((path.clone(), *rule)),
+        _ => None,
+    }
+}
+
+/// Which cuDNN does a program get if it loads the shim by its name?
+fn by_name(report: &InstallationReport, facts: &Facts, context: &Context) -> Option<Finding> {
+    let shim = Library::Shim.windows_name();
+    let dir = report.dir.printable();
+    let found = resolve(shim, facts);
+    let Some((path, rule)) = found else {
+        report.library(Library::Shim).filter(|part| part.identity.is_ok())?;
+        let message = format!("Windows does not find {shim}: {dir} is not on PATH");
+        return Some(
+            Finding::new(NOT_ON_PATH, message)
+                .note(
+                    "programs that load cuDNN by its name fail (error 126), unless they add the directory \
+                     (os.add_dll_directory) or have cuDNN's DLLs beside them",
+                )
+                .note("this project's loader does find it")
+                .help(search_first(&report.dir)),
+        );
+    };
+    let found_dir = path.parent().unwrap_or(&path);
+    if cudnn_file::is_drop_in(&path) || is_same(found_dir, &report.dir) {
+        return mix(&path, rule, facts);
+    }
+    let version = InstallationReport::read(found_dir, &context.host).and_then(|other| other.version);
+    let version = version.map_or(String::new(), |version| format!(" (cuDNN {version})"));
+    let finding = Finding::new(OTHER_ON_PATH, format!("Windows finds another {shim}: {}{version}", path.printable()))
+        .note(format!("found by: {rule}"))
+        .note(format!("this project's loader uses the cuDNN in {dir}"));
+    let finding = match mix(&path, rule, facts) {
+        Some(mix) => Finding { kind: mix.kind, ..finding }.note(mix.message).notes(mix.notes),
+        None => finding,
+    };
+    Some(finding.help(match rule {
+        Rule::SystemDir | Rule::Known => Help::new(format!(
+            "remove cuDNN's DLLs from {}: Windows searches it before PATH, and no installer puts them there",
+            found_dir.printable()
+        )),
+        _ => search_first(&report.dir),
+    }))
+}
+
+/// NVIDIA's shim opens the other DLLs by their names, wherever it is itself: those that Windows finds elsewhere, or nowhere.
+fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
+    const OPENED: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+    if cudnn_file::is_drop_in(shim) {
+        return None;
+    }
+    let dir = shim.parent()?;
+    let version = cudnn_file::version(shim);
+    // A release does not open a library that is left over from a newer one, and one whose release is unknown opens graph.
+    let is_opened = |library: &&Library| match version {
+        Some(version) => has_library(version, **library),
+        None => matches!(library, Library::Graph | Library::Ops),
+    };
+    let all = OPENED.iter().chain(Library::OPENED_BY_GRAPH).filter(is_opened);
+    let (mut missing, mut foreign) = (Vec::new(), Vec::new());
+    for library in all {
+        let name = library.windows_name();
+        match resolve(name, facts) {
+            None => missing.push(name),
+            Some((path, rule)) if !path.parent().is_some_and(|found| is_same(found, dir)) => foreign.push((path, rule)),
+            Some(_) => {}
+        }
+    }
+    let note = "NVIDIA's shim and graph open the other DLLs by their names alone: that those lie beside them does not count";
+    if let Some((first, _)) = foreign.first() {
+        let there = first.parent().unwrap_or(first).printable();
+        let message = format!("Windows would mix two installations: {} would open DLLs in {there}", shim.printable());
+        let list = foreign.iter().map(|(path, rule)| format!("{}: {rule}", path.printable()));
+        let finding = Finding::new(LD_SO_MIX, message).note(note).note(format!("the shim is found by: {rule}"));
+        return Some(finding.notes(list).help(search_first(dir)));
+    }
+    let first = missing.first()?;
+    let message = format!("Windows finds {}, but not {first}, which that opens by its name", shim.printable());
+    let finding = Finding::new(INCOMPLETE, message)
+        .note(format!("not found: {}", missing.join(", ")))
+        .note(note)
+        .note(format!("programs then end with `Could not locate {first}` or `Invalid handle. Cannot load symbol ...`"));
+    Some(finding.help(if dir.join(first).is_file() {
+        search_first(dir)
+    } else {
+        Help::new(format!(
+            "put all DLLs of one release into {}, or take {} away, so that programs find a complete cuDNN",
+            dir.printable(),
+            Library::Shim.windows_name()
+        ))
+    }))
+}
+
+/// What is wrong with the cuDNN that programs get which load the shim by its name, if it is not this installation.
+pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let facts = Facts::of_host(&context.host);
+    let Some((shim, _)) = resolve(Library::Shim.windows_name(), &facts) else { return Vec::new() };
+    if cudnn_file::is_drop_in(&shim) {
+        return Vec::new();
+    }
+    let other = shim.parent().filter(|dir| !is_same(dir, &report.dir));
+    let other = other.and_then(|dir| InstallationReport::read(dir, &context.host));
+    other.filter(|other| other.major == 9).map(|other| installation::of_other_programs(&other)).unwrap_or_default()
+}
+
+/// Makes Windows search a directory first.
+fn search_first(dir: &Path) -> Help {
+    match prepend_library_path(dir) {
+        Some(line) => Help::new("have Windows search that directory first, in programs that this shell starts:")
+            .command(line),
+        None => Help::new(
+            "PATH cannot contain the name of that directory: make a junction to it, without a semicolon in its name, and \
+             put the junction on PATH",
+        ),
+    }
+}
+
+/// The DLLs of CUDA that cuDNN opens by name when it needs them: the library that opens it, the kind of finding, and the
+/// name for each CUDA major.
+const COMPANIONS: [(Library, FindingKind, fn(u32) -> String); 2] = [
+    (Library::EnginesPrecompiled, NO_CUBLAS, |cuda| format!("cublasLt64_{cuda}.dll")),
+    (Library::EnginesPrecompiled, NO_NVRTC, |cuda| match cuda {
+        // The name for CUDA 11 has the minor version from which on the interface is the same.
+        11 => "nvrtc64_112_0.dll".to_owned(),
+        cuda => format!("nvrtc64_{cuda}0_0.dll"),
+    }),
+];
+
+/// The DLLs of CUDA that this cuDNN opens, in a program that has loaded DLLs of these names.
+pub(super) fn companions(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
+    missing_companions(report, &Facts::of_host(&context.host), loaded)
+}
+
+fn missing_companions(report: &InstallationReport, facts: &Facts, loaded: &[String]) -> Vec<Finding> {
+    let Some(major) = report.cuda_major else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (opener, kind, name) in COMPANIONS {
+        let name = name(major);
+        let is_loaded = loaded.iter().any(|loaded| loaded.eq_ignore_ascii_case(&name));
+        if is_loaded || report.library(opener).is_none() || resolve(&name, facts).is_some() {
+            continue;
+        }
+        // Those of another major cannot be used, and are often the reason.
+        let others = (11..=13).filter(|other| *other != major).filter_map(|other| {
+            let (_, _, name) = COMPANIONS.iter().find(|(_, one, _)| one.code == kind.code)?;
+            resolve(&name(other), facts)
+        });
+        let others = others.map(|(path, _)| format!("found for another CUDA major: {}", path.printable()));
+        let finding = Finding::new(kind, format!("{name} was not found; {opener} opens it by its name when needed"))
+            .note(format!("this cuDNN is built for CUDA {major}"))
+            .notes(others)
+            .note("Windows searches PATH for it, and not the directory of cuDNN; PyTorch has it beside its own DLLs");
+        findings.push(finding.help(companion_help(&name, major, report)));
+    }
+    findings
+}
+
+/// Has Windows search the directory of a DLL of CUDA, which may be installed.
+fn companion_help(name: &str, cuda_major: u32, report: &InstallationReport) -> Help {
+    let site = report.dir.ancestors().find(|dir| dir.ends_with("site-packages"));
+    let component = Component::from_soname(name).map(|(component, _)| component);
+    let product = match component {
+        Some(Component::Nvrtc) => "cuda_nvrtc",
+        _ => "cublas",
+    };
+    let in_wheels = site.into_iter().flat_map(|site| {
+        let nvidia = site.join("nvidia");
+        let of_cuda = nvidia.join(format!("cu{cuda_major}")).join("bin");
+        [nvidia.join(product).join("bin"), of_cuda.join("x86_64"), of_cuda.join("x64"), of_cuda]
+    });
+    let beside = std::iter::once(report.dir.clone());
+    let found = beside.chain(in_wheels).find(|dir| dir.join(name).is_file());
+    if let Some((dir, line)) = found.and_then(|dir| Some((dir.printable(), prepend_library_path(&dir)?))) {
+        return Help::new(format!("it is in {dir}: have Windows search that directory:")).command(line);
+    }
+    let text = help_for_missing_dll(name).unwrap_or_else(|| format!("install {name}, and add its directory to PATH"));
+    Help::new(text)
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}

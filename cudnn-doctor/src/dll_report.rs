@@ -1,0 +1,114 @@
+//! The files that Windows would load for a program or a DLL, including those that NVIDIA's shim and graph open by their
+//! names: `dependency_report.rs` does so for Linux.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use cudnn_probe::dll_search::{Facts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{Host, Library, ProbeError};
+
+use crate::cudnn_file;
+use crate::dependency_report::{BY_SHIM, Dependency};
+use crate::escape::Printable;
+use crate::system::product;
+
+/// Each DLL of cuDNN and CUDA, and each name that cannot be resolved, once: imports first, then those that are opened.
+///
+/// # Errors
+/// The file cannot be loaded into a program for this processor.
+pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    // A DLL that is opened by its path finds what lies beside it, as a program does.
+    let mut simulation = Simulation::start(&file, Facts::of_host(host))?;
+    let mut dependencies: Vec<Dependency> = itself(&file).into_iter().collect();
+    let imports = simulation.lookups().iter().filter(|lookup| is_relevant(lookup));
+    dependencies.extend(imports.filter_map(|lookup| dependency(None, lookup)));
+    open(&mut simulation, Library::Shim, &BY_SHIM, &mut dependencies);
+    open(&mut simulation, Library::Graph, Library::OPENED_BY_GRAPH, &mut dependencies);
+    for failure in simulation.failures() {
+        add_failure(failure, &mut dependencies);
+    }
+    let mut seen = HashSet::new();
+    dependencies.retain(|dependency| seen.insert(dependency.name.to_ascii_lowercase()));
+    Ok(dependencies)
+}
+
+/// What a library of cuDNN opens by name, if it is loaded.
+fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], dependencies: &mut Vec<Dependency>) {
+    let Some(file) = simulation.loaded(opener.windows_name()).map(Path::to_owned) else { return };
+    // The drop-in opens nothing by name: it loads the installation that the loader selects.
+    if cudnn_file::is_drop_in(&file) {
+        return;
+    }
+    let version = cudnn_file::version(&file);
+    // Older releases lack some.
+    let is_opened = |library: &&Library| version.is_none_or(|version| has_library(version, **library));
+    for library in opened.iter().filter(is_opened) {
+        let before = simulation.lookups().len();
+        simulation.open(Path::new(library.windows_name()), Mode::Standard);
+        let lookups = simulation.lookups().get(before..).unwrap_or_default();
+        let found = lookups.iter().filter(|lookup| is_relevant(lookup)).filter_map(|lookup| {
+            let dependency = dependency(Some(opener), lookup)?;
+            let is_there = file.with_file_name(library.windows_name()).is_file();
+            let error = dependency.error.as_ref().filter(|_| dependency.file.is_none());
+            let error = error.map(|_| if is_there {
+                format!("was not found: it lies beside {}, which opens it by its name alone", file.printable())
+            } else {
+                format!("was not found; {} opens it by its name", opener.windows_name())
+            });
+            Some(Dependency { error: error.or_else(|| dependency.error.clone()), ..dependency })
+        });
+        dependencies.extend(found);
+    }
+}
+
+fn is_relevant(lookup: &Lookup) -> bool {
+    product(&lookup.name).is_some() || matches!(lookup.resolution, Resolution::Missing | Resolution::Unusable { .. })
+}
+
+fn dependency(dlopened_by: Option<Library>, lookup: &Lookup) -> Option<Dependency> {
+    let (file, rule, error) = match &lookup.resolution {
+        Resolution::Found { path, rule } => (Some(path.clone()), rule.to_string(), None),
+        // The failure has the reason.
+        Resolution::Unusable { path, rule } => (Some(path.clone()), rule.to_string(), None),
+        Resolution::Missing => {
+            let by = lookup.requested_by.as_deref().map(|by| Path::new(by.file_name().unwrap_or_default()).printable());
+            let by = by.map_or(String::new(), |by| format!("; {by} needs it"));
+            (None, "not found".to_owned(), Some(format!("was not found{by}")))
+        }
+        _ => return None,
+    };
+    let version = file.as_deref().and_then(cudnn_file::version);
+    let name = Path::new(&lookup.name).file_name()?.to_string_lossy().into_owned();
+    Some(Dependency { dlopened_by, name, file, rule, version, error })
+}
+
+/// Adds the reason why a file cannot be loaded to what is known of it.
+fn add_failure(failure: &Failure, dependencies: &mut [Dependency]) {
+    let (path, text) = match failure {
+        Failure::MissingSymbol { symbol, dll, needed_by } => {
+            (dll, format!("lacks {symbol}, which {} needs", needed_by.printable()))
+        }
+        Failure::Unusable { path, error, .. } => (path, error.to_string()),
+        _ => return,
+    };
+    let is_it = |dependency: &&mut Dependency| dependency.file.as_ref() == Some(path);
+    if let Some(dependency) = dependencies.iter_mut().find(is_it) {
+        dependency.error.get_or_insert(text.printable());
+    }
+}
+
+/// The file itself, if it belongs to cuDNN.
+fn itself(file: &Path) -> Option<Dependency> {
+    let name = file.file_name()?.to_str()?.to_owned();
+    cudnn_file::library(&name)?;
+    Some(Dependency {
+        dlopened_by: None,
+        name,
+        file: Some(file.to_owned()),
+        rule: Rule::Path.to_string(),
+        version: cudnn_file::version(file),
+        error: None,
+    })
+}
