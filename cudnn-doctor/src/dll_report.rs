@@ -19,10 +19,9 @@ use crate::system::product;
 /// The file cannot be loaded into a program for this processor.
 pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    // A DLL that is opened by its path finds what lies beside it, as a program does.
-    let mut simulation = Simulation::start(&file, Facts::of_host(host))?;
+    let mut simulation = started(&file, Facts::of_host(host))?;
     let mut dependencies: Vec<Dependency> = itself(&file).into_iter().collect();
-    let imports = simulation.lookups().iter().filter(|lookup| is_relevant(lookup));
+    let imports = simulation.lookups().iter().filter(|lookup| is_relevant(lookup) && lookup.name != file.to_string_lossy());
     dependencies.extend(imports.filter_map(|lookup| dependency(None, lookup)));
     open(&mut simulation, Library::Shim, &BY_SHIM, &mut dependencies);
     open(&mut simulation, Library::Graph, Library::OPENED_BY_GRAPH, &mut dependencies);
@@ -32,6 +31,18 @@ pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, 
     let mut seen = HashSet::new();
     dependencies.retain(|dependency| seen.insert(dependency.name.to_ascii_lowercase()));
     Ok(dependencies)
+}
+
+/// A process with this program, or one that has opened this DLL by its path: then the DLLs that it imports may lie beside
+/// it, and those that it opens by their names may not.
+fn started(file: &Path, facts: Facts) -> Result<Simulation, ProbeError> {
+    if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("exe")) {
+        return Simulation::start(file, facts);
+    }
+    let mut simulation = Simulation::new(facts.clone());
+    simulation.open(file, Mode::AlteredSearchPath);
+    // A file that cannot be loaded at all has its reason in an error.
+    if simulation.modules().is_empty() { Simulation::start(file, facts) } else { Ok(simulation) }
 }
 
 /// What a library of cuDNN opens by name, if it is loaded.

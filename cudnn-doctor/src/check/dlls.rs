@@ -6,14 +6,14 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::dll_search::{Facts, Mode, Resolution, Rule, Simulation, help_for_missing_dll};
-use cudnn_probe::packages::Component;
+use cudnn_probe::packages::{self, Component};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{InstallationReport, Library};
 
 use super::finding::{
     Finding, FindingKind, Help, INCOMPLETE, LD_SO_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, RELATIVE_PATH,
 };
-use super::installation;
+use super::{fix_commands, installation};
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::escape::Printable;
@@ -63,8 +63,8 @@ fn by_name(report: &InstallationReport, facts: &Facts, context: &Context) -> Opt
         return Some(
             Finding::new(NOT_ON_PATH, message)
                 .note(
-                    "programs that load cuDNN by its name fail (error 126), unless they add the directory \
-                     (os.add_dll_directory) or have cuDNN's DLLs beside them",
+                    "programs that load cuDNN by its name fail (error 126), unless its DLLs lie beside the program; PyTorch \
+                     opens each of its own by its path",
                 )
                 .note("this project's loader does find it")
                 .help(search_first(&report.dir)),
@@ -222,8 +222,16 @@ fn companion_help(name: &str, cuda_major: u32, report: &InstallationReport) -> H
     if let Some((dir, line)) = found.and_then(|dir| Some((dir.printable(), prepend_library_path(&dir)?))) {
         return Help::new(format!("it is in {dir}: have Windows search that directory:")).command(line);
     }
-    let text = help_for_missing_dll(name).unwrap_or_else(|| format!("install {name}, and add its directory to PATH"));
-    Help::new(text)
+    let beside = report.package.as_ref().zip(component).and_then(|(package, component)| {
+        Some((component, packages::install_beside(package, component, cuda_major, report.cuda_minor)?))
+    });
+    let (Some((component, command)), Some(site)) = (beside, site) else {
+        let text = help_for_missing_dll(name);
+        return Help::new(text.unwrap_or_else(|| format!("install {name}, and add its directory to PATH")));
+    };
+    let text = format!("install {component} for CUDA {cuda_major}, and have Windows search its directory:");
+    let dir = site.join(component.wheel_dir(cuda_major));
+    prepend_library_path(&dir).into_iter().fold(fix_commands::with_commands(text, &[command]), Help::command)
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
