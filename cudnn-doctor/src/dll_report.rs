@@ -21,7 +21,8 @@ pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, 
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let mut simulation = started(&file, Facts::of_host(host))?;
     let mut dependencies: Vec<Dependency> = itself(&file).into_iter().collect();
-    let imports = simulation.lookups().iter().filter(|lookup| is_relevant(lookup) && lookup.name != file.to_string_lossy());
+    let imports =
+        simulation.lookups().iter().filter(|lookup| is_relevant(lookup) && lookup.name != file.to_string_lossy());
     dependencies.extend(imports.filter_map(|lookup| dependency(None, lookup)));
     open(&mut simulation, Library::Shim, &BY_SHIM, &mut dependencies);
     open(&mut simulation, Library::Graph, Library::OPENED_BY_GRAPH, &mut dependencies);
@@ -63,10 +64,12 @@ fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], depend
             let dependency = dependency(Some(opener), lookup)?;
             let is_there = file.with_file_name(library.windows_name()).is_file();
             let error = dependency.error.as_ref().filter(|_| dependency.file.is_none());
-            let error = error.map(|_| if is_there {
-                format!("was not found: it lies beside {}, which opens it by its name alone", file.printable())
-            } else {
-                format!("was not found; {} opens it by its name", opener.windows_name())
+            let error = error.map(|_| {
+                if is_there {
+                    format!("was not found: it lies beside {}, which opens it by its name alone", file.printable())
+                } else {
+                    format!("was not found; {} opens it by its name", opener.windows_name())
+                }
             });
             Some(Dependency { error: error.or_else(|| dependency.error.clone()), ..dependency })
         });

@@ -115,7 +115,8 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
             Some(_) => {}
         }
     }
-    let note = "NVIDIA's shim and graph open the other DLLs by their names alone: that those lie beside them does not count";
+    let note =
+        "NVIDIA's shim and graph open the other DLLs by their names alone: that those lie beside them does not count";
     if let Some((first, _)) = foreign.first() {
         let there = first.parent().unwrap_or(first).printable();
         let message = format!("Windows would mix two installations: {} would open DLLs in {there}", shim.printable());
@@ -155,8 +156,9 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
 /// Makes Windows search a directory first.
 fn search_first(dir: &Path) -> Help {
     match prepend_library_path(dir) {
-        Some(line) => Help::new("have Windows search that directory first, in programs that this shell starts:")
-            .command(line),
+        Some(line) => {
+            Help::new("have Windows search that directory first, in programs that this shell starts:").command(line)
+        }
         None => Help::new(
             "PATH cannot contain the name of that directory: make a junction to it, without a semicolon in its name, and \
              put the junction on PATH",

@@ -22,7 +22,9 @@ use super::suitable::{Suitable, suitable};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_root, permit_command, python_in};
-use crate::shell::{SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir};
+use crate::shell::{
+    SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir,
+};
 use crate::system::{CUDNN_PREFIX, LOADER};
 
 /// The directory that CUDA toolkits are installed in.
@@ -133,7 +135,8 @@ pub(super) fn links_like(dir: &Path, file: &str) -> Option<Help> {
 /// First removes links in this directory that lead to no file: pip fails at them.
 fn without_dangling_links(help: Help, dir: &Path) -> Help {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_cudnn = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));
+    let is_cudnn =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));
     let mut links: Vec<PathBuf> =
         entries.filter(|path| is_cudnn(path) && path.is_symlink() && !path.exists()).collect();
     links.sort();
@@ -544,7 +547,8 @@ impl Companion<'_> {
         if let Some(dir) = found.into_iter().find(|dir| self.is_in(dir, context))
             && let Some(line) = prepend_library_path(&dir)
         {
-            return Help::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable())).command(line);
+            return Help::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable()))
+                .command(line);
         }
         // A wheel of cuDNN finds the wheels beside it by its run path; a system package finds the system's libraries.
         let beside = report.package.as_ref().and_then(|package| {

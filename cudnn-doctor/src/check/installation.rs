@@ -48,7 +48,8 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     findings.extend(shim_of_another_release(report));
     // A shim alone is no installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
-    let note = |finding: Finding| finding.note(format!("programs that load {} by its name get this cuDNN", Library::Shim));
+    let note =
+        |finding: Finding| finding.note(format!("programs that load {} by its name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
 }
 

@@ -414,7 +414,8 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
 fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
     let mut facts = Facts::of_host(&Host::current());
     // Those of cuDNN are loaded in order, by their paths.
-    facts.loaded = Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();
+    facts.loaded =
+        Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();
     facts.loaded.retain(|file| file != library && file.is_file());
     match explain(library, &facts) {
         Some(failure) => {

@@ -57,7 +57,12 @@ pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Opti
     };
     let mut installed: Vec<Installed> = context.inventory(&[]).into_iter().filter(is_wanted).collect();
     let is_searched = |installed: &Installed| {
-        let is_of_ld_so = |origin: &Origin| matches!(origin, Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path);
+        let is_of_ld_so = |origin: &Origin| {
+            matches!(
+                origin,
+                Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path
+            )
+        };
         installed.found_via.iter().any(|candidate| is_of_ld_so(&candidate.origin))
     };
     installed.sort_by_key(|installed| !is_searched(installed));
