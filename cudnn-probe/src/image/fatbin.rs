@@ -141,15 +141,21 @@ impl<'a, R: ReadRef<'a>> Entries<R> {
         Entries { range, data, offset, container_end }
     }
 
-    /// The offset of the next container, and its header.
-    fn next_container(&self) -> Option<(u64, &'a [u8])> {
+    /// The header of the next container, at the offset that is then the current one.
+    fn next_container(&mut self) -> Option<&'a [u8]> {
         const MAGIC: u64 = 0xba55_ed50;
-        let after = self.container_end.checked_sub(self.range.start)?;
-        ALIGNMENTS.iter().find_map(|alignment| {
-            let offset = self.range.start.checked_add(after.checked_next_multiple_of(*alignment)?)?;
-            let header = self.data.read_bytes_at(offset, 16).ok().filter(|_| offset < self.range.end)?;
-            (number(header, 0..4)? == MAGIC).then_some((offset, header))
-        })
+        for alignment in ALIGNMENTS {
+            let after = self.container_end.saturating_sub(self.range.start).saturating_add(alignment - 1);
+            self.offset = self.range.start.saturating_add(after & !(alignment - 1));
+            if self.offset >= self.range.end {
+                return None;
+            }
+            let header = self.data.read_bytes_at(self.offset, 16).ok()?;
+            if number(header, 0..4)? == MAGIC {
+                return Some(header);
+            }
+        }
+        None
     }
 }
 
@@ -162,9 +168,9 @@ impl<'a, R: ReadRef<'a>> Iterator for Entries<R> {
         // Bounded, because entries of other kinds and empty containers are skipped.
         for _ in 0..MAX_ENTRIES {
             if self.offset >= self.container_end {
-                let (offset, container) = self.next_container()?;
-                self.container_end = offset.checked_add(16)?.checked_add(number(container, 8..16)?)?;
-                self.offset = offset.checked_add(number(container, 6..8)?.max(16))?;
+                let container = self.next_container()?;
+                self.container_end = self.offset.checked_add(16)?.checked_add(number(container, 8..16)?)?;
+                self.offset = self.offset.checked_add(number(container, 6..8)?.max(16))?;
                 continue;
             }
             let entry = self.data.read_bytes_at(self.offset, 32).ok()?;

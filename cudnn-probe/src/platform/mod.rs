@@ -114,12 +114,12 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The directories below a CUDA toolkit with the libraries for this architecture: on aarch64, that for servers, and for
+/// The directories below a CUDA toolkit with the libraries for this architecture: on aarch64 also that for servers, and for
 /// Jetson from CUDA 13 on, and that for Jetson before it.
-pub(crate) const CUDA_TARGET_DIRS: &[&str] = if cfg!(target_arch = "aarch64") {
-    &["targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
+pub(crate) const CUDA_LIB_DIRS: &[&str] = if cfg!(target_arch = "aarch64") {
+    &["lib64", "lib", "targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
 } else {
-    &["targets/x86_64-linux/lib"]
+    &["lib64", "lib", "targets/x86_64-linux/lib"]
 };
 
 /// Debian's name for this architecture (the multiarch triple).

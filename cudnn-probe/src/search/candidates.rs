@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::host::Host;
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIRS, Os, below};
+use crate::platform::{CUDA_LIB_DIRS, Os, below};
 
 use super::given::{Given, Stage, included_home};
 use super::origin::{Candidate, Origin};
@@ -12,10 +12,7 @@ use super::{linux, windows};
 
 /// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that
 /// were unpacked by hand (`pip install --target`).
-const SUBDIRECTORIES: [&str; 9] = [
-    "",
-    "lib",
-    "lib64",
+const SUBDIRECTORIES: [&str; 6] = [
     "bin",
     "Lib/site-packages/nvidia/cudnn/bin",
     "Library/bin",
@@ -124,7 +121,10 @@ impl Search {
         let origin = Origin::UnderRoot(root.clone());
         let mut found = wheels(&root, &origin);
         found.extend(
-            SUBDIRECTORIES.iter().chain(CUDA_TARGET_DIRS).map(|dir| Candidate::new(below(&root, dir), origin.clone())),
+            [""].iter()
+                .chain(CUDA_LIB_DIRS)
+                .chain(&SUBDIRECTORIES)
+                .map(|dir| Candidate::new(below(&root, dir), origin.clone())),
         );
         let further = dirs_with_cudnn(&root).into_iter().map(|dir| Candidate::new(dir, origin.clone()));
         let further: Vec<Candidate> = further.filter(|candidate| !found.contains(candidate)).collect();

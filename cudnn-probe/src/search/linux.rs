@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_TARGET_DIRS, canonicalize, may_be_planted};
+use crate::platform::{CUDA_LIB_DIRS, canonicalize, may_be_planted};
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -119,7 +119,7 @@ fn cuda_variables(given: &Given) -> Vec<Candidate> {
     let mut found = Vec::new();
     for name in CUDA_VARIABLES {
         let Some(root) = given.absolute(name) else { continue };
-        for dir in ["lib64", "lib"].iter().chain(CUDA_TARGET_DIRS) {
+        for dir in CUDA_LIB_DIRS {
             found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name)));
         }
     }
