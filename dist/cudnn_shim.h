@@ -1,7 +1,8 @@
-/* Functions that the drop-in libcudnn.so.9 has in addition to cuDNN's: a report, the last load error, preloading.
+/* Functions that the drop-in libcudnn.so.9 or cudnn64_9.dll has in addition to cuDNN's: a report, the last load error,
+ * preloading.
  *
- * NVIDIA's libcudnn.so.9 does not have them. A program that must also run with NVIDIA's looks them up with
- * dlsym(RTLD_DEFAULT, ...) and omits the calls if that returns NULL. All of them are thread-safe.
+ * NVIDIA's does not have them. A program that must also run with NVIDIA's looks them up with dlsym(RTLD_DEFAULT, ...) or
+ * GetProcAddress and omits the calls if that returns NULL. All of them are thread-safe.
  */
 #ifndef CUDNN_SHIM_H
 #define CUDNN_SHIM_H
@@ -55,7 +56,7 @@ int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 
 /* Starts cudnnShimPreload in a background thread. Returns 0 once it is started. An exit or a fork waits for the step that is
  * under way, for at most ten seconds. An exit by another thread than the first and the calling one can crash in the middle
- * of a step. */
+ * of a step. On Windows an exit waits for nothing: Windows has ended the other threads then. */
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
 /* Waits for the preloads that were started and returns the status of the preload that ended last, 0 if there was none.

@@ -24,8 +24,8 @@
 //! # If cuDNN cannot be loaded
 //! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits
 //! ([`LoadError::status`]); the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and
-//! [`cudnnGetLastErrorString`] then returns the full report: the reason, what to do, ld.so's message, and each
-//! directory that was searched. To get the error as a value, ask first:
+//! [`cudnnGetLastErrorString`] then returns the full report: the reason, what to do, the message of the system's loader,
+//! and each directory that was searched. To get the error as a value, ask first:
 //!
 //! ```no_run
 //! use cudnn_loader::Function;
@@ -52,6 +52,12 @@
 //! inside `dlopen`, the child may see a half-initialised library: fork before the first call or after it. CUDA and
 //! cuDNN limit forked children further. A cancellation (`pthread_cancel`) during a first call takes effect after the
 //! call.
+//!
+//! # Windows
+//! Everything above holds with Windows' loader in place of ld.so, and `DllMain` in place of static constructors. There is
+//! no `fork`, no cancellation, and an exit waits for nothing: Windows ends the other threads first. From its first use on,
+//! the program or DLL that contains this crate stays loaded. On other systems than Linux and Windows, every use fails with
+//! an error that says so.
 //!
 //! # Features
 //! `log` and `tracing` add [`logging`]'s `to_log` and `to_tracing`, which pass cuDNN's log to the crate of that name.

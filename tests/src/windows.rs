@@ -140,16 +140,30 @@ pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
 /// When cargo fails.
 #[must_use]
 pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
+    cargo_build(package, &[&["--bin", program], arguments].concat());
+    target_dir().join(TARGET).join("debug").join(program).with_extension("exe")
+}
+
+/// Builds an example of a package of this workspace for Windows.
+///
+/// # Panics
+/// When cargo fails.
+#[must_use]
+pub fn build_example(package: &str, example: &str) -> PathBuf {
+    cargo_build(package, &["--example", example]);
+    target_dir().join(TARGET).join("debug/examples").join(example).with_extension("exe")
+}
+
+fn cargo_build(package: &str, arguments: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--target", TARGET, "--package", package, "--bin", program])
+        .args(["build", "--quiet", "--target", TARGET, "--package", package])
         .args(arguments)
         .current_dir(&root)
         .output()
         .expect("cargo starts");
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-    target_dir().join(TARGET).join("debug").join(program).with_extension("exe")
+    assert!(output.status.success(), "{package} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The directory into which cargo builds.

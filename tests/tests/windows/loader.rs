@@ -1,4 +1,4 @@
-//! The loader on Windows, through the drop-in: which DLLs it takes, and what it says of those that it cannot take.
+//! The loader on Windows, in Rust programs and through the drop-in: which DLLs it takes, and what it says of those that it cannot take.
 
 use std::path::{Path, PathBuf};
 
@@ -218,4 +218,25 @@ fn a_preload_loads_all_and_reads_files_ahead() {
     }
     let ahead = output.stdout.lines().filter(|line| line.contains("read ahead") && line.ends_with("done")).count();
     assert!(ahead >= 5, "{output:?}");
+}
+
+#[test]
+fn rust_programs_load_by_requirements_and_receive_the_log() {
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let requirements = windows::build_example("cudnn-loader", "requirements");
+    let dir = windows::path(&real);
+    let output = windows::child(&requirements).run(&["9.28.0", &dir]);
+    assert_eq!(output.stdout, format!("cuDNN 9.28.0 in {dir}\ncudnnGetVersion = 92800\n"), "{output:?}");
+    // By the variable, and by the path of a file.
+    let output = windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run(&["9.0.0"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let file = format!("{dir}\\cudnn_graph64_9.dll");
+    assert_eq!(windows::child(&requirements).run(&["9.0.0", &file]).code, Some(0));
+    let output = windows::child(&requirements).run(&["9.30.0", &dir]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("is cuDNN 9.28.0, but 9.30.0 or newer is required"), "{output:?}");
+    let log = windows::build_example("cudnn-backend", "receive_log");
+    let output = windows::child(&log).env("CUDNN_LOADER_DIR", &dir).run(&[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("No GPU found ("), "{output:?}");
 }
