@@ -207,6 +207,10 @@ fn a_release_for_another_architecture_is_read() {
 fn a_release_for_windows_is_read() {
     check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, Os::Windows, "x86-64");
     let Some(dir) = lib_dir("windows-cu13-9.28.0") else { return };
+    for library in [Library::Shim, Library::Cnn, Library::Ext, Library::EnginesPrecompiled] {
+        let identity = identify_any(&dir.join(library.windows_name()), library).unwrap();
+        assert_eq!(identity.version, Some(Version::new(9, 28, 0)), "{library}");
+    }
     let code = gpu_code(&dir.join(Library::Ops.windows_name())).unwrap();
     assert!(code.iter().any(|code| code.compute_capability == 75 && !code.is_ptx), "{code:?}");
     let code = gpu_code(&dir.join(Library::EnginesPrecompiled.windows_name())).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(feature = "full-releases")]
-use cudnn_probe::missing_symbols;
+use cudnn_probe::{Os, missing_symbols};
 use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_wheels, inventory};
 use support::{FakeLibrary, TempDir, lib_dir};
 
@@ -121,6 +121,35 @@ fn the_doctor_reports_real_engines_of_another_release() {
         let stdout = String::from_utf8_lossy(&output.stdout);
         let found = |code: &str| stdout.matches(&format!("\"code\": \"{code}\"")).count();
         assert_eq!((found("C014"), found("C024")), (count, 0), "{stdout}");
+    }
+}
+
+#[cfg(feature = "full-releases")]
+#[test]
+fn a_real_release_for_windows_is_reported_in_full() {
+    let Some(dir) = lib_dir("windows-cu13-9.28.0") else { return };
+    let report = report(&dir);
+    assert_eq!((report.os, report.version, report.variant), (Os::Windows, Some(Version::new(9, 28, 0)), Variant::Full));
+    assert_eq!(report.cuda().as_deref(), Some("13.5"));
+    assert_eq!(report.conflicts().len(), 0, "{:?}", report.conflicts());
+    let package = report.package.as_ref().map(ToString::to_string);
+    assert_eq!(package.as_deref(), Some("pip nvidia-cudnn-cu13 9.28.0.42"));
+    for library in &report.libraries {
+        let recorded = library.recorded.first().map(|recorded| recorded.len);
+        assert_eq!(recorded, std::fs::metadata(&library.path).ok().map(|file| file.len()), "{}", library.library);
+    }
+    // A graph that lacks what the others need is of another release.
+    let mixed = TempDir::new();
+    for library in Library::ALL.iter().filter(|library| **library != Library::Graph) {
+        std::os::unix::fs::symlink(dir.join(library.windows_name()), mixed.path().join(library.windows_name())).unwrap();
+    }
+    let graph = mixed.path().join(Library::Graph.windows_name());
+    let exports = "int cudnn_graph_version __attribute__((section(\".data\"))) = 0x00091c00;\n";
+    if std::process::Command::new("x86_64-w64-mingw32-gcc").arg("--version").output().is_ok() {
+        support::windows::compile(exports, &["-shared", "-nostdlib", "-w", "-Wl,-e,0"], &graph);
+        let report = self::report(mixed.path());
+        let ops = report.conflicts().into_iter().find(|(library, _)| library.library == Library::Ops);
+        assert!(ops.is_some_and(|(_, error)| error.to_string().contains("of another release")), "{report:#?}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! was run where.
 #![cfg(feature = "windows")]
 
+mod dll_search;
 mod drop_in;
 mod linking;
 mod loader;
