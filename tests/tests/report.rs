@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_wheels, inventory};
 #[cfg(feature = "full-releases")]
 use cudnn_probe::{Os, missing_symbols};
-use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_wheels, inventory};
 use support::{FakeLibrary, TempDir, lib_dir};
 
 const VERSION: Version = Version::new(9, 19, 0);
@@ -141,7 +141,8 @@ fn a_real_release_for_windows_is_reported_in_full() {
     // A graph that lacks what the others need is of another release.
     let mixed = TempDir::new();
     for library in Library::ALL.iter().filter(|library| **library != Library::Graph) {
-        std::os::unix::fs::symlink(dir.join(library.windows_name()), mixed.path().join(library.windows_name())).unwrap();
+        std::os::unix::fs::symlink(dir.join(library.windows_name()), mixed.path().join(library.windows_name()))
+            .unwrap();
     }
     let graph = mixed.path().join(Library::Graph.windows_name());
     let exports = "int cudnn_graph_version __attribute__((section(\".data\"))) = 0x00091c00;\n";

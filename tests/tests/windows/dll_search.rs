@@ -49,7 +49,9 @@ fn the_model_of_the_search_for_dlls_agrees_with_wine() {
         plugins.iter().for_each(|file| drop(std::fs::remove_file(file)));
         existing.iter().for_each(|index: &usize| make(&plugins[*index]));
         let loaded: Option<&PathBuf> = loaded.map(|index: usize| &plugins[index]);
-        for (word, mode) in [("standard", Mode::Standard), ("altered", Mode::AlteredSearchPath), ("default", Mode::DefaultDirs)] {
+        for (word, mode) in
+            [("standard", Mode::Standard), ("altered", Mode::AlteredSearchPath), ("default", Mode::DefaultDirs)]
+        {
             let mut facts = facts.clone();
             facts.application_dir = Some(app.clone());
             facts.path = vec![tools.clone()];
