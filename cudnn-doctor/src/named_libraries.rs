@@ -20,11 +20,13 @@ const BLOCK_LEN: usize = 1 << 20;
 const STEM: &[u8] = b"libcudnn.so";
 /// The longest name with a version: `libcudnn.so.9.28.0` and a margin.
 const MAX_NAME_LEN: usize = 32;
+/// The longest path before a name.
+const MAX_PATH_LEN: usize = 4096;
 
 /// A name of cuDNN's shim in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// The name: `libcudnn.so.9`.
+    /// The name: `libcudnn.so.9`, or the path of an existing file.
     pub(crate) name: String,
     /// The file that contains it.
     pub(crate) file: PathBuf,
@@ -81,10 +83,10 @@ fn names(file: &Path, left: &mut u64) -> Vec<String> {
 fn read(mut file: &File, part: Range<u64>, names: &mut HashSet<String>) -> std::io::Result<()> {
     file.seek(SeekFrom::Start(part.start))?;
     let mut rest = file.take(part.end.saturating_sub(part.start));
-    let mut block = Vec::with_capacity(BLOCK_LEN + MAX_NAME_LEN);
+    let mut block = Vec::with_capacity(BLOCK_LEN + MAX_NAME_LEN + MAX_PATH_LEN);
     loop {
         // A name may begin at the end of the last block.
-        let kept = block.len().min(MAX_NAME_LEN);
+        let kept = block.len().min(MAX_NAME_LEN + MAX_PATH_LEN);
         block.drain(..block.len() - kept);
         let is_last = (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? < BLOCK_LEN;
         names.extend(in_block(&block, is_last).take(MAX_NAMES));
@@ -99,7 +101,19 @@ fn read(mut file: &File, part: Range<u64>, names: &mut HashSet<String>) -> std::
 fn in_block(block: &[u8], is_last: bool) -> impl Iterator<Item = String> + '_ {
     let end = if is_last { block.len() } else { block.len().saturating_sub(MAX_NAME_LEN) };
     let starts = (0..end).filter(|at| block.get(*at) == Some(&b'l') && block.get(*at..at + STEM.len()) == Some(STEM));
-    starts.filter_map(|at| name(block.get(at..)?))
+    starts.filter_map(|at| {
+        let name = name(block.get(at..)?)?;
+        Some(path(block.get(at.saturating_sub(MAX_PATH_LEN)..at)?, &name).unwrap_or(name))
+    })
+}
+
+/// The path of an existing file with this name, if the text before the name ends with its directory. One text may follow
+/// another without a zero: the longest path counts.
+fn path(before: &[u8], name: &str) -> Option<String> {
+    let text = before.rsplit(|byte| *byte == 0).next().filter(|text| text.ends_with(b"/"))?;
+    let starts = (0..text.len()).filter(|at| text.get(*at) == Some(&b'/'));
+    let paths = starts.filter_map(|at| Some(format!("{}{name}", std::str::from_utf8(text.get(at..)?).ok()?)));
+    paths.into_iter().find(|path| Path::new(path).is_file())
 }
 
 /// The name at the start of this text. `libcudnn.so.%d` is none: the program puts the rest together.

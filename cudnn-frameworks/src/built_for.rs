@@ -17,6 +17,7 @@ use crate::facts;
 use crate::kind::{Kind, cuda_in_name, first_matching, matching};
 use crate::requirement::Pin;
 use statements::Statements;
+pub(crate) use statements::own_version;
 
 /// Where a statement comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

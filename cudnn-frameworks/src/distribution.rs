@@ -42,6 +42,19 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// A package without metadata, whose files state its version: images are made smaller like this.
+    pub(crate) fn without_metadata(name: &str, version: &str, import_dir: &Path, module_dir: &Path) -> Option<Self> {
+        names::is_version(version).then(|| Distribution {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            import_dir: import_dir.to_owned(),
+            info_dir: module_dir.to_owned(),
+            is_editable: false,
+            modules: Vec::new(),
+            source_dirs: Vec::new(),
+        })
+    }
+
     /// The directory of one of its modules: `site-packages/torch`, or that of an editable installation.
     #[must_use]
     pub fn module_dir(&self, module: &str) -> Option<PathBuf> {

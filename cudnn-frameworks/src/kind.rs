@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Version;
 
+use crate::built_for::own_version;
 use crate::distribution::Distribution;
 use crate::environment::Environment;
 
@@ -172,6 +173,16 @@ impl Kind {
         let closed_file = |path: PathBuf| explain(&path, std::fs::File::open(&path).err()?);
         let files = || self.libraries.iter().flat_map(|pattern| matching(dir, pattern));
         dirs.into_iter().find_map(closed_dir).or_else(|| files().find_map(closed_file))
+    }
+
+    /// Its module, if no package's metadata states that it is there.
+    pub(crate) fn without_metadata(&self, environment: &Environment) -> Option<Distribution> {
+        let import_dirs = environment.import_dirs.iter();
+        let (import_dir, dir) =
+            import_dirs.map(|import_dir| (import_dir, import_dir.join(self.module))).find(|(_, dir)| dir.is_dir())?;
+        let has_library = self.always_there.iter().any(|pattern| !matching(&dir, pattern).is_empty());
+        let version = own_version(self, &dir).filter(|_| has_library)?;
+        Distribution::without_metadata(self.packages.first()?, &version, import_dir, &dir)
     }
 
     /// The directory of its module. An editable package has it in another import directory.

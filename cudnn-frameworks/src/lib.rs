@@ -147,7 +147,10 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
     let mut frameworks: Vec<Framework> = Vec::new();
     let mut unreadable: Vec<Unreadable> = Vec::new();
     for kind in KINDS {
-        for distribution in kind.distributions_in(&found.distributions) {
+        let mut of_kind: Vec<&Distribution> = kind.distributions_in(&found.distributions).collect();
+        let without_metadata = if of_kind.is_empty() { kind.without_metadata(environment) } else { None };
+        of_kind.extend(&without_metadata);
+        for distribution in of_kind {
             let dir = kind.dir(environment, distribution);
             let mut pins = requirement::pins(distribution, &found.distributions, environment);
             for (requirement, reason) in pins.iter().filter_map(Pin::unreadable) {

@@ -36,8 +36,8 @@ pub struct Opens {
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
     pub half_searched: Vec<PathBuf>,
-    /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects. That
-    /// is not followed: `cudnn` has the drop-in alone.
+    /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects:
+    /// `cudnn` has its graph library, and no others.
     pub has_drop_in: bool,
     /// It needs no cuDNN, as far as its files show.
     pub needs_none: bool,
@@ -88,6 +88,8 @@ pub enum By {
     Variable(&'static str),
     /// By ld.so's rule.
     LdSo(ld_so::Rule),
+    /// This project's drop-in selects its installation.
+    DropIn,
 }
 
 impl Opens {

@@ -141,21 +141,67 @@ fn a_library_that_needs_the_driver_is_complete_without_one() {
     assert_eq!(framework(&machine.survey(), "torch").opens.missing, ["libnvrtc.so.12"]);
 }
 
-/// The drop-in takes the libraries of one installation by their paths. What ld.so finds for their names says nothing.
+/// The drop-in takes the libraries of the installation that the loader selects. What ld.so finds for their names says
+/// nothing.
 #[test]
-fn the_drop_in_is_not_followed_as_nvidias_shim() {
+fn the_drop_in_gets_what_the_loader_selects() {
     let machine = Machine::new().torch("2.9.1").cudart();
     let dir = machine.site("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
-    let opens = |code: &str| {
+    let opens = |machine: &Machine, code: &str| {
         let shim = FakeLibrary::new(Library::Shim, NEW).with_code(code);
         shim.build(&dir.join("libcudnn.so.9"));
         framework(&machine.survey(), "torch").opens.clone()
     };
-    let drop_in = opens("int cudnnShimVersion(void) { return 0; }");
-    assert!(drop_in.has_drop_in && drop_in.missing.is_empty() && drop_in.cudnn.len() == 1, "{drop_in:?}");
-    let shim = opens("");
+    const DROP_IN: &str = "int cudnnShimVersion(void) { return 0; }";
+    let none = opens(&machine, DROP_IN);
+    assert!(none.has_drop_in && none.missing == ["libcudnn_graph.so.9"] && none.cudnn.len() == 1, "{none:?}");
+    let shim = opens(&machine, "");
     assert!(!shim.has_drop_in && shim.missing.contains(&"libcudnn_graph.so.9".to_owned()), "{shim:?}");
+    // Beside it; then where the variable leads.
+    let machine = machine.cudnn(NEW);
+    let beside = opens(&machine, DROP_IN);
+    assert!(beside.missing.is_empty() && beside.version() == Some(NEW), "{beside:?}");
+    let other = machine.path("other");
+    cudnn(&other, OLD);
+    let named = opens(&machine.env("CUDNN_LOADER_DIR", &other), DROP_IN);
+    assert_eq!((named.version(), &named.cudnn[1].by), (Some(OLD), &By::DropIn), "{named:?}");
+    assert!(named.cudnn[1].path.starts_with(&other), "{named:?}");
+}
+
+/// NVIDIA's wheels are in an import directory to which PyTorch's run path does not lead: its Python code opens them.
+#[test]
+fn torch_opens_each_library_of_cuda_from_any_import_directory() {
+    let machine = Machine::new().torch("2.8.0").cudnn(NEW);
+    let other = machine.path("other");
+    for (module, name) in [("curand", "libcurand.so.10"), ("cuda_runtime", "libcudart.so.12")] {
+        let file = other.join("nvidia").join(module).join("lib").join(name);
+        ExtensionLibrary::new().with_soname(name).build(&file);
+    }
+    ExtensionLibrary::new()
+        .with_soname("libtorch_global_deps.so")
+        .needing("libcurand.so.10")
+        .needing("libcudart.so.12")
+        .build(&machine.site("torch/lib/libtorch_global_deps.so"));
+    std::fs::write(machine.site("other.pth"), format!("{}\n", other.display())).unwrap();
+    let survey = machine.survey();
+    let opens = &framework(&survey, "torch").opens;
+    assert!(opens.missing.is_empty(), "{opens:?}");
+}
+
+/// Images are made smaller by removing metadata.
+#[test]
+fn a_framework_without_metadata_is_found_by_its_files() {
+    let machine = Machine::new().torch("2.8.0").cudart().cudnn(OLD);
+    let info = machine.site("torch-2.8.0.dist-info");
+    std::fs::remove_dir_all(info).unwrap();
+    let file = machine.site("torch/version.py");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(file, format!("__version__ = '2.8.0+cu128'\n{text}")).unwrap();
+    let survey = machine.survey();
+    let torch = framework(&survey, "torch");
+    assert_eq!((torch.version.as_str(), torch.opens.version()), ("2.8.0+cu128", Some(OLD)));
+    assert_eq!(torch.built_for.cudnn.as_ref().map(|cudnn| cudnn.value), Some(Version::new(9, 10, 2)));
 }
 
 /// As in microsoft/onnxruntime#25609: the wheel is installed, and nothing leads there.

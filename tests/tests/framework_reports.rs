@@ -532,6 +532,131 @@ fn the_doctor_is_silent_where_nothing_is_wrong() {
     assert_eq!(environment["frameworks"][0]["loads"][0]["version"], V9_10_2.to_string(), "{document:#}");
 }
 
+/// The findings in this world, but for notes, and each as text.
+fn codes(world: &World) -> Vec<(String, String)> {
+    let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
+    let found = document["environments"][0]["findings"].as_array().unwrap();
+    let serious = found.iter().filter(|finding| finding["severity"] != "note");
+    serious.map(|finding| (finding["code"].as_str().unwrap().to_owned(), finding.to_string())).collect()
+}
+
+#[track_caller]
+fn has(world: &World, expected: &[(&str, &[&str])]) {
+    let found = codes(world);
+    let names: Vec<&str> = found.iter().map(|(code, _)| code.as_str()).collect();
+    assert_eq!(names, expected.iter().map(|(code, _)| *code).collect::<Vec<_>>(), "{found:#?}");
+    for ((_, text), (_, fragments)) in found.iter().zip(expected) {
+        for fragment in *fragments {
+            assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
+        }
+    }
+}
+
+/// Puts the drop-in in place of the shim in this directory.
+fn drop_in(dir: &Path) {
+    let file = dir.join("libcudnn.so.9");
+    let _ = std::fs::remove_file(&file);
+    std::fs::create_dir_all(dir).unwrap();
+    FakeLibrary::new(Library::Shim, V9_10_2).with_code("int cudnnShimVersion(void) { return 0; }\n").build(&file);
+}
+
+#[test]
+fn what_the_drop_in_loads_is_judged() {
+    let torch_with = |fill: &dyn Fn(&Path)| {
+        let world = World::new();
+        complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+        let dir = world.venv.import_dir().join("nvidia/cudnn/lib");
+        fill(&dir);
+        drop_in(&dir);
+        world
+    };
+    let refill = |dir: &Path, version: Version, ptx: u16| {
+        std::fs::remove_dir_all(dir).unwrap();
+        std::fs::create_dir_all(dir).unwrap();
+        for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+            FakeLibrary::new(*library, version).with_ptx(ptx).build(&dir.join(library.file_name()));
+        }
+    };
+    has(&torch_with(&|_| {}), &[]);
+    let older = torch_with(&|dir| refill(dir, V9_1_0, 8));
+    let texts: &[&str] = &["would load cuDNN 9.1.0", "install --force-reinstall", "put the drop-in in its place again"];
+    has(&older, &[("C071", texts)]);
+    let other_cuda = torch_with(&|dir| refill(dir, V9_10_2, 9));
+    has(&other_cuda, &[("C071", &["would load a cuDNN for CUDA 13", "selected by the drop-in"])]);
+    let named = torch_with(&|_| {});
+    named.set("CUDNN_LOADER_DIR", named.cudnn("older", V9_1_0));
+    has(&named, &[("C071", &["would load cuDNN 9.1.0", "unset CUDNN_LOADER_DIR"])]);
+    // LD_PRELOAD has it, and no cuDNN is there.
+    let none = World::new();
+    torch(&none.venv, "2.8.0", "12.8", "9.10.2.21");
+    cublas_wheel(&none.venv);
+    let preload = none.root.path().join("preload");
+    drop_in(&preload);
+    none.set("LD_PRELOAD", preload.join("libcudnn.so.9"));
+    let texts: &[&str] = &["would not find libcudnn_graph.so.9", "install nvidia-cudnn-cu12==9.10.2.21"];
+    has(&none, &[("C070", texts), ("C073", &[])]);
+}
+
+/// A virtual environment imports the base Python's PyTorch, whose run path does not lead into the virtual environment.
+#[test]
+fn cudnn_is_installed_where_the_framework_searches() {
+    let world = World::new();
+    let base = PythonEnvironment::at(&world.root.path().join("base"), "lib/python3.12/site-packages").python3();
+    PythonEnvironment::venv_of(world.venv.root(), base.root(), true);
+    torch(&base, "2.8.0", "12.8", "9.10.2.21");
+    cudnn_wheel(&base, "9.1.0.70");
+    cublas_wheel(&base);
+    let command = format!("{}/bin/python3 install nvidia-cudnn-cu12==9.10.2.21", base.root().display());
+    has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
+}
+
+/// Another user's Python is not missing: a command that makes the environment again would remove its packages.
+#[test]
+fn a_python_that_this_user_may_not_read_is_not_missing() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    let closed = PythonEnvironment::at(&world.root.path().join("closed"), "lib/python3.12/site-packages").python3();
+    let python = world.venv.root().join("bin/python3");
+    std::fs::remove_file(&python).unwrap();
+    symlink(closed.root().join("bin/python3"), &python).unwrap();
+    torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+    cudnn_wheel(&world.venv, "9.1.0.70");
+    cublas_wheel(&world.venv);
+    let mode = |dir: &Path, mode: u32| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(world.root.path(), 0o755);
+    mode(closed.root(), 0);
+    let mut command = Command::new(support::doctor());
+    command.arg("frameworks").arg(world.venv.root()).env_clear();
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    if is_root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    mode(closed.root(), 0o700);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("C071") && text.contains("this user may not read the Python of"), "{output:?}");
+    assert!(!text.contains("rm -") && !text.contains("-m venv"), "{text}");
+    let pip = format!("sudo {} -I -m pip install nvidia-cudnn-cu12==9.10.2.21", python.display());
+    assert_eq!(text.contains(&pip), is_root, "{text}");
+}
+
+/// Libraries that only the graph library opens.
+#[test]
+fn libraries_of_another_release_are_a_mix() {
+    for name in ["heuristic", "cnn", "engines_precompiled", "engines_runtime_compiled"] {
+        let world = World::new();
+        complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+        let name = format!("libcudnn_{name}.so.9");
+        let library = Library::from_file_name(&name).unwrap();
+        let file = world.venv.import_dir().join("nvidia/cudnn/lib").join(&name);
+        std::fs::remove_file(&file).unwrap();
+        FakeLibrary::new(library, Version::new(9, 28, 0)).build(&file);
+        has(&world, &[("C072", &["would mix cuDNN", "9.28.0", &name])]);
+    }
+}
+
 /// Packages that most environments have: metadata, a record, modules.
 fn other_packages(venv: &PythonEnvironment, count: usize) {
     for index in 0..count {

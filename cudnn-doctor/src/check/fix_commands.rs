@@ -719,6 +719,9 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
         commands if move_wheels(commands) => Effect::OtherDir,
         _ => Effect::SameDir,
     };
+    if let Some(root) = commands.iter().find_map(packages::closed_python) {
+        return with_closed_python(&root, &text.into(), commands).effect(effect);
+    }
     let missing = commands.iter().find_map(packages::missing_python);
     if let Some(missing) = missing {
         return with_python(missing, &text.into(), commands).effect(effect);
@@ -732,10 +735,27 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
     all.into_iter().fold(Help::new(text).effect(effect), Help::command)
 }
 
+/// The help with these commands, for an environment whose Python another user may read, and this one may not.
+fn with_closed_python(root: &Path, text: &str, commands: &[Command]) -> Help {
+    let what = format!("this user may not read the Python of {}", root.printable());
+    if belongs_to_root(root) {
+        return commands.iter().fold(Help::new(format!("{what}; {text}")), |help, command| help.command(line(command)));
+    }
+    Help::new(format!("{what}: as a user who may, run `{} check` again, which then has the commands", doctor()))
+}
+
 /// The help with these commands, for a virtual environment whose Python is missing.
 fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help {
     let MissingPython { root, commands: restore, other_version, .. } = missing;
     let what = format!("the Python of {} is missing, or this user cannot start it", root.printable());
+    if restore.is_empty() {
+        let version = other_version.unwrap_or_default();
+        return Help::new(format!(
+            "{what}, and no {version} is on PATH: install that, so that the environment's packages work again, and run \
+             `{} check` again; or make a new environment with all its packages",
+            doctor()
+        ));
+    }
     let text = match &other_version {
         None => format!("{what}: make it again in place, then {text}"),
         Some(version) => format!(

@@ -103,7 +103,10 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
                 of_used.extend(dlls::findings(report, context));
                 findings.extend(dlls::of_linked_programs(report, context));
             }
-            (true, _) => of_used.extend(ld_so::companions(report, context, &loaded)),
+            (true, _) => {
+                of_used.extend(ld_so::companions(report, context, &loaded));
+                of_used.extend(program::other_cuda(&loaded, report));
+            }
             (false, _) => {
                 of_used.extend(ld_so::findings(report, context));
                 findings.extend(ld_so::of_linked_programs(report, context));
@@ -124,6 +127,9 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         }
         of_used.extend(installation::old_driver(report, &machine, context));
         agree(&mut of_used);
+        if program.is_some() {
+            of_used.iter_mut().for_each(|finding| program::keep_environment(finding, report));
+        }
         findings.extend(of_used);
         if let Some(verified) = &mut verified {
             let (compared, _) = installation::verifiable(report);

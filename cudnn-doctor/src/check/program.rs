@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
 use cudnn_probe::ld_so::{Lookup, Resolution, Simulation};
-use cudnn_probe::{Library, Os, ProbeError, missing_symbols};
+use cudnn_probe::packages::Package;
+use cudnn_probe::{InstallationReport, Library, Os, ProbeError, missing_symbols};
 
 use super::finding::{
-    Finding, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
-    PROGRAM_UNREADABLE,
+    Effect, Finding, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
+    PROGRAM_UNREADABLE, REQUIREMENT,
 };
 use crate::context::Context;
 use crate::cudnn_file;
@@ -110,6 +111,30 @@ fn examine_for_windows(program: &Path, context: &Context) -> Examined {
     let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
     Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
+}
+
+/// The program is linked to the libraries of another CUDA than its cuDNN.
+pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
+    let of_cuda =
+        loaded.iter().find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
+    let major: u32 = of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?;
+    let other = report.cuda_major.filter(|other| *other != major)?;
+    let dir = report.dir.printable();
+    let message = format!("the program loads {of_cuda}, and a cuDNN for CUDA {other}: {dir}");
+    let help = format!("install a cuDNN for CUDA {major} where the program finds it, in place of that one");
+    Some(Finding::new(REQUIREMENT, message).help(help))
+}
+
+/// A cuDNN that no command changes is not served by another one in the active environment: the program does not look
+/// there.
+pub(super) fn keep_environment(finding: &mut Finding, report: &InstallationReport) {
+    let is_of_package = report.package.as_ref().is_some_and(Package::is_cudnn);
+    let is_beside = |help: &Help| help.effect == Effect::OtherDir && !help.commands.is_empty();
+    if !is_of_package && finding.help.as_ref().is_some_and(is_beside) {
+        let dir = report.dir.printable();
+        finding.help =
+            Some(Help::new(format!("put another release in place of the one in {dir}, which the program finds")));
+    }
 }
 
 /// The directory of the cuDNN that it would load, and what it finds first of that.

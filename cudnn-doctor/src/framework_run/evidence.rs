@@ -71,7 +71,12 @@ fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
 /// The lines with text.
 fn lines(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK)).map(without_colours);
-    lines.filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
+    lines.filter(|line| !line.trim().is_empty() && !is_of_preload(line)).take(MAX_LINES).collect()
+}
+
+/// ld.so goes on without what LD_PRELOAD names and it cannot load.
+fn is_of_preload(line: &str) -> bool {
+    line.contains("ld.so: object '") && line.contains("cannot be preloaded")
 }
 
 /// The line without the sequences that colour it: `ESC [ 1 ; 31 m`.
@@ -115,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_step_has_the_lines_between_its_beginning_and_the_next() {
-        let stderr = "a\n\n\x1eimport\nb\n\n\x1edevice\n\x1b[1;31mc\x1b[m\n\x1b[2Jd\n\n\x1ernn\ne\n";
+        let stderr = "a\n\n\x1eimport\nb\n\n\x1edevice\n\x1b[1;31mc\x1b[m\n\x1b[2Jd\n\n\x1ernn\n\
+                      ERROR: ld.so: object '/nope.so' from LD_PRELOAD cannot be preloaded: ignored.\ne\n";
         assert_eq!(stderr_of_step(stderr, "device"), ["c", "\x1b[2Jd"]);
         assert_eq!(stderr_of_step(stderr, "rnn"), ["e"]);
         assert_eq!(stderr_of_step("lost\n", "rnn"), ["lost"]);

@@ -34,6 +34,14 @@ pub(crate) fn read(kind: &Kind, dir: &Path) -> Statements {
     Statements { file: Some(file), ..statements }
 }
 
+/// The version that a version file of assignments states of its framework: `__version__ = '2.8.0+cu128'`.
+pub(crate) fn own_version(kind: &Kind, dir: &Path) -> Option<String> {
+    let VersionFile::Assignments { path, .. } = &kind.version_file else { return None };
+    let text = read_text(&dir.join(path))?;
+    let version = text.lines().rev().find_map(|line| assigned(line, "__version__"))?;
+    unquoted(version).map(str::to_owned)
+}
+
 /// `cuda: Optional[str] = '12.8'`. `None` and `'False'` stand for a build without CUDA.
 fn assignments(text: &str, cuda: &str, cudnn: &str) -> Statements {
     let value = |name: &str| text.lines().rev().find_map(|line| assigned(line, name));

@@ -213,6 +213,7 @@ const TORCH_WHEELS: &[Wheel] = &[
     ("cuda_runtime", "libcudart.so."),
     ("cuda_cupti", "libcupti.so."),
     ("cufft", "libcufft.so."),
+    ("curand", "libcurand.so."),
     ("nvjitlink", "libnvJitLink.so."),
     ("cusparse", "libcusparse.so."),
     ("cusparselt", "libcusparseLt.so."),

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::Host;
 use cudnn_probe::ld_so::{self, Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::{DIR_VARIABLE, Host};
 
 use super::sub_libraries::{self, Use};
 use super::{By, Damaged, Opened, Opens, bytes, python_code};
@@ -179,6 +179,26 @@ impl Process {
             by: self.found_by.get(path).cloned().unwrap_or_else(|| By::LdSo(rule.clone())),
             path: path.clone(),
         })
+    }
+
+    /// The host as this project's loader sees it in the environment's Python.
+    pub(super) fn host_of_environment(&self) -> Host {
+        const VARIABLES: [&str; 10] = [
+            DIR_VARIABLE,
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "HOME",
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "CUDNN_HOME",
+            "CUDNN_PATH",
+            "CUDNN_ROOT",
+            "CONDA_PREFIX",
+        ];
+        let root = &self.environment.root;
+        let host = self.host.clone().without_executable().with_variables(&VARIABLES);
+        let host = if root.join("conda-meta").is_dir() { host.env("CONDA_PREFIX", root) } else { host };
+        if root.join("pyvenv.cfg").is_file() { host.env("VIRTUAL_ENV", root) } else { host }
     }
 
     /// The shims of cuDNN that the process has loaded.

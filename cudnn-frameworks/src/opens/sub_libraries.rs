@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Library, Version, identify_any};
+use cudnn_probe::{Library, Requirements, Search, Version, identify_any, select};
 
 use super::import::{Process, is_missing};
 use super::{By, Damaged, Opened, Opens};
@@ -31,6 +31,7 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     // It loads the libraries of one installation by their paths, as this project's loader does.
     if is_drop_in(&shim.path) {
         opens.has_drop_in = true;
+        add_selected(process, shim, opens);
         return;
     }
     if name.major == Some(8) {
@@ -54,6 +55,26 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     opens.damaged.extend(damaged);
     let mut seen = HashSet::new();
     opens.damaged.retain(|damaged| seen.insert(damaged.path.clone()));
+}
+
+/// Adds the installation that this project's loader selects for the drop-in.
+fn add_selected(process: &Process, drop_in: &Opened, opens: &mut Opens) {
+    let Some((shim, dir)) = opens.cudnn.first_mut().zip(drop_in.path.parent()) else { return };
+    // What is beside it need not be what it loads.
+    shim.version = None;
+    let search = Search::new(process.host_of_environment()).add_adjacent(dir);
+    match select(&search, &Requirements::default()).installation {
+        Some(selected) => opens.cudnn.insert(
+            1,
+            Opened {
+                name: Library::Graph.file_name().to_owned(),
+                path: selected.path(Library::Graph),
+                by: By::DropIn,
+                version: Some(selected.version),
+            },
+        ),
+        None => opens.missing.push(Library::Graph.file_name().to_owned()),
+    }
 }
 
 /// Opens those of these libraries that the release has, as an object of this release does.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::command::Command;
 use super::component::Component;
 use super::package::{Installer, Package};
-use super::pip::{is_plain_name, pip, pip_on_path, recorded_version, removals};
+use super::pip::{is_on_path, is_plain_name, pip, pip_on_path, recorded_version, removals};
 use crate::platform::Os;
 
 /// The command that installs a component into the active environment. `None` for an installer that has no such command
@@ -242,10 +242,14 @@ fn conda_reinstall(root: &Path, spec: String) -> Command {
 
 fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
     let prefix = root.map(|root| [OsString::from("--prefix"), root.as_os_str().to_owned()]);
-    Command::new("conda", ["install"])
+    // micromamba is a program alone, without conda.
+    let program = ["conda", "mamba", "micromamba"].into_iter().find(|program| is_on_path(program)).unwrap_or("conda");
+    let is_copy = |flag: &str| program == "micromamba" && flag == "--copy";
+    let flags = flags.iter().map(|flag| if is_copy(flag) { "--always-copy" } else { flag });
+    Command::new(program, ["install"])
         .and(prefix.into_iter().flatten())
         .and(["--channel", "conda-forge"])
-        .and(flags.iter().copied())
+        .and(flags)
         .and(specs)
 }
 

@@ -31,8 +31,8 @@ pub use install::{
 pub use layout::{site_packages, user_base};
 pub use package::{Installer, Package};
 pub use pip::{
-    BasePython, MissingPython, base_python, changes_packages_of_user, ensure_pip, is_on_path, missing_python, pip,
-    pip_by, recorded_version,
+    BasePython, MissingPython, base_python, changes_packages_of_user, closed_python, ensure_pip, is_on_path,
+    missing_python, pip, pip_by, recorded_version,
 };
 pub use quoting::{powershell_literal, quoted, quoted_for_powershell, quoted_for_sh};
 

@@ -1,6 +1,7 @@
 //! Which pip an environment has, and what it has recorded there. Reads files; runs nothing.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
@@ -16,7 +17,12 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
     let on_path = || pip_on_path().and([action]);
     let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
     let python = layout::python(root);
-    let arguments: Vec<String> = arguments.into_iter().collect();
+    let mut arguments: Vec<String> = arguments.into_iter().collect();
+    if action == "install" && lacks_record(root, &arguments) {
+        // pip cannot remove a package whose files it does not know.
+        arguments.retain(|argument| argument != "--force-reinstall");
+        arguments.insert(0, "--ignore-installed".to_owned());
+    }
     if is_without_python(root) {
         // A pip of any other Python would change that one's environment.
         let with_pip = |settings: &String| !is_of_uv(settings) || !is_on_path("uv");
@@ -24,6 +30,14 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
             Command::new(python, PIP).and([action]).and(arguments)
         } else {
             by_uv(&python, action, arguments)
+        });
+    }
+    if is_closed(&python) {
+        let is_of_uv = settings(root).is_some_and(|settings| is_of_uv(&settings)) && !has_pip(root);
+        return Some(if is_of_uv {
+            by_uv(&python, action, arguments)
+        } else {
+            Command::new(python, PIP).and([action]).and(arguments)
         });
     }
     if !python.is_file() {
@@ -60,6 +74,8 @@ const NOTHING: [&str; 0] = [];
 /// uv asks nothing. It links files from its cache, where damage in place has damaged them, too.
 fn by_uv(python: &Path, action: &str, arguments: Vec<String>) -> Command {
     let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
+    let arguments =
+        arguments.map(|argument| if argument == "--ignore-installed" { "--reinstall".to_owned() } else { argument });
     let no_cache = (action == "install").then_some("--no-cache");
     Command::new("uv", ["pip", action, "--python"]).and([python]).and(no_cache).and(arguments)
 }
@@ -68,9 +84,40 @@ fn is_of_uv(settings: &str) -> bool {
     setting(settings, "uv").is_some()
 }
 
-/// Is this the root of a virtual environment whose Python is missing, or lies where this user may not enter?
+/// Is this the root of a virtual environment whose Python is missing?
 fn is_without_python(root: &Path) -> bool {
-    root.join("pyvenv.cfg").is_file() && !layout::python(root).is_file()
+    let python = layout::python(root);
+    root.join("pyvenv.cfg").is_file() && !python.is_file() && !is_closed(&python)
+}
+
+/// Is this file, or what it is a link to, where this user may not enter? It is not missing.
+fn is_closed(file: &Path) -> bool {
+    std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// The root of the environment whose Python this command for pip or uv starts, if this user may not read that Python.
+#[must_use]
+pub fn closed_python(command: &Command) -> Option<PathBuf> {
+    let python = named_python(command);
+    let root = root_of(python).filter(|root| layout::python(root) == python && is_closed(python))?;
+    Some(root.to_owned())
+}
+
+/// The Python that a command for pip or uv starts.
+fn named_python(command: &Command) -> &Path {
+    let of_uv = command.arguments.iter().skip_while(|argument| *argument != "--python").nth(1);
+    of_uv.map_or(Path::new(&command.program), Path::new)
+}
+
+/// Does pip have a package of these in the environment, and no list of its files?
+fn lacks_record(root: &Path, arguments: &[String]) -> bool {
+    let is_named = |name: &str| names(arguments).any(|named| named == name);
+    site_packages(root).flat_map(std::fs::read_dir).flatten().flatten().any(|entry| {
+        let name = entry.file_name();
+        let stem = name.to_str().and_then(|name| name.strip_suffix(".dist-info")?.split_once('-'));
+        let is_named = stem.is_some_and(|(name, _)| is_named(&name.replace('.', "_").to_ascii_lowercase()));
+        is_named && entry.path().join("METADATA").is_file() && !entry.path().join("RECORD").exists()
+    })
 }
 
 /// How a virtual environment whose Python is missing gets one again.
@@ -79,7 +126,7 @@ fn is_without_python(root: &Path) -> bool {
 pub struct MissingPython {
     /// The root of the environment.
     pub root: PathBuf,
-    /// The commands that make the environment's Python again, in place.
+    /// The commands that make the environment's Python again, in place. Empty if they would remove packages.
     pub commands: Vec<Command>,
     /// The name of the Python that the packages are for, if none is on `PATH`: `python3.12`. Another one does not
     /// import them, so the commands remove them.
@@ -89,8 +136,7 @@ pub struct MissingPython {
 /// What must be done before this command for pip or uv, if the Python of its virtual environment is missing.
 #[must_use]
 pub fn missing_python(command: &Command) -> Option<MissingPython> {
-    let of_uv = command.arguments.iter().skip_while(|argument| *argument != "--python").nth(1);
-    let python = of_uv.map_or(Path::new(&command.program), Path::new);
+    let python = named_python(command);
     let root = root_of(python).filter(|root| layout::python(root) == python && is_without_python(root))?;
     let settings = settings(root).unwrap_or_default();
     let has_system = setting(&settings, "include-system-site-packages") == Some("true");
@@ -123,10 +169,26 @@ pub fn missing_python(command: &Command) -> Option<MissingPython> {
     links.sort();
     let other_version = if found.is_none() { version.clone() } else { None };
     let packages = other_version.as_ref().map(|version| root.join("lib").join(version));
+    if packages.as_ref().is_some_and(|dir| has_packages_of_others(dir)) {
+        return Some(MissingPython { root: root.to_owned(), commands: Vec::new(), other_version });
+    }
     links.extend(packages.filter(|dir| dir.is_dir()));
     let removal = (!links.is_empty()).then(|| Command::new("rm", ["-rf"]).and(links));
     let venv = Command::new(found.unwrap_or("python3"), ["-m", "venv"]).and(options).and([root]);
     Some(MissingPython { root: root.to_owned(), commands: removal.into_iter().chain([venv]).collect(), other_version })
+}
+
+/// Does this directory of a Python (`lib/python3.12`) have packages besides those that a new environment has?
+fn has_packages_of_others(dir: &Path) -> bool {
+    const NEW: [&str; 7] =
+        ["pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth", "__pycache__"];
+    let entries = std::fs::read_dir(dir.join("site-packages")).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let stem = name.strip_suffix(".dist-info").and_then(|stem| stem.split_once('-')).map(|(name, _)| name);
+        !NEW.contains(&stem.unwrap_or(&name))
+    })
 }
 
 /// pip with these arguments, by this Python, whose environment has this root.
@@ -493,6 +555,17 @@ mod tests {
                 "pip --python $/bin/python3 install x",
             ),
             (&["bin/python3", "pyvenv.cfg=uvx = 0.9"], "", "pip --python $/bin/python3 install x"),
+            // pip has no list of the package's files, which it could remove.
+            (
+                &[
+                    "bin/python3",
+                    "pyvenv.cfg",
+                    "lib/python3.12/site-packages/pip/x",
+                    "lib/python3.12/site-packages/x-1.0.dist-info/METADATA",
+                ],
+                "",
+                "$/bin/python3 -I -m pip install --ignore-installed x",
+            ),
             // The user's packages, and those of a Python elsewhere.
             (&[".local/lib/python3.99/site-packages/x"], ".local", "pip install --user x"),
             (&["lib/python3.99/dist-packages/x"], "", "pip install x"),

@@ -6,7 +6,9 @@ use cudnn_frameworks::facts::{FACTS, Fact};
 use cudnn_frameworks::{By, Framework, Opened, Pin, Survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Component, Installer, Package};
-use cudnn_probe::{Candidate, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify};
+use cudnn_probe::{
+    Candidate, DIR_VARIABLE, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify,
+};
 
 use crate::check::demand::{CUDNN_MAJOR, is_of_conda, root_of};
 use crate::check::finding::Help;
@@ -14,7 +16,7 @@ use crate::check::fix_commands::{reinstall, with_commands};
 use crate::check::machine::Machine;
 use crate::check::suitable::{Suitable, suitable};
 use crate::escape::Printable;
-use crate::shell::prepend_library_path;
+use crate::shell::{prepend_library_path, unset_variable};
 use crate::system::LOADER;
 
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
@@ -50,6 +52,9 @@ pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -
 
 /// Another cuDNN comes first. It may be right for other programs.
 pub(super) fn make_last(first: &Opened) -> Help {
+    if let Some(help) = without_named_dir(first) {
+        return help;
+    }
     let dir = first.path.parent().unwrap_or(&first.path).printable();
     Help::new(match &first.by {
         By::Python => format!("start it without the directory above {dir} on PYTHONPATH, or upgrade the cuDNN there"),
@@ -58,6 +63,15 @@ pub(super) fn make_last(first: &Opened) -> Help {
             format!("start it without {dir} on LD_LIBRARY_PATH, or upgrade the cuDNN there")
         }
         _ => format!("upgrade the cuDNN in {dir}"),
+    })
+}
+
+/// The drop-in loads what [`DIR_VARIABLE`] names.
+pub(super) fn without_named_dir(first: &Opened) -> Option<Help> {
+    let is_named = first.by == By::DropIn && std::env::var_os(DIR_VARIABLE).is_some();
+    is_named.then(|| {
+        Help::new(format!("have {DIR_VARIABLE} name the directory of another cuDNN, or unset it:"))
+            .command(unset_variable(DIR_VARIABLE))
     })
 }
 

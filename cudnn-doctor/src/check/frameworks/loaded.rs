@@ -1,6 +1,6 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
-use cudnn_frameworks::{Distribution, Framework, Opened, Pin, Remedy, Survey, Unreadable};
+use cudnn_frameworks::{By, Distribution, Framework, Opened, Pin, Remedy, Survey, Unreadable};
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
@@ -26,9 +26,6 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -
     if opens.users.is_empty() {
         return damaged(framework, survey);
     }
-    if opens.has_drop_in {
-        return None;
-    }
     let wanted = framework.built_for.cudnn.as_ref();
     let wants = wanted.map(|wanted| format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)));
     let Some(first) = opens.cudnn.first() else {
@@ -42,7 +39,7 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -
         let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
         return Some(finding.help(reach(framework, survey, machine)));
     };
-    if let Some((first, other)) = mix(&opens.cudnn) {
+    if let Some((first, other)) = mix(&opens.cudnn).filter(|_| !opens.has_drop_in) {
         let version = first.version.map_or(String::new(), |version| version.to_string());
         let other_version = other.version.map_or(String::new(), |version| version.to_string());
         let message = format!(
@@ -59,13 +56,27 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -
         return None;
     }
     let message = format!("{} would load cuDNN {version}, but accepts {} or newer", title(framework), wanted.value);
-    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(wants);
+    let of_drop_in = opens.cudnn.iter().find(|opened| opened.by == By::DropIn);
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(of_drop_in.map(found));
+    let finding = finding.notes(wants);
+    let first = of_drop_in.unwrap_or(first);
     Some(if is_beside(first, framework, survey) {
         let warnings = suitable(&survey.frameworks, machine).map_or(Vec::new(), |suitable| suitable.warnings);
-        finding.notes(warnings).help(install(framework, survey, machine))
+        finding.notes(warnings).notes(drop_in_note(framework)).help(install(framework, survey, machine))
     } else {
         finding.help(make_last(first))
     })
+}
+
+/// The wheel has the file that the drop-in stands for.
+pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
+    let opened = &framework.opens.cudnn;
+    let is_in_wheel = || {
+        let dir = |index: usize| opened.get(index).and_then(|opened| opened.path.parent());
+        dir(0) == dir(1)
+    };
+    (framework.opens.has_drop_in && is_in_wheel())
+        .then_some("the wheel contains NVIDIA's shim: put the drop-in in its place again after that")
 }
 
 /// A shim that gets the libraries of a newer release, which works.

@@ -4,7 +4,8 @@ use cudnn_frameworks::{By, Framework, Survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{Host, InstallationReport};
 
-use super::help::{install, is_beside};
+use super::help::{install, is_beside, without_named_dir};
+use super::loaded::drop_in_note;
 use super::text::{found, release, source, title};
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
 use crate::check::machine::Machine;
@@ -27,8 +28,11 @@ pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine)
         release(major, minor),
         source(&built.source)
     ));
+    if let Some(help) = without_named_dir(graph) {
+        return Some(finding.help(help));
+    }
     if is_beside(graph, framework, survey) {
-        return Some(finding.help(install(framework, survey, machine)));
+        return Some(finding.notes(drop_in_note(framework)).help(install(framework, survey, machine)));
     }
     let dir = graph.path.parent().unwrap_or(&graph.path).printable();
     Some(finding.help(Help::new(match &graph.by {

@@ -17,6 +17,7 @@ pub(crate) fn how(opened: &Opened) -> String {
         By::Python => "opened by its Python code".into(),
         By::Variable(name) => format!("opened by its Python code, from {name}"),
         By::LdSo(rule) => rule.to_string(),
+        By::DropIn => "selected by the drop-in".into(),
         _ => String::new(),
     }
 }
@@ -26,6 +27,7 @@ pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
     match &opened.by {
         By::Python => "its Python code",
         By::Variable(name) => name,
+        By::DropIn => "the drop-in",
         By::LdSo(Rule::Rpath(_)) => "RPATH",
         By::LdSo(Rule::Runpath(_)) => "RUNPATH",
         By::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
