@@ -642,21 +642,6 @@ fn a_python_that_this_user_may_not_read_is_not_missing() {
     assert_eq!(text.contains(&pip), is_root, "{text}");
 }
 
-/// Libraries that only the graph library opens.
-#[test]
-fn libraries_of_another_release_are_a_mix() {
-    for name in ["heuristic", "cnn", "engines_precompiled", "engines_runtime_compiled"] {
-        let world = World::new();
-        complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
-        let name = format!("libcudnn_{name}.so.9");
-        let library = Library::from_file_name(&name).unwrap();
-        let file = world.venv.import_dir().join("nvidia/cudnn/lib").join(&name);
-        std::fs::remove_file(&file).unwrap();
-        FakeLibrary::new(library, Version::new(9, 28, 0)).build(&file);
-        has(&world, &[("C072", &["would mix cuDNN", "9.28.0", &name])]);
-    }
-}
-
 /// Packages that most environments have: metadata, a record, modules.
 fn other_packages(venv: &PythonEnvironment, count: usize) {
     for index in 0..count {

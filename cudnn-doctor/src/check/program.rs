@@ -129,7 +129,8 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
 /// there.
 pub(super) fn keep_environment(finding: &mut Finding, report: &InstallationReport) {
     let is_of_package = report.package.as_ref().is_some_and(Package::is_cudnn);
-    let is_beside = |help: &Help| help.effect == Effect::OtherDir && !help.commands.is_empty();
+    let installs = |line: &String| line.contains(" install ");
+    let is_beside = |help: &Help| help.effect == Effect::OtherDir && help.commands.iter().any(installs);
     if !is_of_package && finding.help.as_ref().is_some_and(is_beside) {
         let dir = report.dir.printable();
         finding.help =

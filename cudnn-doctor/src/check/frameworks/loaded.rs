@@ -72,7 +72,7 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -
 pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
     let opened = &framework.opens.cudnn;
     let is_in_wheel = || {
-        let dir = |index: usize| opened.get(index).and_then(|opened| opened.path.parent());
+        let dir = |index: usize| cudnn_probe::canonicalize(opened.get(index)?.path.parent()?).ok();
         dir(0) == dir(1)
     };
     (framework.opens.has_drop_in && is_in_wheel())
