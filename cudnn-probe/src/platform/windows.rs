@@ -41,8 +41,26 @@ pub(crate) fn below(root: &Path, path: &str) -> PathBuf {
 /// # Errors
 /// The system's.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    let found = std::fs::canonicalize(path)?;
+    let path = path.as_ref();
+    let found = match std::fs::canonicalize(path) {
+        Ok(found) => found,
+        // Some file systems (of RAM disks, of Wine for long paths) do not state a file's path.
+        Err(_) if std::fs::metadata(path).is_ok() => with_verbatim_prefix(std::path::absolute(path)?),
+        Err(error) => return Err(error),
+    };
     Ok(without_verbatim_prefix(&found).unwrap_or(found))
+}
+
+/// The spelling that `std::fs::canonicalize` gives an absolute path on a drive.
+fn with_verbatim_prefix(path: PathBuf) -> PathBuf {
+    match path.components().next() {
+        Some(Component::Prefix(prefix)) if matches!(prefix.kind(), Prefix::Disk(_)) => {
+            let mut verbatim = OsString::from(r"\\?\");
+            verbatim.push(path);
+            verbatim.into()
+        }
+        _ => path,
+    }
 }
 
 fn without_verbatim_prefix(path: &Path) -> Option<PathBuf> {

@@ -16,7 +16,8 @@ fn client() -> Option<(TempDir, PathBuf)> {
 }
 
 fn run(dir: &TempDir) -> Child {
-    windows::child(&dir.path().join("program.exe"))
+    // Wine takes the encoding of variables and arguments from it.
+    windows::child(&dir.path().join("program.exe")).env("LC_ALL", "C.UTF-8")
 }
 
 /// A directory with links to NVIDIA's DLLs, without the shim and some others.
@@ -218,6 +219,22 @@ fn a_preload_loads_all_and_reads_files_ahead() {
     }
     let ahead = output.stdout.lines().filter(|line| line.contains("read ahead") && line.ends_with("done")).count();
     assert!(ahead >= 5, "{output:?}");
+}
+
+#[test]
+fn a_path_may_have_spaces_letters_of_any_script_and_more_than_260_characters() {
+    let Some((client, real)) = client() else { return };
+    let parent = TempDir::new();
+    let long = format!("{0}/{0}/{0}", "n".repeat(100));
+    for name in ["größe 名前 b", &long] {
+        let dir = parent.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        for library in &Library::ALL[1..] {
+            std::os::unix::fs::symlink(real.join(library.windows_name()), dir.join(library.windows_name())).unwrap();
+        }
+        let (output, report) = error(&client, &dir);
+        assert_eq!(output.returned("cudnnCreateTensorDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{report}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The loader of Windows: opening DLLs and looking up exports. The only module that opens DLLs; it does not know which to
 //! open, or why.
 
-use std::ffi::{CStr, OsStr, c_void};
-use std::path::{Path, PathBuf};
+use std::ffi::{CStr, OsStr, OsString, c_void};
+use std::os::windows::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf, Prefix};
 use std::ptr::null_mut;
 
 use cudnn_probe::Host;
@@ -41,7 +42,7 @@ unsafe impl Sync for Handle {}
 /// # Errors
 /// The number and the text of the system's error.
 pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
-    let Some(name) = wide(path.as_os_str()) else { return Err(open_error(ERROR_INVALID_NAME)) };
+    let Some(name) = wide(&long_path(path)) else { return Err(open_error(ERROR_INVALID_NAME)) };
     let _no_dialogs = NoDialogs::new();
     // SAFETY: the DLL's initialisation runs, as the caller of a cuDNN function expects. The file has been identified as
     // cuDNN's, or is the driver's.
@@ -52,6 +53,21 @@ pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
     // SAFETY: the call takes nothing.
     let code = unsafe { GetLastError() };
     Err(explained(open_error(code), path))
+}
+
+/// The path as functions take it that know no longer paths than 259 units.
+fn long_path(path: &Path) -> OsString {
+    const MAX_PATH: usize = 259;
+    let is_on_drive = |path: &Path| match path.components().next() {
+        Some(Component::Prefix(prefix)) => matches!(prefix.kind(), Prefix::Disk(_)),
+        _ => false,
+    };
+    if path.as_os_str().encode_wide().count() <= MAX_PATH || !is_on_drive(path) {
+        return path.into();
+    }
+    let mut long = OsString::from(r"\\?\");
+    long.push(path);
+    long
 }
 
 /// The driver's DLL, which its installer puts into the system's directory. It is taken from nowhere else.

@@ -71,7 +71,7 @@ fn write_to_stream(stream: STD_HANDLE, text: &[u8]) {
     let mut mode = 0;
     // SAFETY: the answer has room; the call refuses a handle that is no console's.
     if unsafe { GetConsoleMode(handle, &raw mut mode) } != 0 {
-        // A console takes bytes in an encoding of its own.
+        // A console takes bytes in the encoding of its code page.
         let text: Vec<u16> = String::from_utf8_lossy(text).encode_utf16().collect();
         let (length, mut written) = (u32::try_from(text.len()).unwrap_or_default(), 0);
         // SAFETY: the text has the length that is passed.
