@@ -113,6 +113,12 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
+    // pip belongs to a Python.
+    std::fs::create_dir_all(site_packages.join("pip")).unwrap();
+    std::fs::create_dir_all(root.path().join("bin")).unwrap();
+    std::fs::write(root.path().join("pyvenv.cfg"), "").unwrap();
+    std::fs::write(root.path().join("bin/python3"), "#!").unwrap();
+    std::fs::set_permissions(root.path().join("bin/python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
     for record in records {
         let record = site_packages.join(format!("{record}.dist-info"));
         std::fs::create_dir(&record).unwrap();
@@ -202,6 +208,14 @@ fn provoke(code: &str) -> Option<Scenario> {
         }
         "C026" => scenario.options(&["--verify"]),
         "C027" => scenario.variable("LD_LIBRARY_PATH", Path::new("/nowhere:lib")),
+        "C028" => {
+            let _ = wheels(&scenario.other, &[]);
+            let bin = scenario.other.path().join("bin");
+            std::fs::rename(bin.join("python3"), bin.join("python3.13")).unwrap();
+            std::os::unix::fs::symlink("python3.13", bin.join("python3")).unwrap();
+            let root = scenario.other.path().to_owned();
+            scenario.variable("VIRTUAL_ENV", &root)
+        }
         "C030" | "C031" => scenario,
         "C032" => {
             support::compile("", &["-shared", "-nostdlib"], &scenario.other.path().join("libnvrtc.so.12"));
@@ -445,7 +459,7 @@ fn a_jetson_without_its_driver_is_known_by_its_files() {
     assert_eq!(document["machine"]["jetson"]["l4t"], "36.4.3", "{document:#}");
     assert_eq!(document["machine"]["gpus"][0]["compute_capability"], "8.7", "{document:#}");
     let found = with_code(document["findings"].as_array().unwrap(), "C041");
-    assert!(found.len() == 1 && found[0].contains("apt-get install libcudnn9-cuda-12"), "{document:#}");
+    assert!(found.len() == 1 && found[0].contains("apt-get install -y libcudnn9-cuda-12"), "{document:#}");
     let driver = with_code(document["findings"].as_array().unwrap(), "C001");
     assert!(driver.iter().all(|finding| finding.contains("comes with L4T")), "{driver:?}");
 }
@@ -853,6 +867,77 @@ fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
 }
 
+/// A file of NVRTC whose messages name the builtins of this release.
+fn nvrtc(dir: &Path, release: &str) {
+    let code = format!("const char *const message = \"failed to open libnvrtc-builtins.so.{release}.\";");
+    support::compile(&code, &["-shared", "-nostdlib"], &dir.join("libnvrtc.so.12"));
+}
+
+#[test]
+fn nvrtc_opens_the_builtins_of_its_release_and_no_others() {
+    // The release of the builtins, whether they are in another directory that ld.so searches, and whether they are found.
+    for (release, is_elsewhere, is_found) in
+        [("12.9", false, true), ("12.9", true, true), ("12.4", false, false), ("12.4", true, false)]
+    {
+        let scenario = Scenario::complete();
+        let elsewhere = TempDir::new();
+        nvrtc(scenario.other.path(), "12.9");
+        let dir = if is_elsewhere { elsewhere.path() } else { scenario.other.path() };
+        support::compile("", &["-shared", "-nostdlib"], &dir.join(format!("libnvrtc-builtins.so.{release}")));
+        let path = std::env::join_paths([scenario.other.path(), elsewhere.path()]).unwrap();
+        let (findings, _) = scenario.variable("LD_LIBRARY_PATH", Path::new(&path)).options(&["--no-load"]).check();
+        let found = with_code(&findings, "C032");
+        assert_eq!(found.is_empty(), is_found, "{release} {is_elsewhere}: {found:?}");
+        assert!(found.iter().all(|message| message.contains("libnvrtc-builtins.so.12.9 is not beside")), "{found:?}");
+    }
+}
+
+/// The doctor does not examine an older cuDNN, and never says that nothing is wrong with it.
+#[test]
+fn a_program_for_an_older_cudnn_never_gets_an_all_clear() {
+    const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
+    type Change = fn(&Path);
+    let build = |file: &Path, options: &[&str]| support::compile("", &[&["-shared", "-nostdlib"], options].concat(), file);
+    let needing_cublas: Change = |dir| {
+        let cublas = dir.join("libcublas.so.11");
+        support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcublas.so.11"], &cublas);
+        let file = dir.join("libcudnn_ops_infer.so.8");
+        std::fs::remove_file(&file).unwrap();
+        let linked = ["-shared", "-nostdlib", "-Wl,--no-as-needed", cublas.to_str().unwrap()];
+        support::compile("", &linked, &file);
+        std::fs::remove_file(cublas).unwrap();
+    };
+    let remove: Change = |dir| std::fs::remove_file(dir.join("libcudnn_ops_infer.so.8")).unwrap();
+    let empty: Change = |dir| std::fs::write(dir.join("libcudnn.so.8"), "").unwrap();
+    for (minimum, change, severity, part) in [
+        ("8.5", (|_| {}) as Change, "warning", "ld.so finds one, 8.5.0, in"),
+        ("8.9", |_| {}, "error", "needs cuDNN 8.9.0 or newer, and the one in"),
+        ("8.5", needing_cublas, "error", "libcudnn_ops_infer.so.8 needs libcublas.so.11, which ld.so does not find"),
+        ("8.5", remove, "error", "libcudnn_ops_infer.so.8 is missing"),
+        ("8.5", empty, "error", "libcudnn.so.8 is empty"),
+        ("7.6", |_| {}, "error", "and none was found"),
+    ] {
+        let root = TempDir::new();
+        let dir = wheels(&root, &[]);
+        std::fs::remove_file(dir.join("libcudnn_graph.so.9")).unwrap();
+        build(&dir.join("libcudnn.so.8"), &[]);
+        PARTS.iter().for_each(|part| build(&dir.join(format!("libcudnn_{part}.so.8")), &[]));
+        let record = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu11-8.5.0.96.dist-info");
+        std::fs::create_dir(&record).unwrap();
+        std::fs::write(record.join("RECORD"), "nvidia/cudnn/lib/libcudnn.so.8,,\n").unwrap();
+        change(&dir);
+        let scenario = Scenario::complete().options(&["--no-load", "--minimum", minimum]);
+        let variables = vec![("LD_LIBRARY_PATH", dir.display().to_string())];
+        let (findings, status) = Scenario { variables, ..scenario }.check();
+        let found = findings.iter().find(|finding| finding["code"] == "C018").unwrap();
+        assert_eq!(found["severity"], severity, "{minimum}: {found:#}");
+        assert!(found.to_string().contains(part), "{minimum} {part}: {found:#}");
+        assert!(status == if severity == "error" { 2 } else { 1 }, "{status}: {found:#}");
+        let help = found["help"].as_str().unwrap();
+        assert!(!help.is_empty() && (severity == "error" || found["commands"][0].is_string()), "{found:#}");
+    }
+}
+
 #[test]
 fn every_command_fits_the_installer_that_owns_the_files() {
     let commands = |records: &[&str], code: &str, options: &'static [&'static str]| {
@@ -863,7 +948,8 @@ fn every_command_fits_the_installer_that_owns_the_files() {
         let found = findings.iter().find(|finding| finding.get("code").is_some_and(|found| found == code));
         let found = found.unwrap_or_else(|| panic!("{code}: {findings:#?}"));
         let commands = found.get("commands").and_then(Value::as_array).unwrap();
-        commands.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        let python = format!("{}/bin/python3 -I -m ", scenario.other.path().display());
+        commands.iter().filter_map(Value::as_str).map(|line| line.replace(&python, "")).collect::<Vec<_>>()
     };
     // pip installs nothing if its records list the files already.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
@@ -879,7 +965,8 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     let scenario = Scenario { variables: vec![("LD_LIBRARY_PATH", dir.display().to_string())], ..scenario };
     let (findings, _) = scenario.check();
     let none = findings.iter().find(|finding| finding["code"] == "C010").unwrap();
-    assert_eq!(none["commands"][0], "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56");
+    let line = none["commands"][0].as_str().unwrap().split(" -I -m ").nth(1);
+    assert_eq!(line.unwrap(), "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56");
     // Reinstalling one of two wheels would mix them.
     let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
     assert_eq!(commands(&two, "C023", &[]).len(), 2);

@@ -369,6 +369,16 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
             assert!(stdout.contains(text), "{version}: {text}: {stdout}");
         }
     }
+    // Others write a prefix before each line.
+    let text = std::fs::read_to_string(dir.join("9.28.0.log")).unwrap();
+    let logs = TempDir::new();
+    let file = logs.path().join("prefixed.log");
+    let (_, plain) = doctor(&["log", dir.join("9.28.0.log").to_str().unwrap()], &[]);
+    for prefix in ["[rank0]: ", "2026-11-22T08:31:07.1234Z ", "pod/worker-0 | ", "[1,0]<stderr>:"] {
+        let prefixed: String = text.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        std::fs::write(&file, format!("{prefix}Loading I! things\n{prefixed}")).unwrap();
+        assert_eq!(doctor(&["log", file.to_str().unwrap()], &[]), (Some(2), plain.clone()), "{prefix}");
+    }
     // The loader's entries, without a cuDNN.
     let (code, stdout) = doctor(&["log", dir.join("none.log").to_str().unwrap()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
@@ -376,7 +386,6 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
     // A crash leaves an entry without its last lines. Other text may begin like an entry.
-    let logs = TempDir::new();
     let file = logs.path().join("cut.log");
     let first = "E! CuDNN (v91900 56) function cudnnCreate() called:\n";
     let reason = "e!     Info: Traceback contains 1 message(s)\n\

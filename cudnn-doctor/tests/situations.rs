@@ -123,6 +123,9 @@ fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
     let packages = root.path().join("lib/python3.12/site-packages");
     let dir = packages.join("nvidia/cudnn/lib");
     build(&dir, &all(), VERSION);
+    // pip belongs to a Python.
+    std::fs::create_dir_all(packages.join("pip")).unwrap();
+    script(&root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
     for (name, hash) in records {
         let record = packages.join(format!("{name}.dist-info"));
         std::fs::create_dir(&record).unwrap();
@@ -812,4 +815,90 @@ fn no_command_opens_the_home_of_another_user() {
     let found = with_code(findings, "C011");
     assert!(found.len() == 1 && found[0].to_string().contains("Give the user"), "{findings:#?}");
     assert!(!output.stdout.contains("chmod"), "{findings:#?}");
+}
+
+/// Environments of conda are changed by the program that is here, and those of pixi by pixi.
+#[test]
+fn conda_packages_are_installed_by_the_program_that_is_here() {
+    let missing = "--yes --prefix $ --channel conda-forge --force-reinstall";
+    let cache = "env CONDA_PKGS_DIRS=$/pkgs-reinstall";
+    // The programs on PATH, a variable that names a program, and what the command is.
+    for (programs, variable, environment, expected) in [
+        (&["conda", "mamba"][..], "", "env", format!("{cache} conda install {missing} --copy libcudnn=9.19.0.56")),
+        (&["mamba"], "", "env", format!("{cache} mamba install {missing} libcudnn=9.19.0.56")),
+        (&["micromamba", "pixi"], "", "env", format!("{cache} micromamba install {missing} libcudnn=9.19.0.56")),
+        (&[], "MAMBA_EXE", "env", format!("{cache} ^/elsewhere/mamba install {missing} libcudnn=9.19.0.56")),
+        (&[], "CONDA_EXE", "env", format!("{cache} ^/elsewhere/conda install {missing} --copy libcudnn=9.19.0.56")),
+        (&[], "", "conda/envs/x", format!("{cache} ^/conda/bin/conda install {missing} --copy libcudnn=9.19.0.56")),
+        (
+            &["conda"],
+            "",
+            "project/.pixi/envs/default",
+            "pixi reinstall --manifest-path ^/project --environment default libcudnn".to_owned(),
+        ),
+    ] {
+        let world = TempDir::new();
+        let root = world.path().join(environment);
+        let lib = root.join("lib");
+        build(&lib, &all(), VERSION);
+        std::fs::remove_file(lib.join("libcudnn_cnn.so.9")).unwrap();
+        std::fs::create_dir(root.join("conda-meta")).unwrap();
+        let record = root.join("conda-meta/libcudnn-9.19.0.56-h1.json");
+        std::fs::write(record, r#"{"files": ["lib/libcudnn_graph.so.9"]}"#).unwrap();
+        if environment.contains(".pixi") {
+            std::fs::write(root.join("conda-meta/pixi"), r#"{"environment_name": "default"}"#).unwrap();
+        }
+        let (bin, elsewhere) = (world.path().join("bin"), world.path().join("elsewhere"));
+        std::fs::create_dir(&bin).unwrap();
+        programs.iter().for_each(|program| script(&bin.join(program), "#!/bin/sh\n"));
+        let file = elsewhere.join(if variable == "CONDA_EXE" { "conda" } else { "mamba" });
+        script(&file, "#!/bin/sh\n");
+        if environment.starts_with("conda/") {
+            script(&world.path().join("conda/bin/conda"), "#!/bin/sh\n");
+        }
+        let mut variables = vec![("CONDA_PREFIX", root.as_path()), ("PATH", bin.as_path())];
+        if !variable.is_empty() {
+            variables.push((variable, &file));
+        }
+        let findings = check(&[], &variables);
+        let found = with_code(&findings, "C012");
+        let line = found[0]["commands"][0].as_str().unwrap().replace(root.to_str().unwrap(), "$");
+        let line = line.replace("sudo ", "").replace(world.path().to_str().unwrap(), "^");
+        assert_eq!(line, expected, "{programs:?} {variable} {environment}");
+    }
+}
+
+/// A machine without pip gets no command of pip.
+#[test]
+fn a_machine_without_pip_gets_commands_that_make_one() {
+    let home = TempDir::new();
+    let dir = home.path().join("cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
+    build(&dir, &all(), VERSION);
+    let variables = |path: &'static str| [("LD_LIBRARY_PATH", dir.as_path()), ("HOME", home.path()), ("PATH", Path::new(path))];
+    for (options, code) in [(&[][..], "C031"), (&["--minimum", "8.9"], "C018"), (&["--minimum", "9.20"], "C018")] {
+        let findings = check(options, &variables("/nonexistent"));
+        let found = with_code(&findings, code);
+        let commands: Vec<&str> =
+            found[0]["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let makes_pip = commands.iter().any(|line| line.contains("-m venv "));
+        assert!(makes_pip && !commands.iter().any(|line| line.starts_with("pip ")), "{code}: {commands:#?}");
+    }
+    // Debian's package of pip has `pip3`, too.
+    let bin = home.path().join("bin");
+    script(&bin.join("pip3"), "#!/bin/sh\n");
+    let path = bin.to_str().unwrap().to_owned();
+    let findings = check(&[], &[("LD_LIBRARY_PATH", &dir), ("HOME", home.path()), ("PATH", Path::new(&path))]);
+    let found = with_code(&findings, "C031");
+    assert!(found[0]["commands"][0].as_str().unwrap().starts_with("pip3 install "), "{found:#?}");
+}
+
+#[test]
+fn a_library_that_is_preloaded_is_taken_off_ld_preload() {
+    let (used, other) = (TempDir::new(), TempDir::new());
+    support::copy_fake_set(VERSION, used.path());
+    let ops = other.file(Library::Ops);
+    FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).build(&ops);
+    let findings = check(&[], &[("LD_LIBRARY_PATH", used.path()), ("LD_PRELOAD", &ops)]);
+    let found = with_code(&findings, "C022");
+    assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{findings:#?}");
 }

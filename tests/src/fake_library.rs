@@ -199,7 +199,7 @@ impl FakeLibrary {
             let _ = writeln!(
                 text,
                 "__attribute__((section(\"{section}\"), used)) const unsigned short fatbin[40] = \
-                 {{0xed50, 0xba55, 1, 16, 64,0,0,0, 1, 0x101, 64, 0, 0,0,0,0, 0,0,0,0, 0, {major}, 75, 0}};"
+                 {{0xed50, 0xba55, 1, 16, 64,0,0,0, 1, 0x101, 64, 0, 0,0,0,0, 0,0,0,0, 0, {major}, 50, 0}};"
             );
         }
         for function in Function::ALL {

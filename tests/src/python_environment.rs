@@ -52,10 +52,13 @@ impl PythonEnvironment {
         environment
     }
 
-    /// Gives it an empty `bin/python3`.
+    /// Gives it a `bin/python3` that does nothing.
     pub fn python3(self) -> Self {
+        let program = self.root.join("bin/python3");
         std::fs::create_dir_all(self.root.join("bin")).unwrap();
-        std::fs::write(self.root.join("bin/python3"), "").unwrap();
+        std::fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         self
     }
 

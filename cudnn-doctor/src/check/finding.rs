@@ -108,6 +108,8 @@ findings! {
     RELATIVE_PATH = "C027" Note "LD_LIBRARY_PATH contains a relative directory":
         "ld.so searches a relative directory below the working directory of each program. This project's search ignores \
          it.";
+    LOST_PYTHON = "C028" Warning "a virtual environment has lost the Python of its packages":
+        "The system was upgraded to another Python, or that Python was removed.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found or is damaged":
         "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
     NO_NVRTC = "C031" Warning "NVRTC was not found or is damaged":

@@ -8,7 +8,8 @@ use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{
-    self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, MissingPython, Package,
+    self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, MissingPython, Package, PythonProblem,
+    pip_on_path,
 };
 use cudnn_probe::{
     DIR_VARIABLE, Host, InstallationReport, Library, LibraryReport, Origin, Os, ProbeError, RejectedCandidate, Version,
@@ -16,6 +17,7 @@ use cudnn_probe::{
 
 use super::finding::{Effect, Help};
 use super::frameworks;
+use super::installers::{SystemTools, prepared};
 use super::limits::{Choice, Limits};
 use super::machine::{Gpu, Machine};
 use super::suitable::{Suitable, suitable};
@@ -23,7 +25,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_root, permit_command, python_in};
 use crate::shell::{
-    SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, unset_variable, use_dir,
+    SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, removal_of, unset_variable, use_dir,
 };
 use crate::system::{CUDNN_PREFIX, LOADER};
 
@@ -64,6 +66,13 @@ pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Help> {
     })
 }
 
+/// Lets this user read a file.
+pub(super) fn permit_file(file: &Path) -> Help {
+    let sudo = if is_root() || belongs_to_user(file) { "" } else { "sudo " };
+    Help::new("give the user that runs the program permission to read it:")
+        .command(format!("{sudo}chmod a+r {}", quoted_path(file)))
+}
+
 /// Is it about a file that the package's own would repair?
 fn is_damage(error: &ProbeError) -> bool {
     matches!(
@@ -86,6 +95,9 @@ fn is_damage(error: &ProbeError) -> bool {
 
 /// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
 pub(crate) fn reinstall(report: &InstallationReport) -> Help {
+    if let Some(help) = leftovers(report) {
+        return help;
+    }
     if !report.other_packages.is_empty() {
         return replace(report);
     }
@@ -98,6 +110,29 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Help {
         }
         None => by_hand(report),
     }
+}
+
+/// Removes files that no package owns, to which ldconfig leads the links of the package's libraries. To install the package
+/// again would change nothing.
+pub(super) fn leftovers(report: &InstallationReport) -> Option<Help> {
+    let (first, others) = report.unowned.split_first()?;
+    let sudo = if is_foreign(&report.dir) { "sudo " } else { "" };
+    let files: Vec<String> = report.unowned.iter().map(|file| quoted_path(file)).collect();
+    let text = match others.len() {
+        0 => format!("{} is left over from a copy: no package owns it; remove it", first.printable()),
+        more => {
+            format!("{} and {more} more are left over from a copy: no package owns them; remove them", first.printable())
+        }
+    };
+    let name = report.package.as_ref().map_or("the package".to_owned(), |package| package.name.printable());
+    let help = Help::new(format!("{text}, and have ldconfig link the files of {name} again:"));
+    Some(help.command(format!("{sudo}rm {} && {sudo}ldconfig", files.join(" "))).effect(Effect::SameDir))
+}
+
+/// Removes a file that no package has installed.
+pub(super) fn remove(text: String, file: &Path) -> Help {
+    let sudo = if file.parent().is_some_and(is_foreign) { "sudo " } else { "" };
+    Help::new(text).command(format!("{sudo}{}", removal_of(file))).effect(Effect::SameDir)
 }
 
 /// The missing libraries whose files exist under their full names (`libcudnn_ops.so.9.28.0`): only their links are lost.
@@ -193,6 +228,13 @@ fn pinned_cuda(packages: &[Package]) -> Option<u32> {
 fn by_hand(report: &InstallationReport) -> Help {
     let dir = report.dir.printable();
     match &report.package {
+        Some(Package { installer: Installer::Pip, name, root, .. }) if packages::site_packages(root).next().is_some() => {
+            Help::new(format!(
+                "install {name} in {} again, by the pip of the Python that uses these packages: no such Python with a pip is \
+                 on PATH",
+                root.printable()
+            ))
+        }
         Some(Package { installer: Installer::Pip, name, .. }) => Help::new(format!(
             "install {name} into {} again, with all packages that share a directory with it there",
             report.package.as_ref().map_or(dir, |package| package.root.printable())
@@ -219,10 +261,23 @@ pub(crate) fn install(context: &Context, machine: &Machine) -> Help {
     if let Some(help) = frameworks::install_for_active(context, machine) {
         return help;
     }
-    let Suitable { cuda_major, requirement, .. } = match suitable([], machine) {
-        Ok(suitable) => suitable,
-        Err(reason) => return Help::new(reason),
-    };
+    match suitable([], machine) {
+        Ok(Suitable { cuda_major, requirement, .. }) => {
+            let text = "install the full cuDNN in the program's environment:";
+            install_wheel(context, text, (&requirement, cuda_major), None, &Choice::default())
+        }
+        Err(reason) => Help::new(reason),
+    }
+}
+
+/// Installs the full cuDNN, by this requirement of a wheel, where programs of the active environment find it.
+fn install_wheel(
+    context: &Context,
+    text: impl Into<String>,
+    (requirement, cuda_major): (&str, u32),
+    minimum: Option<Version>,
+    choice: &Choice,
+) -> Help {
     let environments = context.search.environments();
     let is_active = |origin: &Origin| matches!(origin, Origin::VirtualEnvironment(_) | Origin::Conda(_));
     let python = environments.iter().find_map(|origin| match origin {
@@ -231,29 +286,16 @@ pub(crate) fn install(context: &Context, machine: &Machine) -> Help {
     });
     let base = python.map_or(BasePython::Managed { has_pip: false, has_ensurepip: false }, packages::base_python);
     if !environments.iter().any(is_active)
+        && context.python.is_none()
         && let BasePython::Managed { has_pip, has_ensurepip } = base
         && let Some(help) =
-            install_apart((&requirement, cuda_major), python, has_pip, has_ensurepip, &SystemTools::of(Path::new("/")))
+            install_apart((requirement, cuda_major), python, has_pip, has_ensurepip, &SystemTools::here())
     {
         return help;
     }
-    let command = in_environment(context, &requirement, None, &Choice::default());
-    with_commands("install the full cuDNN in the program's environment:", &[command])
-}
-
-/// The command of this system's package manager that installs Python's venv and pip.
-struct SystemTools(Option<Command>);
-
-impl SystemTools {
-    fn of(root: &Path) -> Self {
-        const TOOLS: [(&str, &[&str]); 3] = [
-            ("apt-get", &["install", "python3-venv"]),
-            ("dnf", &["install", "python3-pip"]),
-            ("zypper", &["install", "python3-pip"]),
-        ];
-        let has = |tool: &str| root.join("usr/bin").join(tool).is_file();
-        let found = TOOLS.into_iter().find(|(tool, _)| has(tool));
-        SystemTools(found.map(|(tool, arguments)| Command::new(tool, arguments.iter().copied())))
+    match in_environment(context, requirement, minimum, choice) {
+        Some(command) => with_commands(text, &[command]),
+        None => Help::new(format!("install {requirement} in the program's environment")),
     }
 }
 
@@ -268,11 +310,13 @@ fn install_apart(
     let dir = apart_dir(Component::Cudnn, cuda_major);
     let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, commands) = if has_pip {
-        let pip = ["-I", "-m", "pip", "install", "--target"].map(OsString::from);
-        let arguments = pip.into_iter().chain([dir.clone().into_os_string(), requirement.into()]);
+        // pip adds nothing to a directory that it has filled.
+        let again = dir.exists().then_some("--upgrade");
+        let pip = ["-I", "-m", "pip", "install"].into_iter().chain(again).chain(["--target"]).map(OsString::from);
+        let arguments = pip.chain([dir.clone().into_os_string(), requirement.into()]);
         ("the system's Python takes no packages from pip", vec![Command::new(program, arguments)])
     } else {
-        let tool = if has_ensurepip { None } else { Some(tools.0.clone()?) };
+        let tool = if has_ensurepip { None } else { Some(tools.python()?) };
         let venv = Command::new(program, ["-m".into(), "venv".into(), dir.clone().into_os_string()]);
         let install = Command::new(python_in(&dir), ["-I", "-m", "pip", "install", requirement]);
         ("the system's Python has no pip", tool.into_iter().chain([venv, install]).collect())
@@ -280,29 +324,42 @@ fn install_apart(
     let text =
         format!("no environment is active, and {why}: install the full cuDNN in a directory apart, and use that:");
     let used = use_dir(&dir);
-    let help = commands.iter().fold(Help::new(text), |help, command| help.command(line(command)));
+    let help = lines(&commands).into_iter().fold(Help::new(text), Help::command);
     Some(help.command(used).effect(Effect::OtherDir))
 }
 
-/// Installs a wheel in the active environment, at least of this version, and as was chosen.
-fn in_environment(context: &Context, wheel: &str, minimum: Option<Version>, choice: &Choice) -> Command {
-    let requirement = match (&choice.exact, minimum) {
+fn requirement(wheel: &str, minimum: Option<Version>, choice: &Choice) -> String {
+    match (&choice.exact, minimum) {
         (Some(exact), _) => format!("{wheel}=={exact}"),
         (None, Some(version)) => format!("{wheel}>={version}{}", choice.specifiers),
         (None, None) => wheel.to_owned(),
-    };
-    let pip = |root: Option<&Path>| packages::pip(root, "install", [requirement.clone()]);
-    let active = context.search.environments().into_iter().find_map(|origin| match &origin {
-        Origin::VirtualEnvironment(root) => pip(Some(root.as_path())),
+    }
+}
+
+/// Installs a wheel in the active environment, or that release by conda. `None` if no command can do it there.
+fn in_environment(context: &Context, requirement: &str, minimum: Option<Version>, choice: &Choice) -> Option<Command> {
+    let pip = |root: Option<&Path>| packages::pip(root, "install", [requirement.to_owned()]);
+    let environments = context.search.environments();
+    let active = environments.iter().find_map(|origin| match origin {
+        Origin::VirtualEnvironment(root) => Some(pip(Some(root.as_path()))),
         Origin::Conda(root) => {
             let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
             let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
-            packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers))
+            Some(packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers)))
         }
         _ => None,
     });
-    let of_python = || Some(context.python.as_ref()?.pip("install", &[&requirement]));
-    active.or_else(of_python).or_else(|| pip(None)).unwrap_or_else(|| Command::new("pip", ["install", wheel]))
+    if let Some(command) = active {
+        return command;
+    }
+    let of_path = || {
+        environments.iter().find_map(|origin| match origin {
+            Origin::Python(root) if root.join("bin/python3").is_file() => pip(Some(root.as_path())),
+            _ => None,
+        })
+    };
+    let of_python = || Some(context.python.as_ref()?.pip("install", &[requirement]));
+    of_python().or_else(of_path).or_else(|| pip(None))
 }
 
 /// Installs cuDNN 9 where an older one is.
@@ -331,13 +388,17 @@ pub(super) fn install_older(minimum: Version, cuda_major: u32) -> Option<Help> {
     let home = apart_dir(Component::Cudnn, cuda_major);
     let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
-    let pip = ["install", "--target"].map(OsString::from).into_iter();
-    let install = Command::new("pip", pip.chain([dir.clone().into_os_string(), requirement.into()]));
+    // pip adds nothing to a directory that it has filled.
+    let again = dir.exists().then_some("--upgrade");
+    let pip = pip_on_path();
+    let options = ["install"].into_iter().chain(again).chain(["--target"]).map(OsString::from);
+    let arguments = options.chain([dir.clone().into_os_string(), requirement.into()]);
+    let install = Command::new(pip.program, pip.arguments.into_iter().chain(arguments));
     // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.
     let cublas = prepend_library_path(&dir.join(Component::Cublas.wheel_dir(cuda_major)))?;
     let cudnn = prepend_library_path(&dir.join(Component::Cudnn.wheel_dir(cuda_major)))?;
     let text = format!("install cuDNN 8 in a directory apart, beside any cuDNN 9, and have {LOADER} search it:");
-    Some(Help::new(text).command(line(&install)).command(cublas).command(cudnn))
+    Some(with_commands(text, &[install]).command(cublas).command(cudnn).effect(Effect::Other))
 }
 
 /// What a program requires, and this installation is not or does not have.
@@ -462,8 +523,8 @@ fn beside(
         }
         None => format!("install {wanted} in the program's environment:"),
     };
-    let help = with_commands(text, &[in_environment(context, &Component::Cudnn.wheel(cuda_major), minimum, choice)]);
-    help.effect(Effect::OtherDir)
+    let requirement = requirement(&Component::Cudnn.wheel(cuda_major), minimum, choice);
+    install_wheel(context, text, (&requirement, cuda_major), minimum, choice).effect(Effect::OtherDir)
 }
 
 /// Has the shell use the directory that the commands install into, if they move a wheel of cuDNN and the shell names
@@ -507,10 +568,12 @@ pub(super) fn install_version(
     limits(package, &[], context).accept(wheel_version, cuda_major)?;
     let packages = all_packages(report);
     // Old releases have no JIT-only wheel.
-    let mut commands = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
+    let commands = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if commands.is_empty() {
         let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
-        commands.push(in_environment(context, &Component::Cudnn.wheel(cuda_major), None, &choice));
+        let requirement = requirement(&Component::Cudnn.wheel(cuda_major), None, &choice);
+        let help = install_wheel(context, "install that release:", (&requirement, cuda_major), None, &choice);
+        return Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), context));
     }
     let help = change(&packages, "install that release:", &commands);
     Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), context))
@@ -534,7 +597,7 @@ impl Companion<'_> {
         let is_incomplete = self.incomplete.and_then(Path::parent) == Some(dir)
             || self.incomplete.is_some()
                 && self.name.starts_with("libnvrtc")
-                && !super::ld_so::has_builtins(&file, self.cuda_major);
+                && !super::nvrtc::has_builtins(&file, self.cuda_major);
         !is_incomplete && file.is_file() && Simulation::new(&file, &context.host).is_ok()
     }
 
@@ -644,8 +707,7 @@ fn apart_dir(component: Component, cuda_major: u32) -> PathBuf {
         Component::Nvrtc => "nvrtc",
         _ => "cudnn",
     };
-    let parent = data_dir();
-    parent.join(format!("{name}-cuda-{cuda_major}"))
+    data_dir().join(format!("{name}-cuda-{cuda_major}"))
 }
 
 /// The library directories of the installed toolkits for this CUDA major.
@@ -726,13 +788,7 @@ pub(crate) fn with_commands(text: impl Into<String>, commands: &[Command]) -> He
     if let Some(missing) = missing {
         return with_python(missing, &text.into(), commands).effect(effect);
     }
-    let mut all: Vec<String> = Vec::new();
-    for command in commands {
-        let ensure_pip = packages::ensure_pip(command).map(|command| line(&command));
-        all.extend(ensure_pip.filter(|ensure_pip| !all.contains(ensure_pip)));
-        all.push(line(command));
-    }
-    all.into_iter().fold(Help::new(text).effect(effect), Help::command)
+    lines(commands).into_iter().fold(Help::new(text).effect(effect), Help::command)
 }
 
 /// The help with these commands, for an environment whose Python another user may read, and this one may not.
@@ -744,10 +800,15 @@ fn with_closed_python(root: &Path, text: &str, commands: &[Command]) -> Help {
     Help::new(format!("{what}: as a user who may, run `{} check` again, which then has the commands", doctor()))
 }
 
-/// The help with these commands, for a virtual environment whose Python is missing.
+/// The commands as lines, with what they need before they can run on this machine.
+fn lines(commands: &[Command]) -> Vec<String> {
+    prepared(commands, &SystemTools::here()).iter().map(line).collect()
+}
+
+/// The help with these commands, for a virtual environment whose Python cannot be used.
 fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help {
+    let what = what_is_lost(&missing);
     let MissingPython { root, commands: restore, other_version, .. } = missing;
-    let what = format!("the Python of {} is missing, or this user cannot start it", root.printable());
     if restore.is_empty() {
         let version = other_version.unwrap_or_default();
         return Help::new(format!(
@@ -764,14 +825,56 @@ fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help
             doctor()
         ),
     };
-    let sudo = if is_foreign(&root) { "sudo " } else { "" };
-    let help = restore.iter().fold(Help::new(text), |help, command| help.command(format!("{sudo}{command}")));
+    let help = restoring(&restore, &root).into_iter().fold(Help::new(text), Help::command);
     commands.iter().fold(help, |help, command| {
         let mut command = command.clone();
         // The environment lacks the dependencies, too.
         command.arguments.retain(|argument| other_version.is_none() || argument != "--no-deps");
         help.command(line(&command))
     })
+}
+
+/// The lines that make the Python of the environment at this root again.
+fn restoring(commands: &[Command], root: &Path) -> Vec<String> {
+    let sudo = if is_foreign(root) { "sudo " } else { "" };
+    let of_root = |command: &Command| {
+        if command.needs_root() { line(command) } else { format!("{sudo}{command}") }
+    };
+    prepared(commands, &SystemTools::here()).iter().map(of_root).collect()
+}
+
+fn what_is_lost(missing: &MissingPython) -> String {
+    let root = missing.root.printable();
+    match &missing.problem {
+        PythonProblem::OtherVersion(now) => {
+            let version = missing.version.as_deref().unwrap_or("another one");
+            format!("the Python of {root} is now {now}, and its packages are for {version}")
+        }
+        PythonProblem::NoSettings => {
+            format!("pyvenv.cfg is missing in {root}, so that its Python uses the packages of another environment")
+        }
+        _ => format!("the Python of {root} is missing, or this user cannot start it"),
+    }
+}
+
+/// What is wrong with the Python of the virtual environment at this root, and the help that makes it again.
+pub(super) fn restore_python(root: &Path) -> Option<(String, Help)> {
+    let by_uv = packages::pip(Some(root), "check", []).is_some_and(|command| command.program == "uv");
+    let missing = packages::restore_python(root, by_uv)?;
+    let text = match &missing.other_version {
+        Some(version) if missing.commands.is_empty() => format!(
+            "no {version} is on PATH: install that, so that the environment's packages work again; or make a new environment \
+             with all its packages"
+        ),
+        None => "make it again in place:".to_owned(),
+        Some(version) => format!(
+            "no {version} is on PATH: install that first, and run `{} check` again; or give the environment another \
+             Python, and then all its packages again:",
+            doctor()
+        ),
+    };
+    let help = restoring(&missing.commands, root).into_iter().fold(Help::new(text), Help::command);
+    Some((what_is_lost(&missing), help))
 }
 
 /// Do these commands replace a wheel of cuDNN by one whose files are in another directory: JIT-only by full?
@@ -798,7 +901,8 @@ fn line(command: &Command) -> String {
 fn sudo(command: &Command, is_root: bool) -> &'static str {
     // The environment of `pip` is not known. Where it needs this option, it is the system's, and without the rights
     // pip would change the user's packages.
-    let is_of_system = command.program == "pip" && has_argument(command, "--break-system-packages");
+    let is_of_system =
+        (command.program == "pip" || command.program == "pip3") && has_argument(command, "--break-system-packages");
     let needs_root = command.needs_root()
         || environment(command).map_or(is_of_system, belongs_to_root)
         || value(command, "--target").is_some_and(belongs_to_root);
@@ -812,7 +916,10 @@ fn environment(command: &Command) -> Option<&Path> {
     }
     let program = Some(Path::new(&command.program)).filter(|program| program.is_absolute());
     let python = program.or_else(|| value(command, "--python"));
-    value(command, "--prefix").or_else(|| python?.parent()?.parent())
+    // `env PYTHONPATH=PREFIX/lib/python3.12/site-packages python3.12 ..`
+    let path = command.arguments.first().and_then(|first| first.to_str()?.strip_prefix("PYTHONPATH="));
+    let of_path = path.and_then(|path| Path::new(path).ancestors().nth(3));
+    value(command, "--prefix").or(of_path).or_else(|| python?.parent()?.parent())
 }
 
 fn has_argument(command: &Command, wanted: &str) -> bool {
@@ -852,6 +959,8 @@ mod tests {
             ("pip install x", false),
             // Debian's Python has its packages below /usr/local, which has no Python.
             ("pip install --break-system-packages --force-reinstall x", true),
+            ("env PYTHONPATH=/usr/lib/python3.11/site-packages /home/x/python3 /home/x/pip uninstall --yes x", true),
+            ("env PYTHONPATH=/home/x /home/x/python3 /home/x/pip install --prefix /usr x", true),
             ("pip install --break-system-packages --user x", false),
             ("pip install --target /usr/lib --upgrade x", true),
             ("conda install x", false),
@@ -865,7 +974,7 @@ mod tests {
 
     #[test]
     fn a_python_that_takes_no_packages_gets_a_directory_apart() {
-        let apt = || SystemTools(Some(Command::new("apt-get", ["install", "python3-venv"])));
+        let apt = || SystemTools::with(Some(Command::new("apt-get", ["install", "-y", "python3-venv"])), false);
         let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR);
         let dir = quoted_path(&dir);
         let venv =
@@ -880,14 +989,47 @@ mod tests {
                 format!("/nonexistent/bin/python3 -I -m pip install --target {dir} nvidia-cudnn-cu12"),
             ),
             (Some(python), false, true, venv("/nonexistent/bin/python3")),
-            (Some(python), false, false, format!("apt-get install python3-venv\n{}", venv("/nonexistent/bin/python3"))),
-            (None, false, false, format!("apt-get install python3-venv\n{}", venv("python3"))),
+            (Some(python), false, false, format!("apt-get install -y python3-venv\n{}", venv("/nonexistent/bin/python3"))),
+            (None, false, false, format!("apt-get install -y python3-venv\n{}", venv("python3"))),
         ] {
             let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), python, has_pip, has_ensurepip, &apt());
             let commands = help.map_or(Vec::new(), |help| help.commands).join("\n").replace("sudo ", "");
             assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
         }
-        assert!(install_apart((&wheel, DEFAULT_CUDA_MAJOR), None, false, false, &SystemTools(None)).is_none());
+        assert!(install_apart((&wheel, DEFAULT_CUDA_MAJOR), None, false, false, &SystemTools::with(None, false)).is_none());
+    }
+
+    #[test]
+    fn a_leftover_beside_a_system_package_is_removed() {
+        use support::{FakeLibrary, TempDir};
+        let root = TempDir::new();
+        let dir = root.path().join("usr/lib/x86_64-linux-gnu");
+        let info = root.path().join("var/lib/dpkg/info");
+        for dir in [&dir, &info] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        let mut list = String::new();
+        for library in [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled] {
+            let name = library.file_name();
+            let file = dir.join(format!("{name}.19.0"));
+            FakeLibrary::new(library, support::Version::new(9, 19, 0)).build(&file);
+            std::os::unix::fs::symlink(&file, dir.join(name)).unwrap_or_default();
+            list += &format!("/usr/lib/x86_64-linux-gnu/{name}\n/usr/lib/x86_64-linux-gnu/{name}.19.0\n");
+        }
+        std::fs::write(info.join("libcudnn9-jit-cuda-12.list"), list).unwrap_or_default();
+        let host = Host::sandbox(root.path());
+        let help = || InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Help::new(""));
+        assert_eq!(help().commands.join("\n").replace("sudo ", ""), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
+        // An older copy, which ldconfig prefers because it is newer than the package's.
+        let file = dir.join("libcudnn_graph.so.9.28.0");
+        FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);
+        let link = dir.join("libcudnn_graph.so.9");
+        std::fs::remove_file(&link).unwrap_or_default();
+        std::os::unix::fs::symlink(&file, link).unwrap_or_default();
+        let help = help();
+        assert!(help.text.contains("libcudnn_graph.so.9.28.0 is left over"), "{help:?}");
+        let expected = format!("rm {} && ldconfig", quoted_path(&dir.join("libcudnn_graph.so.9.28.0")));
+        assert_eq!(help.commands.join("\n").replace("sudo ", ""), expected);
     }
 
     #[test]
@@ -898,7 +1040,7 @@ mod tests {
             let help = change([package], "upgrade it:", &command);
             (help.text, help.commands.join("\n").replace("sudo ", ""))
         };
-        let upgrade = "apt-get install --only-upgrade libcudnn9-cuda-12";
+        let upgrade = "apt-get install -y --only-upgrade libcudnn9-cuda-12";
         assert_eq!(lines(&package), ("upgrade it:".to_owned(), upgrade.to_owned()));
         package.is_held = true;
         let (text, commands) = lines(&package);

@@ -5,7 +5,7 @@ use cudnn_probe::{
 };
 
 use super::finding::{
-    Effect, Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED,
+    Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED,
     NOT_VERIFIED, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
@@ -15,7 +15,7 @@ use super::machine::{Gpu, Machine, capability};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
-use crate::shell::{removal_of, sums_of_cudnn};
+use crate::shell::sums_of_cudnn;
 use crate::shim_release;
 
 /// The most missing symbols that a finding lists.
@@ -72,11 +72,16 @@ pub(crate) fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item 
 /// The help for one file of an installation. No package has installed one whose name contains the version, if there is
 /// another file under the name without it.
 pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Help> {
+    if let ProbeError::Unreadable { error } = error
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        return Some(fix_commands::permit_file(&part.path));
+    }
     if !is_versioned(part) {
         return fix_commands::repair(error, Some(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
-    Some(Help::new(text).command(removal_of(&part.path)).effect(Effect::SameDir))
+    Some(fix_commands::leftovers(report).unwrap_or_else(|| fix_commands::remove(text, &part.path)))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -96,6 +101,7 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
         Finding::new(kind, format!("{} {error}", part.path.printable()))
             .notes(opened_first(part))
             .notes(symbols(&error))
+            .notes(report.unowned.iter().map(|file| format!("{} belongs to no package", file.printable())))
             .notes(evidence())
             .help(help.unwrap_or_else(|| fix_commands::reinstall(report)))
     };

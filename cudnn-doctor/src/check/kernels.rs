@@ -183,6 +183,9 @@ mod tests {
     fn record(root: &Path) {
         let dist_info = root.join("venv/lib/python3.12/site-packages/nvidia_cudnn_cu12-9.28.0.42.dist-info");
         write(&dist_info.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,,\n");
+        // pip belongs to a Python.
+        write(&root.join("venv/bin/python3"), "");
+        write(&root.join("venv/lib/python3.12/site-packages/pip/x"), "");
     }
 
     fn jetson(root: &Path, chip: &str, l4t: &str) {
@@ -226,11 +229,11 @@ mod tests {
                     "it is a server (SBSA) build: pip nvidia-cudnn-cu12 9.28.0.42",
                     "Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)",
                     "use builds for JetPack",
-                    "apt-get install libcudnn9-cuda-12",
+                    "apt-get install -y libcudnn9-cuda-12",
                     "env /usr/lib/aarch64-linux-gnu",
                 ][..],
             ),
-            ("tegra234", "39.2.1", &[], WHEEL, SERVER, &[orin, "apt-get install libcudnn9-cuda-13"]),
+            ("tegra234", "39.2.1", &[], WHEEL, SERVER, &[orin, "apt-get install -y libcudnn9-cuda-13"]),
             ("tegra234", "36.4.3", &[87], WHEEL, SERVER, &["(compute capability 8.7)", "libcudnn9-cuda-12"]),
             ("tegra234", "35.4.1", &[], WHEEL, SERVER, &[orin, "JetPack for L4T 35.4.1 has cuDNN 8"]),
             ("tegra234", "", &[], WHEEL, SERVER, &[orin, "use an image for Jetson"]),

@@ -3,21 +3,21 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{Resolution, Rule, Simulation, needed};
+use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, Variant};
 
 use super::finding::{
-    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_BUILTINS, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
+    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
     Severity,
 };
 use super::fix_commands::{self, Companion};
-use super::{culprit, installation};
+use super::{culprit, installation, nvrtc};
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependency_report::{Dependency, OLDER_SHIM, dependencies, mixes};
 use crate::escape::Printable;
 use crate::platform;
-use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path, set_variable};
+use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path, set_variable, unset_variable};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
@@ -193,6 +193,9 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
 /// Has ld.so search the directory of the installation before others; and no others of cuDNN, if it would still go on to
 /// them: for the libraries that the installation lacks, or although it comes first already.
 fn separate(report: &InstallationReport, context: &Context) -> Help {
+    if let Some(help) = without_preload(report, context) {
+        return help;
+    }
     let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
     let dirs = platform::split_search_path(&library_path).into_iter().map(PathBuf::from);
     let is_first = dirs.clone().next().is_some_and(|first| is_same(&first, &report.dir));
@@ -210,6 +213,22 @@ fn separate(report: &InstallationReport, context: &Context) -> Help {
     }
 }
 
+/// Takes files of another cuDNN off LD_PRELOAD: what is loaded already comes before all search paths.
+fn without_preload(report: &InstallationReport, context: &Context) -> Option<Help> {
+    const NAME: &str = "LD_PRELOAD";
+    let value = context.host.variable(NAME)?.into_string().ok()?;
+    let is_other = |entry: &&str| {
+        let file = Path::new(entry);
+        let is_cudnn = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
+        is_cudnn && file.parent().is_some_and(|dir| !is_same(dir, &report.dir)) && !cudnn_file::is_drop_in(file)
+    };
+    let entries = value.split([' ', ':']).filter(|entry| !entry.is_empty());
+    let (others, kept): (Vec<&str>, Vec<&str>) = entries.partition(is_other);
+    let first = others.first()?.printable();
+    let line = if kept.is_empty() { unset_variable(NAME) } else { set_variable(NAME, kept.join(":")) };
+    Some(Help::new(format!("{NAME} has ld.so load {first} before all others: take it off:")).command(line))
+}
+
 /// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without
 /// NVIDIA's shim? ld.so searches LD_LIBRARY_PATH before its run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
@@ -221,12 +240,12 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                 .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
                 .note("programs that use this project's loader get one installation")
                 .notes(foreign(&dependencies, report))
-                .help(
+                .help(without_preload(report, context).unwrap_or_else(|| {
                     Help::new(
                         "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
                     )
-                    .command(format!("{} explain {}", doctor(), quoted_path(file))),
-                ),
+                    .command(format!("{} explain {}", doctor(), quoted_path(file)))
+                })),
         )
     })
 }
@@ -292,7 +311,7 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
 }
 
 /// Could the file not be read because too many files are open? That says nothing about the file.
-fn is_lack_of_files(error: &ProbeError) -> bool {
+pub(super) fn is_lack_of_files(error: &ProbeError) -> bool {
     matches!(error, ProbeError::Unreadable { error } if platform::is_lack_of_files(error))
 }
 
@@ -331,7 +350,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
         }
         if let Some((path, _)) = resolve(&mut simulation, &name) {
             if opener == Library::EnginesRuntimeCompiled {
-                findings.extend(builtins(companion, &path, report, context));
+                findings.extend(nvrtc::builtins(companion, &path, simulation, report, context));
             }
             continue;
         }
@@ -349,56 +368,6 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
         );
     }
     findings
-}
-
-/// NVRTC opens its builtins, which every package installs beside it.
-fn builtins(companion: Companion<'_>, nvrtc: &Path, report: &InstallationReport, context: &Context) -> Option<Finding> {
-    let cuda_major = companion.cuda_major;
-    let message = match builtins_beside(nvrtc, cuda_major) {
-        Some((_, Ok(()))) => return None,
-        Some((_, Err(error))) if is_lack_of_files(&error) => return None,
-        Some((file, Err(error))) => {
-            let name = Path::new(file.file_name().unwrap_or_default()).printable();
-            format!("{name} is damaged: {} {error}", file.printable())
-        }
-        None => format!("libnvrtc-builtins.so.{cuda_major}.* is not beside {}", nvrtc.printable()),
-    };
-    let companion = Companion { incomplete: Some(nvrtc), ..companion };
-    Some(
-        Finding::new(NO_BUILTINS, message)
-            .note("NVRTC opens it to compile a kernel")
-            .help(companion.help(report, context)),
-    )
-}
-
-/// Are usable builtins of NVRTC beside this file of NVRTC?
-pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
-    builtins_beside(nvrtc, cuda_major).is_some_and(|(_, usable)| usable.is_ok())
-}
-
-/// The builtins of NVRTC beside this file of NVRTC, and whether they can be used: the first file that can, or else the
-/// last one.
-fn builtins_beside(nvrtc: &Path, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
-    let nvrtc = cudnn_probe::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
-    let name = format!("libnvrtc-builtins.so.{cuda_major}");
-    let is_builtins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
-    let entries = match std::fs::read_dir(nvrtc.parent()?) {
-        Ok(entries) => entries.flatten(),
-        Err(error) => {
-            let error = ProbeError::Unreadable { error };
-            return is_lack_of_files(&error).then_some((nvrtc, Err(error)));
-        }
-    };
-    let mut last = None;
-    for entry in entries.filter(is_builtins) {
-        let usable = needed(&entry.path()).map(drop);
-        let is_usable = usable.is_ok();
-        last = Some((entry.path(), usable));
-        if is_usable {
-            break;
-        }
-    }
-    last
 }
 
 /// The file that ld.so finds when the simulated program or library opens this name, and the rule.

@@ -193,11 +193,16 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
     } else {
         finding.note(format!("cuDNN was loaded from {}", installation.dir.printable()))
     };
+    let is_of_files = kind.code == CHECK_FAILED.code || kind.code == NOT_LOADED.code;
+    if let Some(help) = fix_commands::leftovers(installation).filter(|_| is_of_files) {
+        return Some(finding.help(help));
+    }
     if kind.code == CHECK_FAILED.code {
         return Some(finding.help(fix_commands::reinstall(installation)));
     }
     Some(match text("help").filter(|help| !help.is_empty()) {
-        Some(help) => finding.help(Help::new(help)),
+        // Here the notes come first.
+        Some(help) => finding.help(Help::new(help.replace("message below", "message above"))),
         None if kind.code == NOT_LOADED.code => finding.help(fix_commands::reinstall(installation)),
         None => finding,
     })

@@ -11,9 +11,12 @@ pub(crate) mod frameworks;
 pub(crate) mod installation;
 pub(crate) mod kernels;
 mod ld_so;
+mod installers;
 mod limits;
 pub(crate) mod load_test;
 pub(crate) mod machine;
+mod nvrtc;
+mod older;
 mod program;
 mod requirements;
 pub(crate) mod suitable;
@@ -22,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::Depth;
 use cudnn_loader::Function;
+use cudnn_probe::packages::{python_problem, site_packages};
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, Os, ProbeError,
     RejectedCandidate, Requirements, Version, check_dir, deleted_wheels, identify_any,
@@ -34,7 +38,7 @@ use crate::python_shim::PythonShim;
 use crate::shell::{SEARCH_PATH, doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
-    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU,
+    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, LOST_PYTHON, NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU,
     REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
 use machine::Machine;
@@ -141,12 +145,13 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     if !findings.iter().any(|finding| is_of_driver(finding) || finding.is_of_doctor()) {
         findings.extend(machine.findings());
     }
-    if let Some(finding) = requirements::of_another_major(requested, context) {
+    if let Some(finding) = older::of_another_major(requested, context) {
         // No cuDNN 9 would help.
         findings.retain(|finding| finding.kind.code != NO_CUDNN.code);
         findings.push(finding);
     }
     findings.extend(environment::findings());
+    findings.extend(python_of_environment(context));
     if program.is_none() {
         findings.extend(active_frameworks(context, &machine));
     }
@@ -238,6 +243,23 @@ fn relative_path() -> Option<Finding> {
     )
 }
 
+/// The active virtual environment has packages that its Python does not import.
+fn python_of_environment(context: &Context) -> Option<Finding> {
+    let environments = context.search.environments();
+    let mut roots = environments.iter().filter_map(|origin| match origin {
+        Origin::VirtualEnvironment(root) => Some(root),
+        _ => None,
+    });
+    let root = roots.find(|root| python_problem(root).is_some())?;
+    let has_cudnn = |dir: PathBuf| dir.join("nvidia").is_dir();
+    if !site_packages(root).any(has_cudnn) {
+        return None;
+    }
+    let (what, help) = fix_commands::restore_python(root)?;
+    let note = "programs that are started by this Python do not import the packages of the environment";
+    Some(Finding::new(LOST_PYTHON, what).note(note).help(help))
+}
+
 /// What is wrong with the frameworks of the environment whose Python a program would use.
 fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
     // Kernels matter to a GPU that is here.
@@ -316,7 +338,12 @@ fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], re
     let upgrade = older()
         .find_map(|one| fix_commands::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
     let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
-    let searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
+    let mut searched: Vec<String> = Vec::new();
+    for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
+        if !searched.contains(&dir) {
+            searched.push(dir);
+        }
+    }
     let repair = rejections.first().and_then(|rejection| rejection.help.clone());
     finding
         .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))

@@ -1,22 +1,19 @@
 //! The program's requirements, as the command line states them, against the installation that it would get.
 
 use cudnn_loader::Function;
-use cudnn_probe::packages::DEFAULT_CUDA_MAJOR;
 use cudnn_probe::{
-    Installation, InstallationReport, Installed, Library, Origin, ProbeError, Requirements, Variant, Version, check_dir,
+    Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir,
 };
 
 use super::Requested;
-use super::finding::{Finding, FindingKind, Help, LACKS_FUNCTION, REQUIREMENT, Severity};
+use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
 use super::fix_commands::{self, Wanted};
 use super::machine::Gpu;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::prepend_library_path;
-use crate::system::LOADER;
 
 /// The major that this tool examines.
-const MAJOR: u32 = 9;
+pub(super) const MAJOR: u32 = 9;
 
 /// All findings have one help, which meets all requirements.
 pub(super) fn findings(
@@ -42,51 +39,6 @@ pub(super) fn findings(
 /// The oldest cuDNN 9 that the program can use.
 fn minimum(requested: &Requested) -> Option<Version> {
     requested.minimum.filter(|minimum| minimum.major == MAJOR)
-}
-
-/// The program is built for another major, which this tool does not examine.
-pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Option<Finding> {
-    let wanted = requested.minimum.filter(|minimum| minimum.major != MAJOR)?;
-    let major = wanted.major;
-    let limit = format!(
-        "majors are not interchangeable, and this tool examines cuDNN {MAJOR} alone: it does not tell whether a cuDNN \
-         {major} is complete, or fits the machine"
-    );
-    let is_wanted = |installed: &Installed| {
-        installed.report.major == major && installed.report.version.is_none_or(|version| version >= wanted)
-    };
-    let mut installed: Vec<Installed> = context.inventory(&[]).into_iter().filter(is_wanted).collect();
-    let is_searched = |installed: &Installed| {
-        let is_of_ld_so = |origin: &Origin| {
-            matches!(
-                origin,
-                Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path
-            )
-        };
-        installed.found_via.iter().any(|candidate| is_of_ld_so(&candidate.origin))
-    };
-    installed.sort_by_key(|installed| !is_searched(installed));
-    let Some(first) = installed.first() else {
-        let message = format!("the program needs cuDNN {major} ({wanted} or newer), and none was found");
-        let install = fix_commands::install_older(wanted, requested.cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR));
-        let help = install.unwrap_or_else(|| {
-            Help::new(format!(
-                "install cuDNN {major} by the instructions of its release, or build the program for cuDNN {MAJOR}"
-            ))
-        });
-        return Some(Finding::new(REQUIREMENT, message).note(limit).help(help));
-    };
-    let dir = first.report.dir.as_path();
-    if is_searched(first) {
-        let kind = FindingKind { severity: Severity::Note, ..REQUIREMENT };
-        let message = format!("the program needs cuDNN {major}, and {LOADER} finds one in {}", dir.printable());
-        return Some(Finding::new(kind, message).note(limit));
-    }
-    let message =
-        format!("the program needs cuDNN {major}, and {LOADER} does not search {}, which has one", dir.printable());
-    let help = format!("have {LOADER} search that directory, unless the program finds it otherwise:");
-    let help = prepend_library_path(dir).into_iter().fold(Help::new(help), Help::command);
-    Some(Finding::new(REQUIREMENT, message).note(limit).help(help))
 }
 
 fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requirements {

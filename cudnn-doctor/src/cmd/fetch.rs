@@ -24,6 +24,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         list(format);
         return Outcome::Fine;
     };
+    if let Some(file) = arguments.into.as_deref().filter(|into| into.exists() && !into.is_dir()) {
+        return fail(format, format!("{} is no directory: --into takes one", file.printable()));
+    }
     let into = match arguments.into.as_deref().map(std::path::absolute).transpose() {
         Ok(into) => into,
         Err(error) => return fail(format, error),
@@ -34,6 +37,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
             outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
         }
     };
+    // The other pinned wheels are for this project's build and tests.
+    if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
+        return fail(format, format!("`{id}` is no release of cuDNN: `fetch` without a name lists those"));
+    }
     match fetch_libraries(id, into.as_deref(), Network::Allowed, announce) {
         Ok(dir) => {
             match format {
@@ -69,7 +76,6 @@ pub(super) fn fetch_libraries(
 }
 
 fn list(format: Format) {
-    // The other pinned wheels are for this project's build and tests.
     let releases = || RELEASES.iter().filter(|release| release.is_cudnn());
     match format {
         Format::Json => {

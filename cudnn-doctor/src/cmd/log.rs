@@ -241,9 +241,14 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
     let mut reader = BufReader::new(file);
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
+    let mut is_prefixed = false;
     loop {
         line.clear();
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
+        if let Some(start) = mark(&line, is_prefixed) {
+            line.drain(..start);
+            is_prefixed |= start > 0;
+        }
         let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
         if len < MAX_HEAD_LEN {
             len += line.len();
@@ -263,6 +268,24 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
             entry.extend_from_slice(&line);
         }
     }
+}
+
+/// Where the mark of cuDNN's line begins (`E! `, `e! `): behind the rank, the pod or the time that torchrun, kubectl and
+/// others write before each line of stderr. Only the first line of an entry (`E! CuDNN (`) shows that they do.
+fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
+    /// The longest prefix.
+    const MAX_PREFIX_LEN: usize = 200;
+    const START: &[u8] = b"! CuDNN (";
+    let is_letter = |at: usize| line.get(at).is_some_and(|letter| b"IWEFiwef".contains(letter));
+    if is_letter(0) && line.get(1) == Some(&b'!') {
+        return None;
+    }
+    let is_mark = |at: &usize| {
+        let rest = line.get(at + 1..).unwrap_or_default();
+        let before = line.get(at - 1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
+        before && is_letter(*at) && (rest.starts_with(START) || is_prefixed && rest.starts_with(b"! "))
+    };
+    (1..line.len().min(MAX_PREFIX_LEN)).find(is_mark)
 }
 
 /// Is this an entry, maybe without its last lines, and not another program's text that begins like one?

@@ -54,9 +54,12 @@ fn apt_get_accepts_the_commands_for_system_packages() {
         dpkg_deb(&path("repository"), name, version);
         let file = format!("{name}_{version}_all.deb");
         let size = std::fs::metadata(path("repository").join(&file)).unwrap().len();
+        let sum = Command::new("sha256sum").arg(path("repository").join(&file)).output().unwrap().stdout;
+        let sum = String::from_utf8(sum).unwrap();
+        let sum = sum.split(' ').next().unwrap();
         index += &format!(
             "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x <x@example.org>\nFilename: ./{file}\n\
-             Size: {size}\nDescription: x\n\n"
+             Size: {size}\nSHA256: {sum}\nDescription: x\n\n"
         );
     }
     std::fs::write(path("repository/Packages"), index).unwrap();
@@ -81,11 +84,16 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     std::fs::write(path("apt.conf"), &conf).unwrap();
     let update = Command::new("apt-get").arg("update").env("APT_CONFIG", path("apt.conf")).output().unwrap();
     assert!(update.status.success(), "{update:?}");
-    // From here on nothing is installed.
-    std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
-
     let package = |name: &str, version: &str| Package::new(Installer::Dpkg, name, Some(version), "/");
     let (old, cu13) = (package("libcudnn9-cuda-12", "9.10.2.21-1"), package("libcudnn9-cuda-13", "9.19.0.56-1"));
+    // It asks nothing, even if there is nobody to answer.
+    let dpkg = format!("{conf}Dir::Bin::dpkg \"/bin/true\";\nDebug::NoLocking \"true\";\n");
+    std::fs::write(path("apt.conf"), dpkg).unwrap();
+    for command in packages::replace_by(std::slice::from_ref(&cu13), Component::Cudnn, 12, Some("9.19.0.56")) {
+        simulate(root.path(), &command);
+    }
+    // From here on nothing is installed.
+    std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
     let one = |command: Option<packages::Command>| vec![command.unwrap()];
     let mut held = old.clone();
     held.is_held = true;

@@ -207,6 +207,30 @@ fn commands_give_an_environment_its_missing_python() {
         assert!(!commands.iter().any(is_of_another), "{commands:?}");
     }
     Case::new("C010", "C010", &[], without_python).run(&World::new("env", true));
+    // The system has another Python now.
+    let upgraded = |world: &World| {
+        remove_ops(world);
+        dangle(world, &[]);
+        let python = world.home().join("python3.99");
+        std::fs::write(&python, "#!/bin/sh\necho 'No module named pip'\nexit 1\n").unwrap();
+        std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        for name in ["python", "python3"] {
+            let link = world.environment().join("bin").join(name);
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(&python, link).unwrap();
+        }
+    };
+    for code in ["C012", "C028"] {
+        let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new("env", true));
+        assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
+    }
+    // pyvenv.cfg is lost: the Python takes itself for that of the system.
+    let stripped = |world: &World| {
+        remove_ops(world);
+        std::fs::remove_file(world.environment().join("pyvenv.cfg")).unwrap();
+    };
+    let commands = Case::new("stripped", "C012", &["nvidia-cudnn-cu12"], stripped).run(&World::new("env", true));
+    assert!(commands[0].contains(" -m venv "), "{commands:?}");
     // No Python of that version is here: no command removes the packages, which that Python would serve again.
     let world = World::new("env", true);
     let other = |world: &World| {
@@ -237,6 +261,45 @@ fn commands_give_an_environment_its_missing_python() {
             format!("uv pip install --python {environment}/bin/python3 --no-cache nvidia-cudnn-cu12"),
         ]
     );
+}
+
+/// What `pip install --prefix` has written is repaired where it is, and not in the Python's own directory.
+#[test]
+fn commands_repair_what_a_python_has_installed_under_another_prefix() {
+    let script = "import os, pip, sys; assert sys.prefix == sys.base_prefix; print(os.path.realpath(sys.executable))";
+    let output = std::process::Command::new("python3").args(["-I", "-c", script]).output().unwrap();
+    let python = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    if python.is_empty() {
+        return support::not_run("the commands for `pip install --prefix`", "python3 is of an environment, or has no pip");
+    }
+    let world = World::new("env", true).variable("VIRTUAL_ENV", "");
+    let prefix = world.home().join("my prefix");
+    let install = format!("{python} -m pip install --no-deps --prefix '{}' nvidia-cudnn-cu12==9.18.0.56", prefix.display());
+    world.sh(&format!("LC_ALL=C.UTF-8 {install}"));
+    let files = digest(&prefix).into_iter().map(|(file, _)| file);
+    let file = files.into_iter().find(|file| file.ends_with("libcudnn_ops.so.9")).unwrap();
+    let site = file.ancestors().nth(4).unwrap().to_owned();
+    let world = world.first_on_path(Path::new(&python).parent().unwrap()).variable("LD_LIBRARY_PATH", file.parent().unwrap());
+    let versions = || {
+        let names = std::fs::read_dir(&site).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".dist-info")).collect::<Vec<_>>()
+    };
+    for (code, options, version) in [("C012", &[][..], "9.18.0.56"), ("C018", &["--minimum", "9.19"], "9.19.0.56")] {
+        for variable in ["", &format!("export PYTHONPATH='{}'", site.display())] {
+            world.sh(&format!("rm -rf '{}' && LC_ALL=C.UTF-8 {install}", prefix.display()));
+            if code == "C012" {
+                std::fs::remove_file(&file).unwrap();
+            }
+            let of_code = |findings: Vec<serde_json::Value>| {
+                findings.into_iter().find(|finding| finding["code"] == code).map(|finding| finding["commands"].clone())
+            };
+            let commands = of_code(world.findings_after("sh", variable, options)).unwrap();
+            let lines: Vec<&str> = commands.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+            let lines = format!("{variable}\n{}", lines.join("\n"));
+            assert_eq!(of_code(world.findings_after("sh", &lines, options)), None, "{lines}");
+            assert_eq!(versions(), [format!("nvidia_cudnn_cu12-{version}.dist-info")], "{lines}");
+        }
+    }
 }
 
 /// What is printed where `PATH` has the system's programs alone.

@@ -100,7 +100,7 @@ fn a_program_for_cudnn_8_gets_cudnn_8() {
             None => assert!(commands.iter().all(|line| line.starts_with("export ")), "{commands:?}"),
         }
         let after = requirement(&world, &commands.join("\n"), options);
-        assert_eq!(after["severity"], "note", "{commands:?}: {after:#?}");
+        assert_eq!(after["severity"], "warning", "{commands:?}: {after:#?}");
     }
     // No such release exists.
     let world = World::new("env", true);

@@ -20,14 +20,17 @@ tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
 def fail(why):
     sys.exit(f"{tool}: {why}: {args!r}")
 FLAGS = {"conda": ["--force-reinstall", "--copy", "--yes", "-y"], "dnf": ["-y", "--assumeyes"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
-VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "dnf": [], "docker": ["--gpus"], "podman": ["--device"], "wsl": []}
+VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "dnf": [], "docker": ["--gpus", "--runtime"], "podman": ["--device"], "wsl": []}
 COMMANDS = {"conda": ["install"], "dnf": ["install", "reinstall", "upgrade", "remove"], "docker": ["run"], "podman": ["run"], "wsl": [None]}
 FORMS = {
     "conda": r"([a-z0-9-]+::)?[a-z0-9][a-z0-9._-]*((=|==|>=|<=|>|<)[0-9][0-9A-Za-z.*_+]*)?",
     "dnf": r"[A-Za-z0-9][A-Za-z0-9._+-]*",
     "docker": r"[a-z0-9./:_-]+", "podman": r"[a-z0-9./:_-]+", "wsl": r"(?!)",
 }
-VALUE_FORMS = {"--gpus": r"all|[0-9]+|device=[0-9,]+", "--device": r"[a-z.]+/[a-z]+=[a-z0-9:]+|/dev/.+", "--channel": r"[a-z-]+"}
+VALUE_FORMS = {"--runtime": r"[a-z]+", "--gpus": r"all|[0-9]+|device=[0-9,]+", "--device": r"[a-z.]+/[a-z]+=[a-z0-9:]+|/dev/.+", "--channel": r"[a-z-]+"}
+ANSWERS = {"conda": ["--yes", "-y"], "dnf": ["-y", "--assumeyes"]}
+if tool in ANSWERS and not any(word in ANSWERS[tool] for word in args):
+    fail("it would ask, and take the next line that is pasted as the answer")
 command = None if COMMANDS[tool] == [None] else (args[:1] or fail("no command"))[0]
 if command not in COMMANDS[tool]:
     fail("no such command")
@@ -108,7 +111,7 @@ fn conda_and_dnf_accept_their_commands() {
         }
     }
     // The stand-in is strict.
-    for wrong in ["conda install --frobnicate x", "conda instal x", "dnf install 'a b'", "dnf install", "wsl --halt"] {
+    for wrong in ["conda install -y --frobnicate x", "conda instal -y x", "dnf install -y 'a b'", "dnf install -y", "dnf install x", "conda install x", "wsl --halt"] {
         assert!(run(&tools, wrong).is_err(), "{wrong}");
     }
 }

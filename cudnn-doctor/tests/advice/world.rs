@@ -111,7 +111,11 @@ pub(crate) fn stand_ins() -> &'static TempDir {
                 }
             });
         };
-        plain("nvidia-cudnn-cu12", "8.9.7.29", &["nvidia/cudnn/lib/libcudnn.so.8"]);
+        let parts = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
+        let parts = parts.map(|part| format!("nvidia/cudnn/lib/libcudnn_{part}.so.8"));
+        let shim = ["nvidia/cudnn/lib/libcudnn.so.8"];
+        let cudnn_8: Vec<&str> = shim.into_iter().chain(parts.iter().map(String::as_str)).collect();
+        plain("nvidia-cudnn-cu12", "8.9.7.29", &cudnn_8);
         let cublas = ["nvidia/cublas/lib/libcublasLt.so.12", "nvidia/cublas/lib/libcublas.so.12"];
         plain("nvidia-cublas-cu12", "12.9.1.4", &cublas);
         plain("nvidia-cublas", "13.1.0.3", &["nvidia/cu13/lib/libcublasLt.so.13"]);

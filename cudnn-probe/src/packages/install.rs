@@ -1,13 +1,12 @@
 //! The commands that install, reinstall, upgrade and replace packages, for each installer.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
 use super::component::Component;
 use super::package::{Installer, Package};
-use super::pip::{is_on_path, is_plain_name, pip, pip_on_path, recorded_version, removals};
-use crate::platform::Os;
+use super::conda;
+use super::pip::{is_plain_name, pip, pip_on_path, recorded_version, removals};
 
 /// The command that installs a component into the active environment. `None` for an installer that has no such command
 /// or whose package name needs more than the CUDA major version: see [`Component::system_package`].
@@ -75,11 +74,11 @@ fn install_into(
         }
         Installer::Conda => {
             let specs = [pinned(component.conda_package().to_owned(), "="), format!("cuda-version={cuda_major}")];
-            conda(root, specs, &[])
+            conda::install(root, specs)?
         }
-        Installer::Dpkg => Command::new("apt-get", ["install".to_owned(), system("=")?]),
-        Installer::Rpm if is_suse(root) => Command::new("zypper", ["install".to_owned(), system("=")?]),
-        Installer::Rpm => Command::new("dnf", ["install".to_owned(), system("-")?]),
+        Installer::Dpkg => apt_get("install").and([system("=")?]),
+        Installer::Rpm if is_suse(root) => zypper("install").and([system("=")?]),
+        Installer::Rpm => dnf("install").and([system("-")?]),
         Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
@@ -115,14 +114,14 @@ pub fn reinstall(package: &Package) -> Option<Command> {
             let again = reinstall_requirements(&package.root, [requirement.clone()]);
             again.or_else(|| reinstall_into_target(package, requirement))?
         }
-        Installer::Conda => conda_reinstall(&package.root, pinned("=")?),
+        Installer::Conda => conda::reinstall(&package.root, pinned("=")?),
         // Without the version, apt-get installs a newer one that the repository has.
         Installer::Dpkg => {
             let held = package.is_held.then_some("--allow-change-held-packages");
-            Command::new("apt-get", ["install", "--reinstall"]).and(held).and([pinned("=")?])
+            apt_get("install").and(["--reinstall"]).and(held).and([pinned("=")?])
         }
-        Installer::Rpm if is_suse(root) => Command::new("zypper", ["install", "--force", &pinned("=")?]),
-        Installer::Rpm => Command::new("dnf", ["reinstall", &package.name]),
+        Installer::Rpm if is_suse(root) => zypper("install").and(["--force", &pinned("=")?]),
+        Installer::Rpm => dnf("reinstall").and([&package.name]),
         Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
@@ -160,10 +159,10 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<Command> {
     let at_least = format!("{}>={minimum}", package.name);
     Some(match package.installer {
         Installer::Pip => pip(root, "install", ["--upgrade".to_owned(), at_least])?,
-        Installer::Conda => conda(root, [at_least], &[]),
-        Installer::Dpkg => Command::new("apt-get", ["install", "--only-upgrade", &package.name]),
-        Installer::Rpm if is_suse(root) => Command::new("zypper", ["update", &package.name]),
-        Installer::Rpm => Command::new("dnf", ["upgrade", &package.name]),
+        Installer::Conda => conda::install(root, [at_least])?,
+        Installer::Dpkg => apt_get("install").and(["--only-upgrade", &package.name]),
+        Installer::Rpm if is_suse(root) => zypper("update").and([&package.name]),
+        Installer::Rpm => dnf("upgrade").and([&package.name]),
         Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return None,
     })
 }
@@ -209,14 +208,10 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
         Installer::Pip => removals(&first.root, names().collect()),
         // conda solves for the environment and removes what does not fit.
         Installer::Conda => Vec::new(),
-        Installer::Dpkg => vec![Command::new("apt-get", ["remove".to_owned()].into_iter().chain(names()))],
-        Installer::Rpm => {
-            let tool = if is_suse(root) { "zypper" } else { "dnf" };
-            vec![Command::new(tool, ["remove".to_owned()].into_iter().chain(names()))]
-        }
-        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => {
-            return Vec::new();
-        }
+        Installer::Dpkg => vec![apt_get("remove").and(names())],
+        Installer::Rpm if is_suse(root) => vec![zypper("remove").and(names())],
+        Installer::Rpm => vec![dnf("remove").and(names())],
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return Vec::new(),
     };
     // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
     let dir = |component: Component| component.wheel_dir(cuda_major);
@@ -227,30 +222,17 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
     removal.into_iter().chain([install]).collect()
 }
 
-/// conda links files from its package cache, where damage in place has damaged them, too: with a cache of this
-/// environment, and copies.
-fn conda_reinstall(root: &Path, spec: String) -> Command {
-    if Os::HOST == Os::Windows {
-        // Neither of Windows' shells can set a variable for one command.
-        return conda(Some(root), [spec], &["--force-reinstall", "--copy"]);
-    }
-    let mut cache = OsString::from("CONDA_PKGS_DIRS=");
-    cache.push(root.join("pkgs-reinstall"));
-    let Command { program, arguments } = conda(Some(root), [spec], &["--force-reinstall", "--copy"]);
-    Command::new("env", [cache, program]).and(arguments)
+/// apt-get with this action: it asks nothing, since the next line that is pasted would be the answer.
+fn apt_get(action: &str) -> Command {
+    Command::new("apt-get", [action, "-y"])
 }
 
-fn conda(root: Option<&Path>, specs: impl IntoIterator<Item = String>, flags: &[&str]) -> Command {
-    let prefix = root.map(|root| [OsString::from("--prefix"), root.as_os_str().to_owned()]);
-    // micromamba is a program alone, without conda.
-    let program = ["conda", "mamba", "micromamba"].into_iter().find(|program| is_on_path(program)).unwrap_or("conda");
-    let is_copy = |flag: &str| program == "micromamba" && flag == "--copy";
-    let flags = flags.iter().map(|flag| if is_copy(flag) { "--always-copy" } else { flag });
-    Command::new(program, ["install"])
-        .and(prefix.into_iter().flatten())
-        .and(["--channel", "conda-forge"])
-        .and(flags)
-        .and(specs)
+fn dnf(action: &str) -> Command {
+    Command::new("dnf", [action, "-y"])
+}
+
+fn zypper(action: &str) -> Command {
+    Command::new("zypper", ["--non-interactive", action])
 }
 
 #[cfg(test)]
@@ -278,11 +260,11 @@ mod tests {
             (
                 Installer::Conda,
                 "libcudnn",
-                "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --prefix /env --channel conda-forge \
+                "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --yes --prefix /env --channel conda-forge \
                  --force-reinstall --copy libcudnn=9.28.0.42",
             ),
-            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install --reinstall libcudnn9-cuda-12=9.28.0.42"),
-            (Installer::Rpm, "libcudnn9-cuda-12", "dnf reinstall libcudnn9-cuda-12"),
+            (Installer::Dpkg, "libcudnn9-cuda-12", "apt-get install -y --reinstall libcudnn9-cuda-12=9.28.0.42"),
+            (Installer::Rpm, "libcudnn9-cuda-12", "dnf reinstall -y libcudnn9-cuda-12"),
             (Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", ""),
             (Installer::Application, "koharu", ""),
         ] {
@@ -367,7 +349,7 @@ mod tests {
         let debian = [package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1")];
         assert_eq!(
             command_line(&replace_by(&debian, Component::Cudnn, 12, Some("9.10.2.21"))),
-            "apt-get remove libcudnn9-cuda-13 && apt-get install libcudnn9-cuda-12=9.10.2.21-1"
+            "apt-get remove -y libcudnn9-cuda-13 && apt-get install -y libcudnn9-cuda-12=9.10.2.21-1"
         );
         assert!(replace(&[package(Installer::Pip, "torch", "2.2.0")], Component::Cudnn, 13).is_empty());
         assert!(replace(&[], Component::Cudnn, 13).is_empty());
@@ -389,9 +371,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "zypper install --force libcudnn9-cuda-12=9.10.2.21-1",
-                "zypper update libcudnn9-cuda-12",
-                "zypper remove libcudnn9-cuda-12 && zypper install libcudnn9-cuda-13=9.19.0.56-1"
+                "zypper --non-interactive install --force libcudnn9-cuda-12=9.10.2.21-1",
+                "zypper --non-interactive update libcudnn9-cuda-12",
+                "zypper --non-interactive remove libcudnn9-cuda-12 && zypper --non-interactive install libcudnn9-cuda-13=9.19.0.56-1"
             ]
         );
     }
@@ -402,14 +384,14 @@ mod tests {
         let conda = package(Installer::Conda, "libcudnn", "9.10.1.4");
         assert_eq!(
             line(install_beside(&conda, Component::Cublas, 12, None)),
-            "conda install --prefix /env --channel conda-forge libcublas cuda-version=12"
+            "conda install --yes --prefix /env --channel conda-forge libcublas cuda-version=12"
         );
         let debian = package(Installer::Dpkg, "libcudnn9-cuda-12", "9.10.1.4-1");
         assert_eq!(install_beside(&debian, Component::Nvrtc, 12, None), None);
         assert_eq!(line(install(Component::Cublas, 13, Installer::Pip)), "pip install 'nvidia-cublas==13.*'");
         assert_eq!(install(Component::Cublas, 13, Installer::Archive), None);
-        assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install cuda-nvrtc-12-9");
-        assert_eq!(line(upgrade(&conda, "9.12")), "conda install --prefix /env --channel conda-forge 'libcudnn>=9.12'");
+        assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install -y cuda-nvrtc-12-9");
+        assert_eq!(line(upgrade(&conda, "9.12")), "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'");
         for name in ["torch", "nvidia-cudnn-cu12 --index-url=x"] {
             assert_eq!(upgrade(&package(Installer::Pip, name, "2.2.0"), "9.12"), None, "{name}");
         }
@@ -422,6 +404,11 @@ mod tests {
         let packages = root.join("lib/python3.12/site-packages");
         for record in ["nvidia_cublas_cu12-12.9.1.4", "nvidia_cuda_nvrtc-13.0.48", "nvidia_cuda_runtime_cu12-;x"] {
             std::fs::create_dir_all(packages.join(format!("{record}.dist-info"))).unwrap_or_default();
+        }
+        for file in ["bin/python3", "lib/python3.12/site-packages/pip/x"] {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap_or(&root)).unwrap_or_default();
+            std::fs::write(file, "").unwrap_or_default();
         }
         let owner = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), &root);
         for (installer, component, cuda_major, expected) in [

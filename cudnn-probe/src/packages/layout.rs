@@ -68,14 +68,21 @@ pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
 }
 
 fn version_name_on_linux(python: &Path, root: &Path) -> Option<OsString> {
-    let is_version = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("python3."));
-    let program = canonicalize(python).ok();
-    let of_program = program.and_then(|program| Some(program.file_name()?.to_owned())).filter(is_version);
-    of_program.or_else(|| {
+    version_of_program(python).or_else(|| {
         let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
         // Which of several it is shows only when it runs.
         names.next().filter(|_| names.next().is_none())
     })
+}
+
+/// The version that the name of this Python's file states: `python3.12`.
+pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
+    Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)
+}
+
+fn is_version(name: &OsString) -> bool {
+    let minor = name.to_str().and_then(|name| name.strip_prefix("python3."));
+    minor.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// By the version that `pyvenv.cfg` states, or by the name of the Python's DLL: `python312.dll`.

@@ -8,16 +8,18 @@
 //! use cudnn_probe::packages::{Component, Installer, install, wheel_for};
 //! assert_eq!(wheel_for("libcublasLt.so.13").as_deref(), Some("nvidia-cublas"));
 //! let command = install(Component::Cudnn, 13, Installer::Conda).unwrap();
-//! assert_eq!(command.to_string(), "conda install --channel conda-forge cudnn cuda-version=13");
+//! assert_eq!(command.to_string(), "conda install --yes --channel conda-forge cudnn cuda-version=13");
 //! ```
 
 use std::ops::RangeInclusive;
 
 mod command;
 mod component;
+mod conda;
 mod cuda_wheel;
 mod install;
 mod layout;
+mod lost_python;
 mod package;
 mod pip;
 mod quoting;
@@ -29,10 +31,11 @@ pub use install::{
     install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
 pub use layout::{site_packages, user_base};
+pub use lost_python::{MissingPython, PythonProblem, missing_python, python_problem, restore_python};
 pub use package::{Installer, Package};
 pub use pip::{
-    BasePython, MissingPython, base_python, changes_packages_of_user, closed_python, ensure_pip, is_on_path,
-    missing_python, pip, pip_by, recorded_version,
+    BasePython, base_python, changes_packages_of_user, closed_python, ensure_pip, is_on_path, pip, pip_by, pip_on_path,
+    recorded_version,
 };
 pub use quoting::{powershell_literal, quoted, quoted_for_powershell, quoted_for_sh};
 

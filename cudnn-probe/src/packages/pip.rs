@@ -1,21 +1,28 @@
 //! Which pip an environment has, and what it has recorded there. Reads files; runs nothing.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
-use super::layout::{self, python_dirs, root_of, setting, settings, site_packages, user_base, version_name};
+use super::layout::{
+    self, python_dirs, root_of, setting, settings, site_packages, user_base, version_name, version_of_program,
+};
+use super::lost_python::python_problem;
 use crate::platform::{Os, PYTHON, below, is_executable};
 
 /// pip with these arguments, for the environment at this root: by its Python, since programs in `bin` do not survive
 /// every path, and not with the modules of the working directory ([`pip_by`]). An environment without pip is served by uv if
-/// uv made it, by pip after [`ensure_pip`], or by the pip on `PATH`. `None` for a directory that is no environment: pip
-/// cannot change what `pip install --target` wrote.
+/// uv made it, by pip after [`ensure_pip`], or by the pip on `PATH`. Packages that lie apart from their Python (those of a
+/// user, those of Debian's Python below `/usr/local`, those of `pip install --prefix`) are served by that Python.
+///
+/// `None` if no pip can do it: for a directory that is no environment, as `pip install --target` writes, and for packages
+/// whose Python is not found. The pip of another Python would change that one's packages.
 #[must_use]
 pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item = String>) -> Option<Command> {
-    let on_path = || pip_on_path().and([action]);
-    let Some(root) = root.filter(|root| root.is_dir()) else { return Some(on_path().and(arguments)) };
+    let Some(root) = root.filter(|root| root.is_dir()) else {
+        return Some(pip_on_path().and([action]).and(arguments));
+    };
     let python = layout::python(root);
     let mut arguments: Vec<String> = arguments.into_iter().collect();
     if action == "install" && lacks_record(root, &arguments) {
@@ -23,8 +30,7 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
         arguments.retain(|argument| argument != "--force-reinstall");
         arguments.insert(0, "--ignore-installed".to_owned());
     }
-    if is_without_python(root) {
-        // A pip of any other Python would change that one's environment.
+    if python_problem(root).is_some() {
         let with_pip = |settings: &String| !is_of_uv(settings) || !is_on_path("uv");
         return Some(if self::settings(root).is_none_or(|settings| with_pip(&settings)) {
             Command::new(python, PIP).and([action]).and(arguments)
@@ -41,15 +47,11 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
         });
     }
     if !python.is_file() {
-        let mut pythons = python_dirs(root).peekable();
-        pythons.peek()?;
-        let is_managed = pythons.any(|dir| is_externally_managed(Path::new("/usr/lib"), &dir));
-        if let Some((python, base)) = python_of_user(root, &arguments) {
-            return Some(pip_by(&python, &base, action, arguments));
-        }
-        let is_of_user = root.ends_with(".local") || root.parent() == user_base().as_deref();
-        let user = (action == "install" && is_of_user).then_some("--user");
-        return Some(on_path().and(managed_option(is_managed)).and(user).and(arguments));
+        let (python, base) = match python_of_user(root, &arguments).or_else(|| python_of_debian(root)) {
+            Some(found) => found,
+            None => return pip_of_prefix(root, action, arguments),
+        };
+        return Some(pip_by(&python, &base, action, arguments));
     }
     let is_of_uv = settings(root).is_some_and(|settings| is_of_uv(&settings));
     Some(if is_of_uv && !has_pip(root) && is_on_path("uv") {
@@ -61,9 +63,12 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
     })
 }
 
-/// The pip that a person starts who knows no path. On Windows many have a Python on `PATH`, but not its `Scripts`.
-pub(super) fn pip_on_path() -> Command {
+/// The pip that a person starts who knows no path. Debian's package has `pip3`, too. On Windows many have a Python on
+/// `PATH`, but not its `Scripts`.
+#[must_use]
+pub fn pip_on_path() -> Command {
     match Os::HOST {
+        Os::Linux if !is_on_path("pip") && is_on_path("pip3") => Command::new("pip3", NOTHING),
         Os::Linux => Command::new("pip", NOTHING),
         Os::Windows => Command::new("python", ["-m", "pip"]),
     }
@@ -84,14 +89,8 @@ fn is_of_uv(settings: &str) -> bool {
     setting(settings, "uv").is_some()
 }
 
-/// Is this the root of a virtual environment whose Python is missing?
-fn is_without_python(root: &Path) -> bool {
-    let python = layout::python(root);
-    root.join("pyvenv.cfg").is_file() && !python.is_file() && !is_closed(&python)
-}
-
 /// Is this file, or what it is a link to, where this user may not enter? It is not missing.
-fn is_closed(file: &Path) -> bool {
+pub(super) fn is_closed(file: &Path) -> bool {
     std::fs::metadata(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
@@ -104,7 +103,7 @@ pub fn closed_python(command: &Command) -> Option<PathBuf> {
 }
 
 /// The Python that a command for pip or uv starts.
-fn named_python(command: &Command) -> &Path {
+pub(super) fn named_python(command: &Command) -> &Path {
     let of_uv = command.arguments.iter().skip_while(|argument| *argument != "--python").nth(1);
     of_uv.map_or(Path::new(&command.program), Path::new)
 }
@@ -117,77 +116,6 @@ fn lacks_record(root: &Path, arguments: &[String]) -> bool {
         let stem = name.to_str().and_then(|name| name.strip_suffix(".dist-info")?.split_once('-'));
         let is_named = stem.is_some_and(|(name, _)| is_named(&name.replace('.', "_").to_ascii_lowercase()));
         is_named && entry.path().join("METADATA").is_file() && !entry.path().join("RECORD").exists()
-    })
-}
-
-/// How a virtual environment whose Python is missing gets one again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MissingPython {
-    /// The root of the environment.
-    pub root: PathBuf,
-    /// The commands that make the environment's Python again, in place. Empty if they would remove packages.
-    pub commands: Vec<Command>,
-    /// The name of the Python that the packages are for, if none is on `PATH`: `python3.12`. Another one does not
-    /// import them, so the commands remove them.
-    pub other_version: Option<String>,
-}
-
-/// What must be done before this command for pip or uv, if the Python of its virtual environment is missing.
-#[must_use]
-pub fn missing_python(command: &Command) -> Option<MissingPython> {
-    let python = named_python(command);
-    let root = root_of(python).filter(|root| layout::python(root) == python && is_without_python(root))?;
-    let settings = settings(root).unwrap_or_default();
-    let has_system = setting(&settings, "include-system-site-packages") == Some("true");
-    let options = has_system.then_some("--system-site-packages");
-    let version = version_name(python, root).and_then(|name| name.into_string().ok());
-    let found = version.as_deref().filter(|name| is_on_path(name));
-    if command.program == "uv" {
-        // uv finds or downloads that version.
-        let version = version.map(|name| ["--python".to_owned(), dotted(&name)]);
-        let venv = Command::new("uv", ["venv", "--allow-existing"]).and(options);
-        let venv = venv.and(version.into_iter().flatten()).and([root]);
-        return Some(MissingPython { root: root.to_owned(), commands: vec![venv], other_version: None });
-    }
-    if Os::HOST == Os::Windows {
-        // Python's launcher finds that version. The program in the environment is a file, which venv replaces.
-        let launcher =
-            version.filter(|_| is_on_path("py")).map(|name| ["py".to_owned(), format!("-{}", dotted(&name))]);
-        let [program, version] = launcher.map_or(["python".to_owned(), String::new()], |launcher| launcher);
-        let version = (!version.is_empty()).then_some(version);
-        let venv = Command::new(program, version).and(["-m", "venv"]).and(options).and([root]);
-        return Some(MissingPython { root: root.to_owned(), commands: vec![venv], other_version: None });
-    }
-    // venv fails at links that lead to no file.
-    let entries = std::fs::read_dir(root.join("bin")).into_iter().flatten().flatten();
-    let is_python = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name == "python" || name.starts_with("python3")) && path.is_symlink() && !path.exists()
-    };
-    let mut links: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).collect();
-    links.sort();
-    let other_version = if found.is_none() { version.clone() } else { None };
-    let packages = other_version.as_ref().map(|version| root.join("lib").join(version));
-    if packages.as_ref().is_some_and(|dir| has_packages_of_others(dir)) {
-        return Some(MissingPython { root: root.to_owned(), commands: Vec::new(), other_version });
-    }
-    links.extend(packages.filter(|dir| dir.is_dir()));
-    let removal = (!links.is_empty()).then(|| Command::new("rm", ["-rf"]).and(links));
-    let venv = Command::new(found.unwrap_or("python3"), ["-m", "venv"]).and(options).and([root]);
-    Some(MissingPython { root: root.to_owned(), commands: removal.into_iter().chain([venv]).collect(), other_version })
-}
-
-/// Does this directory of a Python (`lib/python3.12`) have packages besides those that a new environment has?
-fn has_packages_of_others(dir: &Path) -> bool {
-    const NEW: [&str; 7] =
-        ["pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth", "__pycache__"];
-    let entries = std::fs::read_dir(dir.join("site-packages")).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let stem = name.strip_suffix(".dist-info").and_then(|stem| stem.split_once('-')).map(|(name, _)| name);
-        !NEW.contains(&stem.unwrap_or(&name))
     })
 }
 
@@ -256,7 +184,9 @@ fn pip_dir(python: &Path, root: &Path) -> Option<PathBuf> {
         let name = dir.parent().and_then(Path::file_name);
         Os::HOST == Os::Windows || name.is_some_and(|name| name == version || name == "python3")
     };
-    let dirs = site_packages(root).filter(is_of_python).chain(user_site(python, root)).map(|dir| dir.join("pip"));
+    // Debian's Python has packages below /usr/local.
+    let of_root = site_packages(root).chain(site_packages(&root.join("local"))).filter(is_of_python);
+    let dirs = of_root.chain(user_site(python, root)).map(|dir| dir.join("pip"));
     let later = match Os::HOST {
         Os::Linux => root.join("lib").join(&version).join("site-packages/pip"),
         Os::Windows => below(root, "Lib/site-packages/pip"),
@@ -267,15 +197,6 @@ fn pip_dir(python: &Path, root: &Path) -> Option<PathBuf> {
 /// The directory of the user's packages (`pip install --user`) for this Python.
 fn user_site(python: &Path, root: &Path) -> Option<PathBuf> {
     layout::user_site(&version_name(python, root)?)
-}
-
-/// `3.12` for `python3.12` and for `Python312`.
-fn dotted(version_name: &str) -> String {
-    let version = version_name.trim_start_matches(['P', 'p']).trim_start_matches("ython");
-    match version.split_at_checked(1).filter(|_| !version.contains('.')) {
-        Some((major, minor)) => format!("{major}.{minor}"),
-        None => version.to_owned(),
-    }
 }
 
 /// The Python on `PATH`, and the root of its environment, that imports the user's packages in this directory.
@@ -290,14 +211,63 @@ fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf
     let has_named =
         |dir: &PathBuf| has_records(&dir.join("site-packages"), |record| names(arguments).any(|name| name == record));
     dirs.sort_by_key(|dir| !has_named(dir));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let name = dirs.first()?.file_name()?;
-    let programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let version = dirs.first()?.file_name()?.to_str()?.to_owned();
+    pythons_with_pip(&version).find(|(_, root)| has_user_site(root))
+}
+
+/// The Pythons of this version (`python3.12`) on `PATH` that have a pip, each with the root of its environment.
+fn pythons_with_pip(version: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
+    let plain = programs_on_path("python3").filter(move |python| version_of_program(python).is_some_and(|found| found == version));
     let with_root = |program: PathBuf| Some((program.clone(), program.parent()?.parent()?.to_owned()));
-    let is_usable = |(program, root): &(PathBuf, PathBuf)| {
-        is_executable(program) && has_user_site(root) && pip_dir(program, root).is_some_and(|dir| dir.is_dir())
-    };
-    programs.filter_map(with_root).find(is_usable)
+    let has_pip = |(program, root): &(PathBuf, PathBuf)| pip_dir(program, root).is_some_and(|dir| dir.is_dir());
+    programs_on_path(version).chain(plain).filter_map(with_root).filter(has_pip)
+}
+
+/// Debian's Python, and the root of its environment, for the packages that its pip installs below `/usr/local`.
+fn python_of_debian(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let base = root.parent().filter(|_| root.ends_with("local"))?;
+    let version = dist_packages(root)?.parent()?.file_name()?.to_owned();
+    let main = Some(base.join("bin/python3")).filter(|python| version_name(python, base).as_ref() == Some(&version));
+    let python = main.unwrap_or_else(|| base.join("bin").join(&version));
+    is_executable(&python).then(|| (python, base.to_owned()))
+}
+
+/// The directory of packages below this root, if Debian's Python has made it.
+fn dist_packages(root: &Path) -> Option<PathBuf> {
+    site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.is_dir())
+}
+
+/// pip for what `pip install --prefix` has written: by a Python of the same version, which finds the packages there by
+/// PYTHONPATH and so replaces them. Debian's Python writes to `PREFIX/local`.
+fn pip_of_prefix(root: &Path, action: &str, arguments: Vec<String>) -> Option<Command> {
+    if Os::HOST == Os::Windows {
+        return None;
+    }
+    let of_debian = dist_packages(root).filter(|_| root.ends_with("local"));
+    let is_of_debian = of_debian.is_some();
+    let of_named = |dir: &PathBuf| has_records(dir, |record| names(&arguments).any(|name| name == record));
+    let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.is_dir()).collect();
+    dirs.sort_by_key(|dir| !of_named(dir));
+    let site = of_debian.or_else(|| dirs.into_iter().next().filter(|dir| dir.ends_with("site-packages")))?;
+    let prefix = if is_of_debian { root.parent()? } else { root };
+    let version = site.parent()?.file_name()?.to_str()?.to_owned();
+    let fits = |base: &Path| settings(base).is_none() && is_of_debian == base.join("lib/python3/dist-packages").is_dir();
+    let (python, base) = pythons_with_pip(&version).find(|(_, base)| fits(base))?;
+    let mut path = OsString::from("PYTHONPATH=");
+    path.push(&site);
+    let is_install = action == "install";
+    let place = is_install.then(|| [OsStr::new("--prefix"), prefix.as_os_str()]);
+    let command = Command::new("env", [path, python.clone().into_os_string()]).and([pip_dir(&python, &base)?]);
+    let managed = managed_option(!is_install && has_managed_python(&base));
+    Some(command.and([action]).and(managed).and(place.into_iter().flatten()).and(arguments))
+}
+
+/// The programs with this name that a shell would find, the first one first.
+pub(super) fn programs_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
+    let name = name.to_owned();
+    dirs.into_iter().map(move |dir| dir.join(&name)).filter(|file| is_executable(file))
 }
 
 /// Like [`python_of_user`], for `%APPDATA%\Python\Python312`, which is for one version of Python.
@@ -370,7 +340,7 @@ pub fn base_python(root: &Path) -> BasePython {
     if has_pip && !is_managed { BasePython::Open } else { BasePython::Managed { has_pip, has_ensurepip } }
 }
 
-fn has_pip(root: &Path) -> bool {
+pub(super) fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").is_dir())
 }
 
@@ -454,7 +424,8 @@ pub(super) fn is_plain_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::command_line;
+    use crate::packages::lost_python::dotted;
+    use crate::packages::{command_line, missing_python};
 
     #[test]
     #[cfg_attr(not(windows), ignore = "the layout is that of Windows")]
@@ -512,7 +483,7 @@ mod tests {
 
     /// Each environment has another pip; a directory that is no environment has none.
     #[test]
-    #[cfg_attr(windows, ignore = "the layout is that of Linux")]
+    #[cfg(unix)]
     fn pip_is_that_of_the_environment() {
         let world = std::env::temp_dir().join(format!("cudnn-probe-pip-{}", std::process::id()));
         for (files, root, expected) in [
@@ -567,17 +538,52 @@ mod tests {
                 "$/bin/python3 -I -m pip install --ignore-installed x",
             ),
             // The user's packages, and those of a Python elsewhere.
-            (&[".local/lib/python3.99/site-packages/x"], ".local", "pip install --user x"),
-            (&["lib/python3.99/dist-packages/x"], "", "pip install x"),
-            (&[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", "pip install x"),
+            (&[".local/lib/python3.99/site-packages/x"], ".local", ""),
+            (&["lib/python3.99/dist-packages/x"], "", ""),
+            (&[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", ""),
+            // Debian's pip installs below /usr/local.
+            (
+                &[
+                    "usr/local/lib/python3.11/dist-packages/x",
+                    "usr/bin/python3",
+                    "usr/lib/python3.11/EXTERNALLY-MANAGED",
+                    "usr/lib/python3/dist-packages/pip/x",
+                ],
+                "usr/local",
+                "$/usr/bin/python3 -E $/usr/lib/python3/dist-packages/pip install --break-system-packages x",
+            ),
+            (
+                &[
+                    "usr/local/lib/python3.11/dist-packages/x",
+                    "usr/bin/python3.11",
+                    "usr/bin/python3",
+                    "usr/lib/python3.12/x",
+                    "usr/lib/python3/dist-packages/pip/x",
+                ],
+                "usr/local",
+                "$/usr/bin/python3.11 -E $/usr/lib/python3/dist-packages/pip install x",
+            ),
+            // The packages are for another Python than the one that the environment has now.
+            (
+                &["bin/python3->python3.12", "bin/python3.12", "pyvenv.cfg", "lib/python3.11/site-packages/x"],
+                "",
+                "$/bin/python3 -I -m pip install x",
+            ),
             (&["nvidia/cudnn/lib/x"], "", ""),
         ] {
             for file in files {
-                let (name, text) = file.split_once('=').unwrap_or((file, ""));
+                let (name, text) = file.split_once('=').unwrap_or((file, "#!"));
+                let (name, target) = name.split_once("->").unwrap_or((name, ""));
                 let file = world.join(name);
                 std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
+                if !target.is_empty() {
+                    std::os::unix::fs::symlink(target, file).unwrap_or_default();
+                    continue;
+                }
                 let text = text.replace('$', world.to_str().unwrap_or_default());
-                std::fs::write(file, text).unwrap_or_default();
+                std::fs::write(&file, text).unwrap_or_default();
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                std::fs::set_permissions(file, mode).unwrap_or_default();
             }
             let root = if root.is_empty() { world.clone() } else { world.join(root) };
             let command = pip(Some(&root), "install", ["x".to_owned()]);

@@ -124,6 +124,9 @@ pub struct InstallationReport {
     pub package: Option<Package>,
     /// Other packages with the same files: they were installed over each other, so the files are a mixture.
     pub other_packages: Vec<Package>,
+    /// Files of its libraries that its package does not own, if that is one of Debian: left over from a copy, and newer, so
+    /// that ldconfig leads the links of the package's libraries to them.
+    pub unowned: Vec<PathBuf>,
     /// The evidence for its version, its CUDA release and its kind of aarch64.
     pub evidence: Vec<Evidence>,
 }
@@ -170,6 +173,8 @@ impl InstallationReport {
         let architecture = identities().map(|identity| identity.architecture).next();
         let is_arm = os == Os::Linux && architecture == Some(Architecture::AARCH64);
         let arm = is_arm.then(|| arm::detect(&dir, package.as_ref(), host)).flatten();
+        let files = libraries.iter().chain(&versioned).map(|report| report.path.as_path());
+        let unowned = package::unowned(package.as_ref(), files, host);
         let mut evidence = evidence(&libraries, &dir, package.as_ref());
         evidence.extend(arm.iter().map(|(_, evidence)| evidence.clone()));
         Some(InstallationReport {
@@ -182,6 +187,7 @@ impl InstallationReport {
             cuda_minor: identities().filter(of_this_cuda).find_map(|identity| identity.cuda_minor),
             variant,
             missing,
+            unowned,
             evidence,
             package,
             other_packages: packages.collect(),
@@ -412,6 +418,13 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     };
     let wheels = package::wheels(&dir, os);
     let mut packages = package::packages(&dir, &name, os, version, &wheels, host).into_iter();
+    let package = packages.next();
+    // Wheels and conda install the library under its short name.
+    let version = version.or_else(|| {
+        let numbers = package.as_ref()?.version.as_ref()?.split(['.', '-']).take(3).collect::<Vec<_>>();
+        numbers.join(".").parse().ok().filter(|version: &Version| version.major == major)
+    });
+    let version = version.or_else(|| version_in_header(&dir.parent()?.join("include/cudnn_version.h")));
     Some(InstallationReport {
         os,
         architecture: None,
@@ -424,8 +437,9 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
         libraries: Vec::new(),
         versioned: Vec::new(),
         missing: Vec::new(),
-        package: packages.next(),
+        package,
         other_packages: packages.collect(),
+        unowned: Vec::new(),
         evidence: Vec::new(),
         dir,
     })

@@ -164,8 +164,7 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     // /lib is a link to /usr/lib on most systems, and the list may have either.
     let file = below.join(file);
-    let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(&file));
-    let lists = |list: &str| list.lines().any(|line| Path::new(line) == file || Path::new(line) == other);
+    let lists = |list: &str| is_listed(list, &file);
     let info = host.system("/var/lib/dpkg/info");
     let mut names = entries(&info, |name| name.contains("cudnn")).filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".list")?.to_owned();
@@ -181,6 +180,32 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     // `hold ok installed`.
     package.is_held = field("Status: ").is_some_and(|status| status.starts_with("hold "));
     Some(package)
+}
+
+/// Does this list of a Debian package have this file?
+fn is_listed(list: &str, file: &Path) -> bool {
+    let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(file));
+    list.lines().any(|line| Path::new(line) == file || Path::new(line) == other)
+}
+
+/// What these files lead to, where it belongs to no Debian package although the files beside it do.
+pub(super) fn unowned<'a>(
+    package: Option<&Package>,
+    files: impl Iterator<Item = &'a Path>,
+    host: &Host,
+) -> Vec<PathBuf> {
+    if package.is_none_or(|package| package.installer != Installer::Dpkg) {
+        return Vec::new();
+    }
+    let lists = entries(&host.system("/var/lib/dpkg/info"), |name| name.contains("cudnn") && name.ends_with(".list"));
+    let lists: Vec<String> = lists.filter_map(|list| read(&list)).collect();
+    let is_unowned = |file: &PathBuf| {
+        host.strip_root(file).is_some_and(|file| !lists.iter().any(|list| is_listed(list, &file)))
+    };
+    let mut found: Vec<PathBuf> = files.filter_map(|file| canonicalize(file).ok()).filter(is_unowned).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without parsing

@@ -144,7 +144,7 @@ pub(crate) fn python_in(root: &Path) -> PathBuf {
 
 /// The directory for what the doctor advises to install apart.
 pub(crate) fn data_dir() -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.is_dir());
     home.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"))
 }
 
