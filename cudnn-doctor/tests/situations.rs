@@ -726,6 +726,7 @@ fn builds_without_cuda_are_named_as_what_they_are() {
 fn what_pip_left_is_removed_by_the_command() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(root.path());
+    std::fs::create_dir(venv.import_dir().join("pip")).unwrap();
     let leftover = venv.import_dir().join("~orch-2.9.1.dist-info");
     std::fs::create_dir(&leftover).unwrap();
     venv.package("torch", "2.8.0");
