@@ -897,7 +897,8 @@ fn nvrtc_opens_the_builtins_of_its_release_and_no_others() {
 fn a_program_for_an_older_cudnn_never_gets_an_all_clear() {
     const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
     type Change = fn(&Path);
-    let build = |file: &Path, options: &[&str]| support::compile("", &[&["-shared", "-nostdlib"], options].concat(), file);
+    let build =
+        |file: &Path, options: &[&str]| support::compile("", &[&["-shared", "-nostdlib"], options].concat(), file);
     let needing_cublas: Change = |dir| {
         let cublas = dir.join("libcublas.so.11");
         support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcublas.so.11"], &cublas);

@@ -875,7 +875,8 @@ fn a_machine_without_pip_gets_commands_that_make_one() {
     let home = TempDir::new();
     let dir = home.path().join("cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
     build(&dir, &all(), VERSION);
-    let variables = |path: &'static str| [("LD_LIBRARY_PATH", dir.as_path()), ("HOME", home.path()), ("PATH", Path::new(path))];
+    let variables =
+        |path: &'static str| [("LD_LIBRARY_PATH", dir.as_path()), ("HOME", home.path()), ("PATH", Path::new(path))];
     for (options, code) in [(&[][..], "C031"), (&["--minimum", "8.9"], "C018"), (&["--minimum", "9.20"], "C018")] {
         let findings = check(options, &variables("/nonexistent"));
         let found = with_code(&findings, code);

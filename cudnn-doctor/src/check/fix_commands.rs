@@ -121,7 +121,10 @@ pub(super) fn leftovers(report: &InstallationReport) -> Option<Help> {
     let text = match others.len() {
         0 => format!("{} is left over from a copy: no package owns it; remove it", first.printable()),
         more => {
-            format!("{} and {more} more are left over from a copy: no package owns them; remove them", first.printable())
+            format!(
+                "{} and {more} more are left over from a copy: no package owns them; remove them",
+                first.printable()
+            )
         }
     };
     let name = report.package.as_ref().map_or("the package".to_owned(), |package| package.name.printable());
@@ -228,7 +231,9 @@ fn pinned_cuda(packages: &[Package]) -> Option<u32> {
 fn by_hand(report: &InstallationReport) -> Help {
     let dir = report.dir.printable();
     match &report.package {
-        Some(Package { installer: Installer::Pip, name, root, .. }) if packages::site_packages(root).next().is_some() => {
+        Some(Package { installer: Installer::Pip, name, root, .. })
+            if packages::site_packages(root).next().is_some() =>
+        {
             Help::new(format!(
                 "install {name} in {} again, by the pip of the Python that uses these packages: no such Python with a pip is \
                  on PATH",
@@ -989,14 +994,21 @@ mod tests {
                 format!("/nonexistent/bin/python3 -I -m pip install --target {dir} nvidia-cudnn-cu12"),
             ),
             (Some(python), false, true, venv("/nonexistent/bin/python3")),
-            (Some(python), false, false, format!("apt-get install -y python3-venv\n{}", venv("/nonexistent/bin/python3"))),
+            (
+                Some(python),
+                false,
+                false,
+                format!("apt-get install -y python3-venv\n{}", venv("/nonexistent/bin/python3")),
+            ),
             (None, false, false, format!("apt-get install -y python3-venv\n{}", venv("python3"))),
         ] {
             let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), python, has_pip, has_ensurepip, &apt());
             let commands = help.map_or(Vec::new(), |help| help.commands).join("\n").replace("sudo ", "");
             assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
         }
-        assert!(install_apart((&wheel, DEFAULT_CUDA_MAJOR), None, false, false, &SystemTools::with(None, false)).is_none());
+        assert!(
+            install_apart((&wheel, DEFAULT_CUDA_MAJOR), None, false, false, &SystemTools::with(None, false)).is_none()
+        );
     }
 
     #[test]
@@ -1018,8 +1030,12 @@ mod tests {
         }
         std::fs::write(info.join("libcudnn9-jit-cuda-12.list"), list).unwrap_or_default();
         let host = Host::sandbox(root.path());
-        let help = || InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Help::new(""));
-        assert_eq!(help().commands.join("\n").replace("sudo ", ""), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
+        let help =
+            || InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Help::new(""));
+        assert_eq!(
+            help().commands.join("\n").replace("sudo ", ""),
+            "apt-get install -y --reinstall libcudnn9-jit-cuda-12"
+        );
         // An older copy, which ldconfig prefers because it is newer than the package's.
         let file = dir.join("libcudnn_graph.so.9.28.0");
         FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);

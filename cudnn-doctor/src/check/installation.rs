@@ -5,8 +5,8 @@ use cudnn_probe::{
 };
 
 use super::finding::{
-    Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED,
-    NOT_VERIFIED, OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
+    Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
+    OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
 use super::fix_commands::{self, Wanted};
 use super::kernels;

@@ -141,8 +141,7 @@ mod tests {
         let commands = [apt("remove", "a"), apt("install", "b"), apt("install", "c")];
         for (lacks_lists, update) in [(true, "apt-get update && "), (false, "")] {
             let prepared = prepared(&commands, &SystemTools::with(None, lacks_lists));
-            let expected =
-                format!("apt-get remove -y a && {update}apt-get install -y b && apt-get install -y c");
+            let expected = format!("apt-get remove -y a && {update}apt-get install -y b && apt-get install -y c");
             assert_eq!(command_line(&prepared), expected);
         }
     }

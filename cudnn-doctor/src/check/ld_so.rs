@@ -7,8 +7,7 @@ use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, Variant};
 
 use super::finding::{
-    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH,
-    Severity,
+    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
 };
 use super::fix_commands::{self, Companion};
 use super::{culprit, installation, nvrtc};
@@ -241,10 +240,8 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                 .note("programs that use this project's loader get one installation")
                 .notes(foreign(&dependencies, report))
                 .help(without_preload(report, context).unwrap_or_else(|| {
-                    Help::new(
-                        "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
-                    )
-                    .command(format!("{} explain {}", doctor(), quoted_path(file)))
+                    Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
+                        .command(format!("{} explain {}", doctor(), quoted_path(file)))
                 })),
         )
     })

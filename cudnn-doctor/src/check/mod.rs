@@ -9,9 +9,9 @@ pub(crate) mod finding;
 pub(crate) mod fix_commands;
 pub(crate) mod frameworks;
 pub(crate) mod installation;
+mod installers;
 pub(crate) mod kernels;
 mod ld_so;
-mod installers;
 mod limits;
 pub(crate) mod load_test;
 pub(crate) mod machine;
@@ -38,8 +38,8 @@ use crate::python_shim::PythonShim;
 use crate::shell::{SEARCH_PATH, doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
-    DRIVER_CRASHED, Effect, LACKS_FUNCTION, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, LOST_PYTHON, NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU,
-    REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
+    DRIVER_CRASHED, Effect, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS,
+    NO_NVRTC, OLD_GPU, REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
 use machine::Machine;
 use program::Examined;

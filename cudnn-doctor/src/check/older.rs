@@ -35,13 +35,18 @@ pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Opti
     let finding = |message: String| Finding::new(REQUIREMENT, message).note(limit(major));
     let installed_as = first.report.package.as_ref().map(|package| format!("installed as {package}"));
     if let Some(found) = first.report.version.filter(|found| *found < wanted) {
-        let message = format!("the program needs cuDNN {wanted} or newer, and the one in {} is {found}", dir.printable());
+        let message =
+            format!("the program needs cuDNN {wanted} or newer, and the one in {} is {found}", dir.printable());
         return Some(finding(message).notes(installed_as).help(install(wanted, cuda_major, Some(first))));
     }
     let problems = problems(dir, major, context);
     if !problems.is_empty() {
         let message = format!("the program needs cuDNN {major}, and the one in {} cannot be loaded", dir.printable());
-        return Some(finding(message).notes(problems).notes(installed_as).help(install(wanted, cuda_major, Some(first))));
+        return Some(finding(message).notes(problems).notes(installed_as).help(install(
+            wanted,
+            cuda_major,
+            Some(first),
+        )));
     }
     if !is_searched(first) {
         let message =
@@ -77,10 +82,7 @@ fn is_new_enough(installed: &Installed, wanted: Version) -> bool {
 
 fn is_searched(installed: &Installed) -> bool {
     let is_of_ld_so = |origin: &Origin| {
-        matches!(
-            origin,
-            Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path
-        )
+        matches!(origin, Origin::LibraryPath | Origin::LdCache | Origin::LdDefault | Origin::SystemDir | Origin::Path)
     };
     installed.found_via.iter().any(|candidate| is_of_ld_so(&candidate.origin))
 }

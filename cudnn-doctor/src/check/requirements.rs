@@ -1,9 +1,7 @@
 //! The program's requirements, as the command line states them, against the installation that it would get.
 
 use cudnn_loader::Function;
-use cudnn_probe::{
-    Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir,
-};
+use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir};
 
 use super::Requested;
 use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};

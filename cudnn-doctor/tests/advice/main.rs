@@ -270,16 +270,21 @@ fn commands_repair_what_a_python_has_installed_under_another_prefix() {
     let output = std::process::Command::new("python3").args(["-I", "-c", script]).output().unwrap();
     let python = String::from_utf8(output.stdout).unwrap().trim().to_owned();
     if python.is_empty() {
-        return support::not_run("the commands for `pip install --prefix`", "python3 is of an environment, or has no pip");
+        return support::not_run(
+            "the commands for `pip install --prefix`",
+            "python3 is of an environment, or has no pip",
+        );
     }
     let world = World::new("env", true).variable("VIRTUAL_ENV", "");
     let prefix = world.home().join("my prefix");
-    let install = format!("{python} -m pip install --no-deps --prefix '{}' nvidia-cudnn-cu12==9.18.0.56", prefix.display());
+    let install =
+        format!("{python} -m pip install --no-deps --prefix '{}' nvidia-cudnn-cu12==9.18.0.56", prefix.display());
     world.sh(&format!("LC_ALL=C.UTF-8 {install}"));
     let files = digest(&prefix).into_iter().map(|(file, _)| file);
     let file = files.into_iter().find(|file| file.ends_with("libcudnn_ops.so.9")).unwrap();
     let site = file.ancestors().nth(4).unwrap().to_owned();
-    let world = world.first_on_path(Path::new(&python).parent().unwrap()).variable("LD_LIBRARY_PATH", file.parent().unwrap());
+    let world =
+        world.first_on_path(Path::new(&python).parent().unwrap()).variable("LD_LIBRARY_PATH", file.parent().unwrap());
     let versions = || {
         let names = std::fs::read_dir(&site).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(".dist-info")).collect::<Vec<_>>()

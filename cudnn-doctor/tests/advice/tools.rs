@@ -111,7 +111,15 @@ fn conda_and_dnf_accept_their_commands() {
         }
     }
     // The stand-in is strict.
-    for wrong in ["conda install -y --frobnicate x", "conda instal -y x", "dnf install -y 'a b'", "dnf install -y", "dnf install x", "conda install x", "wsl --halt"] {
+    for wrong in [
+        "conda install -y --frobnicate x",
+        "conda instal -y x",
+        "dnf install -y 'a b'",
+        "dnf install -y",
+        "dnf install x",
+        "conda install x",
+        "wsl --halt",
+    ] {
         assert!(run(&tools, wrong).is_err(), "{wrong}");
     }
 }

@@ -28,8 +28,7 @@ pub(super) fn reinstall(root: &Path, spec: String) -> Command {
     cache.push(root.join("pkgs-reinstall"));
     let program = program(Some(root));
     // mamba has no such option; nothing else uses this cache.
-    let options: &[&str] =
-        if is_conda(&program) { &["--force-reinstall", "--copy"] } else { &["--force-reinstall"] };
+    let options: &[&str] = if is_conda(&program) { &["--force-reinstall", "--copy"] } else { &["--force-reinstall"] };
     let command = by(&program, Some(root), options);
     if Os::HOST == Os::Windows {
         // Neither of Windows' shells can set a variable for one command.
@@ -86,7 +85,8 @@ impl Pixi {
             (!value.contains('\\')).then(|| value.to_owned())
         };
         let environment = field("environment_name").or_else(|| Some(root.file_name()?.to_str()?.to_owned()))?;
-        let workspace = root.parent().filter(|parent| parent.ends_with(".pixi/envs")).and_then(|envs| envs.ancestors().nth(2));
+        let workspace =
+            root.parent().filter(|parent| parent.ends_with(".pixi/envs")).and_then(|envs| envs.ancestors().nth(2));
         let manifest = workspace.map(Path::to_owned).or_else(|| field("manifest_path").map(PathBuf::from))?;
         Some(Pixi { manifest, environment })
     }

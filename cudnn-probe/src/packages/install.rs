@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::command::Command;
 use super::component::Component;
-use super::package::{Installer, Package};
 use super::conda;
+use super::package::{Installer, Package};
 use super::pip::{is_plain_name, pip, pip_on_path, recorded_version, removals};
 
 /// The command that installs a component into the active environment. `None` for an installer that has no such command
@@ -211,7 +211,9 @@ pub fn replace_by(packages: &[Package], component: Component, cuda_major: u32, v
         Installer::Dpkg => vec![apt_get("remove").and(names())],
         Installer::Rpm if is_suse(root) => vec![zypper("remove").and(names())],
         Installer::Rpm => vec![dnf("remove").and(names())],
-        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => return Vec::new(),
+        Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => {
+            return Vec::new();
+        }
     };
     // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
     let dir = |component: Component| component.wheel_dir(cuda_major);
@@ -391,7 +393,10 @@ mod tests {
         assert_eq!(line(install(Component::Cublas, 13, Installer::Pip)), "pip install 'nvidia-cublas==13.*'");
         assert_eq!(install(Component::Cublas, 13, Installer::Archive), None);
         assert_eq!(line(install_beside(&debian, Component::Nvrtc, 12, Some(9))), "apt-get install -y cuda-nvrtc-12-9");
-        assert_eq!(line(upgrade(&conda, "9.12")), "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'");
+        assert_eq!(
+            line(upgrade(&conda, "9.12")),
+            "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'"
+        );
         for name in ["torch", "nvidia-cudnn-cu12 --index-url=x"] {
             assert_eq!(upgrade(&package(Installer::Pip, name, "2.2.0"), "9.12"), None, "{name}");
         }

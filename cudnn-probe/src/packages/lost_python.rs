@@ -32,8 +32,7 @@ pub fn python_problem(root: &Path) -> Option<PythonProblem> {
         return None;
     }
     let real = canonicalize(&python).ok();
-    let is_outside =
-        || real.as_ref().is_some_and(|real| canonicalize(root).is_ok_and(|root| !real.starts_with(root)));
+    let is_outside = || real.as_ref().is_some_and(|real| canonicalize(root).is_ok_and(|root| !real.starts_with(root)));
     let has_packages = || site_packages(root).any(|dir| dir.is_dir());
     let is_stripped = !has_settings && root.join("bin/activate").is_file() && has_packages() && is_outside();
     if !has_settings && !is_stripped {

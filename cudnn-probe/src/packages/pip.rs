@@ -217,7 +217,8 @@ fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf
 
 /// The Pythons of this version (`python3.12`) on `PATH` that have a pip, each with the root of its environment.
 fn pythons_with_pip(version: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
-    let plain = programs_on_path("python3").filter(move |python| version_of_program(python).is_some_and(|found| found == version));
+    let plain = programs_on_path("python3")
+        .filter(move |python| version_of_program(python).is_some_and(|found| found == version));
     let with_root = |program: PathBuf| Some((program.clone(), program.parent()?.parent()?.to_owned()));
     let has_pip = |(program, root): &(PathBuf, PathBuf)| pip_dir(program, root).is_some_and(|dir| dir.is_dir());
     programs_on_path(version).chain(plain).filter_map(with_root).filter(has_pip)
@@ -251,7 +252,8 @@ fn pip_of_prefix(root: &Path, action: &str, arguments: Vec<String>) -> Option<Co
     let site = of_debian.or_else(|| dirs.into_iter().next().filter(|dir| dir.ends_with("site-packages")))?;
     let prefix = if is_of_debian { root.parent()? } else { root };
     let version = site.parent()?.file_name()?.to_str()?.to_owned();
-    let fits = |base: &Path| settings(base).is_none() && is_of_debian == base.join("lib/python3/dist-packages").is_dir();
+    let fits =
+        |base: &Path| settings(base).is_none() && is_of_debian == base.join("lib/python3/dist-packages").is_dir();
     let (python, base) = pythons_with_pip(&version).find(|(_, base)| fits(base))?;
     let mut path = OsString::from("PYTHONPATH=");
     path.push(&site);

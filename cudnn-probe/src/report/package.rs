@@ -199,9 +199,8 @@ pub(super) fn unowned<'a>(
     }
     let lists = entries(&host.system("/var/lib/dpkg/info"), |name| name.contains("cudnn") && name.ends_with(".list"));
     let lists: Vec<String> = lists.filter_map(|list| read(&list)).collect();
-    let is_unowned = |file: &PathBuf| {
-        host.strip_root(file).is_some_and(|file| !lists.iter().any(|list| is_listed(list, &file)))
-    };
+    let is_unowned =
+        |file: &PathBuf| host.strip_root(file).is_some_and(|file| !lists.iter().any(|list| is_listed(list, &file)));
     let mut found: Vec<PathBuf> = files.filter_map(|file| canonicalize(file).ok()).filter(is_unowned).collect();
     found.sort();
     found.dedup();
