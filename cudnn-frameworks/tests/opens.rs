@@ -183,6 +183,12 @@ fn torch_opens_each_library_of_cuda_from_any_import_directory() {
         .needing("libcurand.so.10")
         .needing("libcudart.so.12")
         .build(&machine.site("torch/lib/libtorch_global_deps.so"));
+    ExtensionLibrary::new()
+        .with_soname("libtorch_cuda.so")
+        .with_rpath("$ORIGIN/../../nvidia/cudnn/lib")
+        .needing("libcudnn.so.9")
+        .needing("libcurand.so.10")
+        .build(&machine.site("torch/lib/libtorch_cuda.so"));
     std::fs::write(machine.site("other.pth"), format!("{}\n", other.display())).unwrap();
     let survey = machine.survey();
     let opens = &framework(&survey, "torch").opens;
