@@ -4,6 +4,7 @@ use libloading::Library;
 
 #[cfg(unix)]
 mod names {
+    #[cfg(feature = "gpu")]
     pub(crate) const DRIVER: &str = "libcuda.so.1";
     pub(crate) const ENGINES_PRECOMPILED: &str = "libcudnn_engines_precompiled.so.9";
     pub(crate) const CUBLAS_LT_12: &str = "libcublasLt.so.12";
@@ -11,12 +12,15 @@ mod names {
 }
 #[cfg(windows)]
 mod names {
+    #[cfg(feature = "gpu")]
     pub(crate) const DRIVER: &str = "nvcuda.dll";
     pub(crate) const ENGINES_PRECOMPILED: &str = "cudnn_engines_precompiled64_9.dll";
     pub(crate) const CUBLAS_LT_12: &str = "cublasLt64_12.dll";
     pub(crate) const CUBLAS_LT_13: &str = "cublasLt64_13.dll";
 }
-pub(crate) use names::{CUBLAS_LT_12, CUBLAS_LT_13, DRIVER, ENGINES_PRECOMPILED};
+#[cfg(feature = "gpu")]
+pub(crate) use names::DRIVER;
+pub(crate) use names::{CUBLAS_LT_12, CUBLAS_LT_13, ENGINES_PRECOMPILED};
 
 /// Whether a library of NVIDIA's can be loaded by this name.
 pub(crate) fn can_load(name: &str) -> bool {
