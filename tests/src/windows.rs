@@ -52,6 +52,8 @@ pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
 #[must_use]
 pub fn child(program: &Path) -> Child {
     let mut child = Child::bare(concat!(env!("CARGO_MANIFEST_DIR"), "/wine")).argument(program);
+    // Without it, Wine takes names beyond ASCII for others.
+    child = child.env("LC_ALL", "C.UTF-8");
     // What the script, Wine and the compiler need.
     for name in ["PATH", "HOME", "CARGO_TARGET_DIR"] {
         if let Some(value) = std::env::var_os(name) {

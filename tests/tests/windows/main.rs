@@ -6,3 +6,4 @@ mod dll_search;
 mod drop_in;
 mod linking;
 mod loader;
+mod reports;
