@@ -374,22 +374,22 @@ mod tests {
     #[test]
     fn a_damaged_or_hostile_dll_gives_an_error_at_most() {
         let path = file("hostile");
-        let whole = FakeDll { version: Some([9, 10, 2, 1]), is_hybrid: true, ..GRAPH }.bytes();
+        let complete = FakeDll { version: Some([9, 10, 2, 1]), is_hybrid: true, ..GRAPH }.bytes();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             let _ = dll_links(&path);
             let _ = missing_imports(&path, &[Symbol::Name("cudnn".into()), Symbol::Ordinal(u16::MAX)]);
             identify_any(&path, Library::Graph)
         };
-        assert!(read(&whole).is_ok());
-        for length in (0..whole.len()).step_by(7) {
-            assert!(read(&whole[..length]).is_err(), "{length} bytes");
+        assert!(read(&complete).is_ok());
+        for length in (0..complete.len()).step_by(7) {
+            assert!(read(&complete[..length]).is_err(), "{length} bytes");
         }
         // The header before the section, where it is not empty, and the section.
-        let places = (0x3c..0x40).chain(0x80..0x1c0).chain(0x400..whole.len());
+        let places = (0x3c..0x40).chain(0x80..0x1c0).chain(0x400..complete.len());
         for place in places.step_by(2) {
             for value in [[0; 4], [0xff; 4], [0xff, 0xff, 0xff, 0x7f], [0, 0, 0, 0x80]] {
-                let mut bytes = whole.clone();
+                let mut bytes = complete.clone();
                 let end = bytes.len().min(place + 4);
                 bytes[place..end].copy_from_slice(&value[..end - place]);
                 let _ = read(&bytes);
@@ -399,8 +399,8 @@ mod tests {
             (&b"MZ"[..], "is truncated: it has 2 bytes of at least 64"),
             (b"<html>", "its first bytes are"),
             (&[b"MZ", &[0; 100][..]].concat(), "is damaged: it is no program for Windows"),
-            (&whole[..0x90], "is truncated: it has 144 bytes"),
-            (&whole[..0x500], "is truncated: it has 1280 bytes"),
+            (&complete[..0x90], "is truncated: it has 144 bytes"),
+            (&complete[..0x500], "is truncated: it has 1280 bytes"),
         ] {
             let error = read(bytes).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -20,7 +20,7 @@ const MAX_PATH: usize = 259;
 pub(crate) type FileId = PathBuf;
 
 pub(crate) fn file_id(path: &Path) -> Option<FileId> {
-    std::fs::canonicalize(path).ok()
+    canonicalize(path).ok()
 }
 
 pub(crate) fn inode(_path: &Path) -> Option<u64> {
@@ -182,6 +182,24 @@ mod tests {
         name.push(0xd800);
         let plain = without_verbatim_prefix(Path::new(&OsString::from_wide(&name))).unwrap();
         assert_eq!(plain.as_os_str().encode_wide().last(), Some(0xd800));
+    }
+
+    #[test]
+    fn a_file_at_a_path_beyond_260_characters_is_read_and_a_device_is_not() {
+        let root = std::env::temp_dir().join(format!("cudnn probe größe {}", std::process::id()));
+        let dir = root.join(["a directory with a long name"; 9].join("\\"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("cudnn_graph64_9.dll");
+        std::fs::write(&file, "MZ").unwrap();
+        assert!(file.as_os_str().len() > 260);
+        assert!(matches!(super::super::open_regular(&file), Ok(super::super::Opened::Regular(_, 2))));
+        assert!(canonicalize(&file).unwrap().is_file());
+        assert!(!canonicalize(&root).unwrap().to_string_lossy().starts_with(r"\\?\"));
+        for device in ["NUL", "con", r"C:\Windows\NUL.dll", r"\\.\pipe\x"] {
+            let opened = super::super::open_regular(Path::new(device));
+            assert!(matches!(opened, Ok(super::super::Opened::Other(_))), "{device}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
