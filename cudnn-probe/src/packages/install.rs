@@ -287,7 +287,7 @@ mod tests {
         let conda = package(Installer::Conda, "libcudnn", "9.28.0.42");
         assert_eq!(
             line(reinstall(&conda)),
-            "conda install --prefix /env --channel conda-forge --force-reinstall --copy libcudnn=9.28.0.42"
+            "conda install --yes --prefix /env --channel conda-forge --force-reinstall --copy libcudnn=9.28.0.42"
         );
         assert_eq!(
             line(install(Component::Cublas, 13, Installer::Pip)),
