@@ -299,7 +299,10 @@ mod tests {
         assert_eq!(dir, Path::new(r"C:\a b\nvidia\cudnn\bin"));
         let root = std::env::temp_dir().join(format!("cudnn-probe-recorded-{}", std::process::id()));
         let record = root.join(r"Lib\site-packages\nvidia_cublas_cu12-12.9.1.4.dist-info");
-        std::fs::create_dir_all(record).unwrap_or_default();
+        for dir in [record, root.join(r"Lib\site-packages\pip")] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        std::fs::write(root.join("python.exe"), "").unwrap_or_default();
         let owner = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), &root);
         let command = line(install_beside(&owner, Component::Cublas, 12, None));
         let _ = std::fs::remove_dir_all(&root);
