@@ -66,7 +66,10 @@ fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], depend
             let error = dependency.error.as_ref().filter(|_| dependency.file.is_none());
             let error = error.map(|_| {
                 if is_there {
-                    format!("was not found: it lies beside {}, which opens it by its name alone", file.printable())
+                    format!(
+                    "was not found: it lies beside {}, which opens it by its name alone; put that directory on PATH",
+                    file.printable()
+                )
                 } else {
                     format!("was not found; {} opens it by its name", opener.windows_name())
                 }

@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
 use crate::escape;
+use crate::platform::is_closed_pipe;
 
 /// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 2;
@@ -100,7 +101,7 @@ pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
 
 fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
+        if error.kind() == std::io::ErrorKind::BrokenPipe || is_closed_pipe(&error) {
             // The reader needs no message.
             std::process::exit(BROKEN_PIPE);
         }

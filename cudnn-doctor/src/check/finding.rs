@@ -71,7 +71,8 @@ findings! {
     REJECTED = "C011" Warning "an installation was rejected":
         "Its libcudnn_graph.so.9 is truncated, unreadable, built for another architecture, or not a library.";
     INCOMPLETE = "C012" Error "libraries of the release are missing":
-        "Only some files of the release were copied or installed.";
+        "Only some files of the release were copied or installed. On Windows also: programs find cudnn64_9.dll, and not \
+         the DLLs that it opens by their names.";
     UNUSABLE_LIBRARY = "C013" Error "a library of the installation is unusable":
         "The file is truncated, unreadable, built for another architecture, or not a library.";
     MIXED_VERSIONS = "C014" Error "libraries of two releases are mixed":
@@ -86,13 +87,14 @@ findings! {
         "The program was built for a newer cuDNN or for another CUDA major.";
     LACKS_FUNCTION = "C019" Error "the installation lacks a required function":
         "A later release added the function, or the function is in a library that this installation does not include.";
-    NOT_ON_PATH = "C020" Warning "ld.so does not find cuDNN by name":
+    NOT_ON_PATH = "C020" Warning "programs do not find cuDNN by its name":
         "Wheels install into a directory that ld.so does not search. Programs that load libcudnn.so.9 by its name, \
-         without a run path, fail.";
-    OTHER_ON_PATH = "C021" Warning "ld.so finds another cuDNN":
-        "LD_LIBRARY_PATH, /etc/ld.so.cache or a default directory leads to another installation first.";
-    LD_SO_MIX = "C022" Error "ld.so would mix two installations":
-        "ld.so finds NVIDIA's shim and the libraries that it opens by different rules.";
+         without a run path, fail. On Windows: no directory on PATH has cudnn64_9.dll.";
+    OTHER_ON_PATH = "C021" Warning "programs find another cuDNN by its name":
+        "LD_LIBRARY_PATH, /etc/ld.so.cache or a default directory leads to another installation first; on Windows, PATH \
+         or a directory of Windows.";
+    LD_SO_MIX = "C022" Error "programs would mix two installations":
+        "ld.so or Windows finds NVIDIA's shim and the libraries that it opens by different rules, in two directories.";
     OVERLAPPING_PACKAGES = "C023" Warning "several packages own the same files":
         "Wheels for two CUDA majors, or the full and the JIT-only wheel, install into the same directory; the last one \
          overwrites the others.";
@@ -105,9 +107,9 @@ findings! {
     NOT_VERIFIED = "C026" Warning "files could not be verified":
         "With `--verify`: only the record of a wheel states the sha256 of its files for this. Those of conda, Debian and \
          RPM are not read, and an archive or a copy has none.";
-    RELATIVE_PATH = "C027" Note "LD_LIBRARY_PATH contains a relative directory":
-        "ld.so searches a relative directory below the working directory of each program. This project's search ignores \
-         it.";
+    RELATIVE_PATH = "C027" Note "the search path contains a relative directory":
+        "A relative directory in LD_LIBRARY_PATH, or in PATH on Windows, is searched below the working directory of each \
+         program. This project's search ignores it.";
     LOST_PYTHON = "C028" Warning "a virtual environment has lost the Python of its packages":
         "The system was upgraded to another Python, or that Python was removed.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found or is damaged":

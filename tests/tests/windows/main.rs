@@ -3,6 +3,7 @@
 #![cfg(feature = "windows")]
 
 mod dll_search;
+mod doctor;
 mod drop_in;
 mod linking;
 mod loader;

@@ -154,3 +154,9 @@ pub(crate) fn data_dir() -> PathBuf {
 pub(crate) fn permit_command(quoted_dir: &str, _is_own: bool) -> String {
     format!("icacls {quoted_dir} /grant \"*S-1-5-32-545:(OI)(CI)RX\" /T")
 }
+
+/// Has the reader of the output closed its pipe, in other words than `BrokenPipe`?
+pub(crate) fn is_closed_pipe(error: &Error) -> bool {
+    let number = error.raw_os_error().and_then(|number| u32::try_from(number).ok());
+    matches!(number, Some(Foundation::ERROR_PIPE_NOT_CONNECTED | Foundation::ERROR_NO_DATA))
+}

@@ -1,0 +1,332 @@
+//! The command `cudnn-doctor` on Windows, with NVIDIA's DLLs and with broken sets of them: what it finds, says and advises.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use support::{ChildOutput, Library, TempDir, lib_dir, windows};
+
+const RELEASE: &str = "windows-cu13-9.28.0";
+
+/// A directory that stands for a machine: virtual environments and directories of DLLs below a path with a space and
+/// letters beyond ASCII.
+struct World {
+    dir: TempDir,
+}
+
+/// The doctor, built once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[]))
+}
+
+impl World {
+    fn new() -> World {
+        World { dir: TempDir::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("Größe 1").join(name)
+    }
+
+    /// A directory with links to these DLLs of the release, or copies of their first bytes.
+    fn dlls(&self, name: &str, libraries: &[Library]) -> PathBuf {
+        let real = lib_dir(RELEASE).unwrap();
+        let dir = self.path(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        for library in libraries {
+            let name = library.windows_name();
+            std::os::unix::fs::symlink(real.join(name), dir.join(name)).unwrap();
+        }
+        dir
+    }
+
+    /// A virtual environment with the wheel of these DLLs. Returns its root.
+    fn venv(&self, name: &str, libraries: &[Library]) -> PathBuf {
+        let root = self.path(name);
+        self.dlls(&format!("{name}/Lib/site-packages/nvidia/cudnn/bin"), libraries);
+        std::fs::create_dir_all(root.join("Scripts")).unwrap();
+        std::fs::write(root.join("Scripts/python.exe"), "").unwrap();
+        std::fs::write(root.join("pyvenv.cfg"), "home = C:\\Python312\r\nversion = 3.12.4\r\n").unwrap();
+        root
+    }
+}
+
+/// Runs the doctor with these variables.
+fn doctor(variables: &[(&str, &str)], arguments: &[&str]) -> ChildOutput {
+    let child = windows::child(program());
+    let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
+    arguments.iter().fold(child, |child, argument| child.argument(*argument)).run(&[])
+}
+
+/// The JSON of a command.
+fn json(variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+    let output = doctor(variables, &[&["--json"], arguments].concat());
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// The findings of `check`: each as its code, its message, notes, help and commands.
+fn findings(variables: &[(&str, &str)], arguments: &[&str]) -> Vec<(String, String)> {
+    let report = json(variables, &[&["check"], arguments].concat());
+    let text = |finding: &Value| {
+        let list = |key: &str| {
+            let values = finding[key].as_array().into_iter().flatten();
+            values.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+        };
+        let one = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+        [one("message"), list("notes"), one("help"), list("commands")].join("\n")
+    };
+    let findings = report["findings"].as_array().unwrap_or_else(|| panic!("{report}"));
+    findings.iter().map(|finding| (finding["code"].as_str().unwrap().to_owned(), text(finding))).collect()
+}
+
+/// Words of Linux, which mean nothing here.
+fn assert_no_words_of_linux(text: &str) {
+    for word in ["ld.so", "LD_LIBRARY_PATH", "libcudnn", "libcuda", "RPATH", "RUNPATH", "SONAME", "sudo", "chmod", "/bin/"] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
+    if lib_dir(RELEASE).is_none() {
+        return;
+    }
+    let world = World::new();
+    let venv = world.venv("venv", Library::ALL);
+    let root = windows::path(&venv);
+    let variables = [("VIRTUAL_ENV", root.as_str())];
+    let dir = format!("{root}\\Lib\\site-packages\\nvidia\\cudnn\\bin");
+
+    let list = json(&variables, &["list"]);
+    let first = &list["installations"][0];
+    assert_eq!((&first["used"], &first["version"]), (&Value::Bool(true), &Value::from("9.28.0")), "{list}");
+    assert_eq!((first["directory"].as_str(), first["os"].as_str()), (Some(dir.as_str()), Some("Windows")), "{list}");
+
+    // Without a driver and CUDA's other DLLs, nothing is an error: cuDNN is loaded in a child process.
+    let output = doctor(&variables, &["check"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_no_words_of_linux(&output.stdout);
+    let found = findings(&variables, &[]);
+    let codes: Vec<&str> = found.iter().map(|(code, _)| code.as_str()).collect();
+    assert_eq!(codes, ["C001", "C020", "C030", "C031"], "{found:#?}");
+    for (code, expected) in [
+        ("C001", "nvcuda.dll, the driver's library, was not found"),
+        ("C020", "is not on PATH"),
+        ("C020", "$env:PATH = \""),
+        ("C030", "cublasLt64_13.dll was not found"),
+        ("C031", "nvrtc64_130_0.dll was not found"),
+    ] {
+        assert!(found.iter().any(|(one, text)| one == code && text.contains(expected)), "{code} {expected}: {found:#?}");
+    }
+
+    // On PATH, Windows finds all of it.
+    let on_path = [variables[0], ("WINEPATH", dir.as_str())];
+    let found = findings(&on_path, &[]);
+    assert!(found.iter().all(|(code, _)| code != "C020" && code != "C021" && code != "C022"), "{found:#?}");
+
+    // NVIDIA's shim opens the others by their names, wherever it lies.
+    let explained = doctor(&variables, &["explain"]);
+    assert_eq!(explained.code, Some(2), "{explained:?}");
+    assert!(explained.stdout.contains("it lies beside"), "{explained:?}");
+    assert_no_words_of_linux(&explained.stdout);
+    let explained = doctor(&on_path, &["explain"]);
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    let line = explained.stdout.lines().find(|line| line.trim_start().starts_with("cudnn_graph64_9.dll")).unwrap();
+    assert!(line.ends_with("(9.28.0): PATH"), "{line}");
+}
+
+#[test]
+fn broken_sets_of_dlls_are_named() {
+    if lib_dir(RELEASE).is_none() {
+        return;
+    }
+    let world = World::new();
+    let full = world.dlls("full", Library::ALL);
+    let full_dir = windows::path(&full);
+    let used = ("CUDNN_LOADER_DIR", full_dir.as_str());
+    let contains = |found: &[(String, String)], code: &str, fragments: &[&str]| {
+        let is_it = |(one, text): &&(String, String)| one == code && fragments.iter().all(|part| text.contains(part));
+        assert!(found.iter().any(|finding| is_it(&finding)), "{code} {fragments:?}: {found:#?}");
+        found.iter().for_each(|(_, text)| assert_no_words_of_linux(text));
+    };
+
+    // Only cudnn64_9.dll is on PATH, as programs ship it.
+    let alone = windows::path(&world.dlls("alone", &[Library::Shim]));
+    let found = findings(&[used, ("WINEPATH", &alone)], &["--no-load"]);
+    contains(&found, "C012", &["Windows finds", "but not cudnn_graph64_9.dll, which that opens by its name"]);
+
+    // Another installation is first on PATH, and lacks ops: the shim there opens that of the second one.
+    let without_ops: Vec<Library> = Library::ALL.iter().copied().filter(|one| *one != Library::Ops).collect();
+    let partial = windows::path(&world.dlls("partial", &without_ops));
+    let found = findings(&[used, ("WINEPATH", &format!("{partial};{full_dir}"))], &["--no-load"]);
+    contains(&found, "C022", &["Windows finds another cudnn64_9.dll", "Windows would mix two installations", "cudnn_ops64_9.dll: PATH"]);
+
+    // Nothing is there, a DLL is damaged, and a DLL is for another processor.
+    let found = findings(&[("CUDNN_LOADER_DIR", &windows::path(&world.path("nothing")))], &[]);
+    contains(&found, "C010", &["CUDNN_LOADER_DIR is set to", "cudnn_graph64_9.dll", "Remove-Item Env:CUDNN_LOADER_DIR"]);
+    let damaged = world.dlls("damaged", &without_ops);
+    std::fs::write(damaged.join("cudnn_ops64_9.dll"), "<html>").unwrap();
+    let damaged = windows::path(&damaged);
+    let found = findings(&[("CUDNN_LOADER_DIR", &damaged)], &[]);
+    contains(&found, "C013", &["cudnn_ops64_9.dll", "is no PE file", "Get-ChildItem -LiteralPath"]);
+    for (name, machine, expected) in [("32 bits", 0x14c_u16, "32-bit x86"), ("arm", 0xaa64, "aarch64")] {
+        let dir = world.dlls(name, &without_ops);
+        let mut bytes = std::fs::read(full.join("cudnn_ops64_9.dll")).unwrap();
+        let header = u32::from_le_bytes(bytes[0x3c..0x40].try_into().unwrap()) as usize;
+        bytes[header + 4..header + 6].copy_from_slice(&machine.to_le_bytes());
+        std::fs::write(dir.join("cudnn_ops64_9.dll"), bytes).unwrap();
+        let found = findings(&[("CUDNN_LOADER_DIR", &windows::path(&dir))], &["--no-load"]);
+        contains(&found, "C013", &["cudnn_ops64_9.dll", expected]);
+    }
+
+    // cuDNN 8 where 9 is wanted.
+    let older = world.path("older");
+    std::fs::create_dir_all(&older).unwrap();
+    std::fs::copy(full.join("cudnn64_9.dll"), older.join("cudnn64_8.dll")).unwrap();
+    let found = findings(&[("WINEPATH", &windows::path(&older))], &["--no-load"]);
+    contains(&found, "C010", &["cuDNN 8"]);
+}
+
+#[test]
+fn a_program_is_examined_from_its_file() {
+    if lib_dir(RELEASE).is_none() {
+        return;
+    }
+    let world = World::new();
+    let full = world.dlls("full", Library::ALL);
+    let dir = world.path("program dir");
+    std::fs::create_dir_all(&dir).unwrap();
+    let missing = dir.join("zlibwapi.dll");
+    windows::compile("__declspec(dllexport) int inflate_it(void) { return 1; }", &["-shared"], &missing);
+    let code = "int cudnnGetVersion(void); int inflate_it(void); int main(void) { return cudnnGetVersion() + inflate_it(); }";
+    let flags = [full.join("cudnn64_9.dll"), missing.clone()].map(|file| file.to_str().unwrap().to_owned());
+    let program = dir.join("program.exe");
+    windows::compile(code, &[&flags[0], &flags[1]], &program);
+    std::fs::remove_file(missing).unwrap();
+    let program = windows::path(&program);
+    let found = findings(&[], &["--no-load", "--for", &program]);
+    let (_, text) = found.iter().find(|(code, _)| code == "C082").unwrap_or_else(|| panic!("{found:#?}"));
+    assert!(text.contains("cudnn64_9.dll was not found; program.exe needs it"), "{text}");
+    assert!(text.contains("zlibwapi.dll was not found; program.exe needs it"), "{text}");
+    let explained = doctor(&[("WINEPATH", &windows::path(&full))], &["explain", &program]);
+    assert!(explained.stdout.contains("cudnn_graph64_9.dll") && explained.stdout.contains(": PATH"), "{explained:?}");
+    assert!(explained.stdout.contains("zlibwapi.dll was not found"), "{explained:?}");
+}
+
+#[test]
+fn env_sets_the_variables_of_each_shell() {
+    if lib_dir(RELEASE).is_none() {
+        return;
+    }
+    let world = World::new();
+    let full = windows::path(&world.dlls("it's $full", Library::ALL));
+    let powershell = doctor(&[], &["env", "--shell", "powershell", &full]);
+    // PowerShell takes a program's output to be in an older encoding.
+    assert!(powershell.stdout.is_ascii() && powershell.code == Some(0), "{powershell:?}");
+    let expected = full.replace('$', "`$").replace('ö', "$([char]0xf6)").replace('ß', "$([char]0xdf)");
+    let lines: Vec<&str> = powershell.stdout.lines().collect();
+    assert_eq!(lines[0], format!("$env:CUDNN_LOADER_DIR = \"{expected}\""));
+    assert_eq!(lines[1], format!("$env:PATH = \"{expected}\" + $(if ($env:PATH) {{ ';' + $env:PATH }})"));
+
+    // cmd executes its lines; it is the shell that has started the doctor.
+    let script = world.path("use.cmd");
+    let doctor_path = windows::path(program());
+    let text = format!(
+        "@chcp 65001 >nul\r\n@{doctor_path} env \"{full}\" >\"%~dp0lines.cmd\" 2>nul\r\n@call \"%~dp0lines.cmd\" >nul\r\n\
+         @echo [%CUDNN_LOADER_DIR%]\r\n@echo [%PATH%]\r\n@{doctor_path} --json list\r\n"
+    );
+    std::fs::write(&script, text).unwrap();
+    let output = windows::child(Path::new("cmd.exe")).argument("/c").argument(windows::path(&script)).run(&[]);
+    let lines = std::fs::read_to_string(world.path("lines.cmd")).unwrap();
+    assert_eq!(lines.lines().next(), Some(format!("set \"CUDNN_LOADER_DIR={full}\"").as_str()), "{output:?}");
+    let list = output.stdout.find('{').and_then(|start| serde_json::from_str::<Value>(&output.stdout[start..]).ok());
+    let used = list.unwrap_or_else(|| panic!("{output:?}"))["installations"][0]["directory"].clone();
+    assert_eq!(used.as_str(), Some(full.as_str()), "{output:?}");
+    assert!(output.stdout.contains(&format!("[{full};")), "{output:?}");
+
+    let percent = windows::path(&world.dlls("100%", Library::ALL));
+    let refused = doctor(&[], &["env", "--shell", "cmd", &percent]);
+    assert!(refused.code == Some(3) && refused.stderr.contains("--shell powershell"), "{refused:?}");
+}
+
+#[test]
+fn pid_shows_what_a_process_has_loaded() {
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let world = World::new();
+    let program = world.path("program.exe");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    let code = r#"
+        #include <windows.h>
+        #include <stdio.h>
+        int wmain(int count, wchar_t **arguments) {
+            for (int i = 1; i < count; i++)
+                if (!LoadLibraryExW(arguments[i], 0, LOAD_WITH_ALTERED_SEARCH_PATH)) return 2;
+            printf("%lu\n", GetCurrentProcessId());
+            fflush(stdout);
+            getchar();
+            return 0;
+        }"#;
+    windows::compile(code, &["-municode"], &program);
+    let libraries = [Library::Graph, Library::Ops].map(|library| windows::path(&real.join(library.windows_name())));
+    let mut running = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
+        .arg(&program)
+        .args(&libraries)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut id).unwrap();
+    let report = json(&[], &["pid", id.trim()]);
+    // Its standard input ends now.
+    drop(running.stdin.take());
+    running.wait().unwrap();
+    let of_cudnn = |library: &&Value| library["product"] == "cuDNN";
+    let loaded: Vec<&Value> = report["libraries"].as_array().unwrap().iter().filter(of_cudnn).collect();
+    let files: Vec<&str> = loaded.iter().map(|library| library["file"].as_str().unwrap()).collect();
+    assert_eq!(files, libraries, "{report}");
+    assert_eq!((&loaded[0]["version"], &report["problems"]), (&Value::from("9.28.0"), &Value::Array(Vec::new())), "{report}");
+}
+
+#[test]
+fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("x")).unwrap();
+    let log = world.path("x/log größe.txt");
+    let entry = "E! CuDNN (v92800 17) function cudnnCreate() called:\n\
+                 e!         Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: cudaGetDeviceCount(&count) != cudaSuccess\n\
+                 e! Time: 2026-11-22T08:00:00.000000 (0d+0h+0m+0s since start)\n\
+                 e! Process=8; Thread=9; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
+    std::fs::write(&log, entry).unwrap();
+    let output = doctor(&[], &["log", &windows::path(&log)]);
+    assert!(output.code == Some(2) && output.stdout.contains("cudaGetDeviceCount"), "{output:?}");
+    for name in ["NUL", "CON", r"\\.\pipe\x"] {
+        let output = doctor(&[], &["log", name]);
+        assert_eq!(output.code, Some(3), "{output:?}");
+    }
+    let missing = doctor(&[], &["pid", "4294967292"]);
+    assert!(missing.code == Some(3) && missing.stderr.contains("cannot inspect process 4294967292"), "{missing:?}");
+    assert_no_words_of_linux(&missing.stderr);
+    let shown = doctor(&[], &["list", &windows::path(&world.path("Größe\u{202e}x"))]);
+    assert!(shown.stderr.contains("Größe") && shown.stderr.contains(r"\u{202e}"), "{shown:?}");
+}
+
+#[test]
+fn a_path_of_more_than_260_characters_is_read() {
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let world = World::new();
+    let name = "directory with a long name ".repeat(4).trim_end().to_owned();
+    let dir = world.path(&[name.as_str(); 3].join("/"));
+    std::fs::create_dir_all(&dir).unwrap();
+    for library in Library::ALL {
+        let name = library.windows_name();
+        std::os::unix::fs::symlink(real.join(name), dir.join(name)).unwrap();
+    }
+    let dir = windows::path(&dir);
+    assert!(dir.chars().count() > 300);
+    let list = json(&[], &["list", &dir]);
+    assert_eq!(list["installations"][0]["version"], "9.28.0", "{list}");
+}
