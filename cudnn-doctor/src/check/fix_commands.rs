@@ -290,7 +290,9 @@ fn install_wheel(
         _ => None,
     });
     let base = python.map_or(BasePython::Managed { has_pip: false, has_ensurepip: false }, packages::base_python);
-    if !environments.iter().any(is_active)
+    // On Windows, every Python takes packages.
+    if Os::HOST != Os::Windows
+        && !environments.iter().any(is_active)
         && context.python.is_none()
         && let BasePython::Managed { has_pip, has_ensurepip } = base
         && let Some(help) =
