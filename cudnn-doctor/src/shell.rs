@@ -11,6 +11,7 @@ use crate::platform::{is_search_path_separator, names_of_parents, split_search_p
 
 /// The shells whose lines are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[allow(clippy::enum_variant_names, reason = "it is the name of that shell")]
 pub(crate) enum Shell {
     /// A POSIX shell: bash, zsh, dash.
     Sh,
@@ -199,7 +200,7 @@ mod tests {
                 let line = shell.set("X", format!("a{unsafe_one}b")).unwrap_or_default();
                 assert!(line.is_ascii() && !line.contains(char::is_control), "{line:?}");
             }
-            assert_eq!(quoted(format!("a{unsafe_one}b")).contains(unsafe_one), false);
+            assert!(!quoted(format!("a{unsafe_one}b")).contains(unsafe_one));
         }
     }
 

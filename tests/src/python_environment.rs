@@ -52,6 +52,12 @@ impl PythonEnvironment {
         environment
     }
 
+    /// Gives it pip, of which only the directory counts.
+    pub fn pip(self) -> Self {
+        std::fs::create_dir_all(self.import_dir.join("pip")).unwrap();
+        self
+    }
+
     /// Gives it a `bin/python3` that does nothing.
     pub fn python3(self) -> Self {
         let program = self.root.join("bin/python3");

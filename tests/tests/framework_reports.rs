@@ -32,7 +32,7 @@ struct World {
 impl World {
     fn new() -> World {
         let root = TempDir::new();
-        let venv = PythonEnvironment::venv(&root.path().join("venv"));
+        let venv = PythonEnvironment::venv(&root.path().join("venv")).pip();
         World { root, venv, variables: Mutex::default() }
     }
 
@@ -601,12 +601,12 @@ fn what_the_drop_in_loads_is_judged() {
 #[test]
 fn cudnn_is_installed_where_the_framework_searches() {
     let world = World::new();
-    let base = PythonEnvironment::at(&world.root.path().join("base"), "lib/python3.12/site-packages").python3();
+    let base = PythonEnvironment::at(&world.root.path().join("base"), "lib/python3.12/site-packages").python3().pip();
     PythonEnvironment::venv_of(world.venv.root(), base.root(), true);
     torch(&base, "2.8.0", "12.8", "9.10.2.21");
     cudnn_wheel(&base, "9.1.0.70");
     cublas_wheel(&base);
-    let command = format!("{}/bin/python3 install nvidia-cudnn-cu12==9.10.2.21", base.root().display());
+    let command = format!("{}/pip install nvidia-cudnn-cu12==9.10.2.21", base.import_dir().display());
     has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
 }
 

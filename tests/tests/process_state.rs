@@ -44,6 +44,23 @@ fn a_forked_child_does_not_wait_for_the_lock_of_verbose_error_strings() {
     assert_eq!(output.returned("children that hung"), Some("0"), "{output:#?}");
 }
 
+/// cuDNN's functions for errors take the lock of its log, which a thread of the parent may have had at the fork.
+#[test]
+fn a_failed_call_in_a_forked_child_does_not_wait_for_cudnns_log() {
+    let dir = graph_with(
+        "#include <unistd.h>\n\
+         static int owner;\n\
+         __attribute__((constructor)) static void note(void) { owner = getpid(); }\n\
+         void cudnnGetLastErrorString(char *message, unsigned long long size) {\n\
+             while (getpid() != owner) pause();\n\
+             if (size) *message = 0;\n\
+         }\n\
+         #define cudnnGetLastErrorString(message, size) unused(message, size)\n",
+    );
+    let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()), &["fork-after-failure"]);
+    assert_eq!(output.returned("the child ended with"), Some("0"), "{output:#?}");
+}
+
 #[test]
 fn a_crash_in_a_thread_of_a_preload_reaches_the_programs_handler() {
     let dir = graph_with("__attribute__((constructor)) static void crash(void) { *(volatile int *)0 = 0; }");

@@ -166,9 +166,11 @@ fn search_first(dir: &Path) -> Help {
     }
 }
 
+type Companion = (Library, FindingKind, fn(u32) -> String);
+
 /// The DLLs of CUDA that cuDNN opens by name when it needs them: the library that opens it, the kind of finding, and the
 /// name for each CUDA major.
-const COMPANIONS: [(Library, FindingKind, fn(u32) -> String); 2] = [
+const COMPANIONS: [Companion; 2] = [
     (Library::EnginesPrecompiled, NO_CUBLAS, |cuda| format!("cublasLt64_{cuda}.dll")),
     (Library::EnginesPrecompiled, NO_NVRTC, |cuda| match cuda {
         // The name for CUDA 11 has the minor version from which on the interface is the same.

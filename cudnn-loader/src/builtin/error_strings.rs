@@ -12,6 +12,7 @@ use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
 use crate::logging::callback::is_pending;
 use crate::platform::libraries::is_secure_execution;
 use crate::resolve::libraries::{GraphFunctions, graph_functions};
+use crate::thread::fork::is_in_child;
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load
 /// error behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
@@ -87,7 +88,13 @@ pub(crate) fn take_last_error() -> String {
 
 /// Clears cuDNN's last error of this thread, so that any error that cuDNN reports later is newer than ours. cuDNN logs
 /// the call, so the caller must let the exception of a log callback pass.
+///
+/// Not in a child of a fork, where cuDNN's lock may be taken for ever. There the thread's next request discards cuDNN's
+/// error, since ours is marked as newer.
 pub(crate) fn clear_cudnn_error() {
+    if is_in_child() {
+        return;
+    }
     let mut unread: [c_char; 8] = [0; 8];
     // SAFETY: the buffer has the length that is passed.
     unsafe { fetch_cudnn_error(unread.as_mut_ptr(), unread.len()) };

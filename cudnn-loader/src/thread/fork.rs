@@ -72,6 +72,15 @@ unsafe extern "C" fn after_fork() {
     GATE.open();
 }
 
+/// Is this process a child of a fork that did not start another program? A lock of cuDNN's may be taken there for ever, by
+/// a thread that exists in the parent alone.
+pub(crate) fn is_in_child() -> bool {
+    IS_IN_CHILD.load(Ordering::Relaxed)
+}
+
+static IS_IN_CHILD: AtomicBool = AtomicBool::new(false);
+
 unsafe extern "C" fn in_child() {
+    IS_IN_CHILD.store(true, Ordering::Relaxed);
     GATE.reset(u64::from(IS_INSIDE.get()));
 }

@@ -39,6 +39,7 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
         ("cancel", _) => threads::cancel(),
         ("setenv", _) => process_state::setenv(),
         ("fork-beside-error-strings", _) => process_state::fork_beside_error_strings(),
+        ("fork-after-failure", _) => process_state::fork_after_failure(),
         ("handle-crashes", _) => process_state::handle_crashes(),
         ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
         ("lock", file) => {

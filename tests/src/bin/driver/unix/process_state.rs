@@ -80,6 +80,25 @@ pub(super) fn fork_beside_error_strings() {
     println!("children that hung = {hung}");
 }
 
+/// Makes a call that fails, for lack of its library, and makes it again in a child.
+pub(super) fn fork_after_failure() {
+    let fail = || crate::call(cudnn_loader::Function::CudnnCreateTensorDescriptor, None);
+    fail();
+    // SAFETY: the child calls a function, which is what the test checks, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: timers are not inherited.
+        unsafe { libc::alarm(5) };
+        fail();
+        // SAFETY: _exit only ends the process.
+        unsafe { libc::_exit(0) }
+    }
+    let mut ended = 0;
+    // SAFETY: the pointer is to a local variable.
+    unsafe { libc::waitpid(child, &raw mut ended, 0) };
+    println!("the child ended with = {ended}");
+}
+
 /// Installs a handler for crashes, as a program that reports them does. It ends the process with 42.
 pub(super) fn handle_crashes() {
     extern "C" fn handler(_: libc::c_int) {
