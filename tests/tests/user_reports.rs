@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{Child, ChildOutput, FakeLibrary, FakeNvml, TempDir, Version, check_document, lib_dir, not_run};
+use support::{
+    Child, ChildOutput, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, check_document, lib_dir, not_run,
+};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const OLDER: Version = Version::new(9, 19, 0);
@@ -75,11 +77,14 @@ impl World {
 
     fn doctor(&self, args: &[&str]) -> Doctor {
         let doctor = support::doctor();
+        // The machine has a Python with pip, so that what is printed does not depend on that of the tests.
+        let python = PythonEnvironment::at(&self.path("python"), "lib/python3.12/site-packages").python3().pip();
+        let path = std::env::join_paths([doctor.parent().unwrap(), &python.root().join("bin")]).unwrap();
         let output = Command::new(&doctor)
             .args(args)
             .env_clear()
             // The commands name the doctor as the shell finds it.
-            .env("PATH", doctor.parent().unwrap())
+            .env("PATH", path)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .output()
             .unwrap();
@@ -175,6 +180,7 @@ fn wheel_on_no_search_path() -> Option<Report> {
     let wheel = world.install(&format!("venv/{WHEEL}"), &older, None);
     let bundled = world.install("framework", &older, Some(&[Library::Shim]));
     let venv = world.path("venv");
+    PythonEnvironment::venv(&venv).pip();
     let world = world.with("VIRTUAL_ENV", venv);
     let shim = world.shim(&bundled.join("libcudnn.so.9"), &["cudnnDestroy"]);
     let doctor = world.finding(
@@ -413,6 +419,7 @@ fn cuda_home_beside_a_wheel() -> Option<Report> {
     let toolkit = world.install("cuda/lib64", &older, None);
     world.install(&format!("venv/{WHEEL}"), &newer, None);
     let (cuda, venv) = (world.path("cuda"), world.path("venv"));
+    PythonEnvironment::venv(&venv).pip();
     let world = world.with("CUDA_HOME", cuda).with("VIRTUAL_ENV", venv);
     // TransformerEngine opens the one in CUDA_HOME by its path.
     let shim = world.shim(&toolkit.join("libcudnn.so.9"), &["cudnnGetVersion"]);
@@ -443,6 +450,7 @@ fn release_too_old() -> Option<Report> {
     std::fs::create_dir(&to).unwrap();
     std::fs::copy(record.join("RECORD"), to.join("RECORD")).unwrap();
     let venv = world.path("venv");
+    PythonEnvironment::venv(&venv).pip();
     let world = world.with("CUDNN_LOADER_DIR", wheel).with("VIRTUAL_ENV", venv);
     let doctor = world.finding(
         &["--minimum", "9.20"],
