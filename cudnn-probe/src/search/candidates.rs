@@ -77,7 +77,7 @@ impl Search {
         self
     }
 
-    /// Reads this environment variable instead of [`DIR_VARIABLE`].
+    /// Reads this environment variable instead of [`DIR_VARIABLE`](crate::DIR_VARIABLE).
     pub fn variable(mut self, name: &'static str) -> Self {
         self.given.variable = name;
         self
