@@ -297,6 +297,7 @@ mod tests {
     };
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn a_dll_states_its_name_version_processor_and_imports() {
         let path = file("facts");
         GRAPH.write(&path);
@@ -315,6 +316,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn a_version_in_the_resources_counts_where_no_symbol_states_one() {
         let path = file("version");
         for (name, exports, version, library, expected) in [
@@ -348,6 +350,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn a_dll_for_another_processor_is_named_as_what_it_is() {
         let path = file("processor");
         for (machine, is_hybrid, expected) in [
@@ -372,6 +375,7 @@ mod tests {
     /// Each byte of the header and of the tables is changed, the file is cut everywhere, and numbers are made huge:
     /// each result is a description of the file or an error.
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
     fn a_damaged_or_hostile_dll_gives_an_error_at_most() {
         let path = file("hostile");
         let complete = FakeDll { version: Some([9, 10, 2, 1]), is_hybrid: true, ..GRAPH }.bytes();
