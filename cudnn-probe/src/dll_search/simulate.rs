@@ -539,8 +539,7 @@ mod tests {
         FakeDll { machine: 0x14c, ..FakeDll::new("cublasLt64_12.dll") }.write(&world.path("tools/cublasLt64_12.dll"));
         let (code, text, _) = world.failure(&ops, &facts);
         assert_eq!(code, 193);
-        let expected = format!("needs, is built for 32-bit x86, but {} is required", Architecture::HOST);
-        assert!(text.ends_with(&expected), "{text}");
+        assert!(text.ends_with("needs, is built for 32-bit x86, but x86-64 is required"), "{text}");
         std::fs::write(&ops, "<html>").unwrap();
         assert_eq!(world.failure(&ops, &facts).0, 193);
         std::fs::remove_file(&ops).unwrap();

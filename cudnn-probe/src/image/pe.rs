@@ -66,9 +66,10 @@ impl<'a> Pe<'a> {
         let header: &ImageFileHeader = data.read_at(after_signature).map_err(|()| truncated(after_file_header))?;
         let architecture = architecture(header.machine.get(LittleEndian))?;
         if architecture.is_32_bit() {
+            // cuDNN for Windows is built for no other processor.
             return Err(ProbeError::WrongArchitecture {
                 found: architecture,
-                wanted: wanted.unwrap_or(Architecture::HOST),
+                wanted: wanted.unwrap_or(Architecture::X86_64),
             });
         }
         let after_headers = after_file_header
