@@ -14,6 +14,9 @@ mod os;
 #[path = "other.rs"]
 mod os;
 
+#[cfg(not(target_os = "linux"))]
+mod unneeded;
+
 /// The form of the calls that the trampoline must not disturb.
 #[cfg(not(windows))]
 #[path = "system_v.rs"]

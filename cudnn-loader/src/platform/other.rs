@@ -1,30 +1,13 @@
 //! Systems for which there is no cuDNN: nothing is ever loaded, and each attempt answers so.
 
+pub(crate) use super::unneeded::{cancel, fork, signals};
+
 /// A number for this thread.
 pub(crate) fn thread_id() -> i64 {
     thread_local! {
         static HERE: u8 = const { 0 };
     }
     HERE.try_with(|here| std::ptr::from_ref(here).addr()).unwrap_or(1) as i64
-}
-
-pub(crate) mod cancel {
-    /// Stands for nothing here.
-    #[derive(Debug)]
-    pub struct CancelDisabled(());
-
-    impl CancelDisabled {
-        /// Does nothing.
-        #[must_use]
-        #[allow(clippy::new_without_default, reason = "only this project uses it")]
-        pub fn new() -> Self {
-            CancelDisabled(())
-        }
-    }
-
-    impl Drop for CancelDisabled {
-        fn drop(&mut self) {}
-    }
 }
 
 pub(crate) mod clock {
@@ -55,10 +38,6 @@ pub(crate) mod exit {
     pub(crate) fn is_first_thread() -> bool {
         false
     }
-}
-
-pub(crate) mod fork {
-    pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
 }
 
 pub(crate) mod libraries {
@@ -246,11 +225,5 @@ pub(crate) mod search {
         pub(crate) fn resolve(&self, _: &str, _: &[PathBuf]) -> Option<PathBuf> {
             None
         }
-    }
-}
-
-pub(crate) mod signals {
-    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
-        start()
     }
 }

@@ -1,6 +1,8 @@
 //! Windows on x86-64. It has no `fork`, no signals and no cancellation of threads, and it ends the other threads before
 //! it runs anything at the end of a process.
 
+pub(crate) use super::unneeded::{cancel, fork, signals};
+
 pub(crate) mod clock;
 pub(crate) mod libraries;
 pub(crate) mod load;
@@ -19,26 +21,6 @@ pub(crate) fn thread_id() -> i64 {
     unsafe { GetCurrentThreadId() }.into()
 }
 
-/// Threads are not cancelled: `TerminateThread` unwinds nothing.
-pub(crate) mod cancel {
-    /// Stands for nothing here.
-    #[derive(Debug)]
-    pub struct CancelDisabled(());
-
-    impl CancelDisabled {
-        /// Does nothing.
-        #[must_use]
-        #[allow(clippy::new_without_default, reason = "only this project uses it")]
-        pub fn new() -> Self {
-            CancelDisabled(())
-        }
-    }
-
-    impl Drop for CancelDisabled {
-        fn drop(&mut self) {}
-    }
-}
-
 /// A program cannot close handles that it does not know.
 pub(crate) mod descriptors {
     /// There is no table of a thread, and no need of one.
@@ -46,18 +28,6 @@ pub(crate) mod descriptors {
     pub(crate) fn leave_shared_table() -> bool {
         true
     }
-}
-
-pub(crate) mod signals {
-    /// There are no signals.
-    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
-        start()
-    }
-}
-
-pub(crate) mod fork {
-    /// There are no forks.
-    pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
 }
 
 /// Windows waits for a thread that is inside its loader, and then ends all threads but the one that exits, before DLLs
