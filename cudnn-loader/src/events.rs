@@ -1,8 +1,8 @@
 //! Events, which the resolver emits while it searches, loads and fails. The resolver does not know who listens:
-//! today only the log (see `logging::loader_events`).
+//! the log and the layers (see `guard`).
 
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -30,6 +30,18 @@ pub(crate) enum Event<'a> {
     LoadFailed { error: &'a LoadError },
     /// A call of this function failed, because the function could not be resolved.
     CallFailed { function: &'a str, status: cudnnStatus_t, report: &'a str },
+    /// A function was resolved in this time, for its first call.
+    FirstCall { function: &'a CStr, duration: Duration },
+    /// A layer, or the loader about it, has something to log.
+    LayerMessage { layer: &'a str, severity: LayerSeverity, text: &'a str },
+}
+
+/// How much a layer's message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LayerSeverity {
+    Error,
+    Warning,
+    Info,
 }
 
 impl Event<'_> {

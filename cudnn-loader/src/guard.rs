@@ -10,15 +10,22 @@ use crate::builtin::error_strings::clear_cudnn_error;
 use crate::error::LoadError;
 use crate::events::{self, Event, emit};
 use crate::last_error;
+use crate::layers::pass_to_layers;
 use crate::logging::{callback, loader_events};
 use crate::platform::cancel::CancelDisabled;
 use crate::platform::load::keep_loaded;
 use crate::resolve::in_memory::query_loaded_cuda_major;
 
+/// Passes an event to all who listen.
+fn record(event: &Event<'_>) {
+    loader_events::record(event);
+    pass_to_layers(event);
+}
+
 /// Runs a Rust caller's request to the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     keep_loaded();
-    events::subscribe(loader_events::record);
+    events::subscribe(record);
     let result = work();
     callback::flush();
     result
@@ -31,7 +38,7 @@ pub(crate) fn ffi_guard(
 ) -> Result<*mut (), cudnnStatus_t> {
     keep_loaded();
     let _cancel_disabled = CancelDisabled::new();
-    events::subscribe(loader_events::record);
+    events::subscribe(record);
     // Outside `catch_unwind`: this may run a user callback that throws.
     query_loaded_cuda_major();
     // Nothing in here should panic. If a bug does, it must not unwind into C.

@@ -59,6 +59,10 @@
 //! the program or DLL that contains this crate stays loaded. On other systems than Linux and Windows, every use fails with
 //! an error that says so.
 //!
+//! # Layers
+//! A layer stands between the program and cuDNN, sees each function that the program calls, and may replace it: see
+//! [`layers`]. No layer is on unless the program adds one or the environment variable `CUDNN_LAYERS` names one.
+//!
 //! # Features
 //! `log` and `tracing` add [`logging`]'s `to_log` and `to_tracing`, which pass cuDNN's log to the crate of that name.
 //!
@@ -76,6 +80,7 @@ mod events;
 mod function;
 mod guard;
 mod last_error;
+pub mod layers;
 pub mod logging;
 mod options;
 mod platform;

@@ -33,6 +33,7 @@
 //! | know which file Windows would choose, and what its errors 126, 127 and 193 hide | [`dll_search`] |
 //! | know which package has a library, and the command that installs it | [`packages`] |
 //! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
+//! | know which layers the environment requests, and their files | [`layers`] |
 //! | see what a running process has loaded | [`mapped_libraries`], [`Dependents`] |
 //!
 //! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
@@ -49,6 +50,7 @@ mod host;
 mod image;
 mod inventory;
 mod jetson;
+pub mod layers;
 pub mod ld_so;
 mod library;
 pub mod packages;

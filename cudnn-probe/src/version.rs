@@ -35,6 +35,12 @@ impl Version {
         Version::new(major as u32, minor as u32, patch as u32)
     }
 
+    /// The number that `cudnnGetVersion` returns for a cuDNN 9: 92800.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.major * 10000 + self.minor * 100 + self.patch
+    }
+
     /// A version from the number that `cudnnGetVersion` returns: 92800 is 9.28.0. Before cuDNN 9 the major version was
     /// counted in thousands: 8907 is 8.9.7.
     #[must_use]

@@ -35,12 +35,13 @@ impl Platform {
     }
 
     /// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
-    fn files(&self) -> [(&'static str, &'static str); 6] {
+    fn files(&self) -> [(&'static str, &'static str); 7] {
         let package = if self.is_windows { "dist/windows/cudnn-shim.pc" } else { "dist/cudnn-shim.pc" };
         let config =
             if self.is_windows { "dist/windows/cudnn-shim-config.cmake" } else { "dist/cudnn-shim-config.cmake" };
         [
             ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
+            ("dist/cudnn_layer.h", "include/cudnn_layer.h"),
             (package, "lib/pkgconfig/cudnn-shim.pc"),
             (config, "lib/cmake/cudnn-shim/cudnn-shim-config.cmake"),
             ("dist/cudnn-shim-config-version.cmake", "lib/cmake/cudnn-shim/cudnn-shim-config-version.cmake"),

@@ -1,7 +1,7 @@
 //! The loader's lock-free types, checked with loom: every order in which threads can run, and every value that the
 //! memory model lets them see.
 //!
-//! `gate.rs`, `once.rs` and `slot.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
+//! `gate.rs`, `once.rs`, `slot.rs` and `turn.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
 #![cfg(test)]
 
 #[path = "../../src/sync"]
@@ -9,6 +9,7 @@ mod sync {
     pub(crate) mod gate;
     pub(crate) mod once;
     pub(crate) mod slot;
+    pub(crate) mod turn;
 
     pub(crate) mod primitives {
         pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -2,15 +2,17 @@
 //! Nothing here is written by hand for one function.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::time::Instant;
 
 use cudnn_probe::Installation;
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::{Builtin, builtin};
 use crate::error::LoadError;
-use crate::events::as_question;
+use crate::events::{Event, as_question, emit};
 use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
+use crate::layers::{self, Target};
 use crate::options::Options;
 use crate::platform::load::{in_section_of_slots, keep_loaded};
 use crate::platform::trampoline::pass_number;
@@ -90,6 +92,16 @@ impl Function {
         slot!(self)
     }
 
+    /// Lets the layers replace the function at this address, and sends all later calls there. Returns the address for
+    /// this call.
+    fn publish(self, address: *mut ()) -> *mut () {
+        let Target { address, is_final } = layers::wrap(self, address);
+        if is_final {
+            self.slot().set(address);
+        }
+        address
+    }
+
     /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Returns the address that calls
     /// reach.
     ///
@@ -101,8 +113,7 @@ impl Function {
             Some(Builtin { address, needs_cudnn: true }) => libraries::address(self).map(|_| address),
             None => libraries::address(self),
         })?;
-        self.slot().set(address);
-        Ok(address.cast_const().cast())
+        Ok(self.publish(address).cast_const().cast())
     }
 
     /// Like [`Function::resolve`], but returns a function pointer of type `F`.
@@ -206,6 +217,7 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     let Some(function) = Function::ALL.get(number as usize).copied() else {
         return Failure::Status.function(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR);
     };
+    let start = Instant::now();
     let address = match builtin(function) {
         Some(builtin) => {
             keep_loaded();
@@ -218,7 +230,8 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
             }
         },
     };
-    function.slot().set(address);
+    let address = function.publish(address);
+    emit(&Event::FirstCall { function: function.symbol(), duration: start.elapsed() });
     address
 }
 

@@ -5,20 +5,22 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use cudnn_probe::{Candidate, Installation, RejectedCandidate, Version, shown_path};
+use cudnn_probe::{Candidate, Installation, RejectedCandidate, shown_path};
 use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
 use super::callback::{self, Message};
 use super::entry::{Severity, format};
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
-use crate::events::Event;
+use crate::events::{Event, LayerSeverity};
+use crate::platform::log_file::write_to_stderr;
 use crate::platform::thread_id;
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";
 const SELECT: &str = "cudnn_loader::select";
 const LOAD: &str = "cudnn_loader::load";
+const LAYER: &str = "cudnn_loader::layer";
 
 /// The selected release, as `cudnnGetVersion` numbers it; 0 while there is none.
 static VERSION: AtomicU32 = AtomicU32::new(0);
@@ -42,6 +44,8 @@ pub(crate) fn record(event: &Event<'_>) {
         }),
         Event::LoadFailed { error } => failed(LOAD, error.status(), &error.report()),
         Event::CallFailed { function, status, report } => failed(function, status, report),
+        Event::LayerMessage { layer, severity, text } => layer_message(layer, severity, text),
+        Event::FirstCall { .. } => {}
     }
 }
 
@@ -71,7 +75,28 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
         }),
         Err(error) => failed(SEARCH, error.status(), &error.report()),
     }
-    VERSION.store(outcome.map_or(0, |installation| number(installation.version)), Ordering::Relaxed);
+    VERSION.store(outcome.map_or(0, |installation| installation.version.number()), Ordering::Relaxed);
+}
+
+/// A layer that somebody requested and does not get is an error, which must not be lost where no log is on.
+fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
+    let severity = match severity {
+        LayerSeverity::Error => Severity::Error,
+        LayerSeverity::Warning => Severity::Warning,
+        LayerSeverity::Info => Severity::Info,
+    };
+    if severity == Severity::Error && !is_enabled(severity) {
+        return write_to_stderr(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
+    }
+    log(severity, LAYER, SUCCESS, &|lines| {
+        argument(lines, "layer", "text", &layer);
+        argument(lines, "message", "text", &text);
+    });
+}
+
+fn is_enabled(severity: Severity) -> bool {
+    let mask = callback::current().map_or_else(|| env_config().mask, |callback| callback.mask);
+    mask & severity.bit() != 0
 }
 
 fn failed(function: &str, status: cudnnStatus_t, report: &str) {
@@ -94,11 +119,10 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str
 
 /// Writes an entry, or queues it for the callback, if entries of this severity are enabled.
 fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) {
-    let callback = callback::current();
-    let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
-    if mask & severity.bit() == 0 {
+    if !is_enabled(severity) {
         return;
     }
+    let callback = callback::current();
     let version = VERSION.load(Ordering::Relaxed);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let thread = thread_id();
@@ -150,9 +174,4 @@ fn footer(lines: &mut String, time: Duration, thread: i64) {
         seconds % 60,
         std::process::id()
     );
-}
-
-/// The number that `cudnnGetVersion` would return: 92800.
-fn number(version: Version) -> u32 {
-    version.major * 10000 + version.minor * 100 + version.patch
 }

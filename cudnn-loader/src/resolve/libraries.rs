@@ -34,9 +34,18 @@ pub struct LoadedLibrary {
     pub version: Option<Version>,
     /// The time to check, load and verify the library, without its dependencies.
     pub duration: Duration,
+    /// When that was done.
+    loaded_at: Instant,
     handle: Handle,
     /// Only graph has these.
     graph_functions: Option<GraphFunctions>,
+}
+
+impl LoadedLibrary {
+    /// How long it has been loaded.
+    pub(crate) fn age(&self) -> Duration {
+        self.loaded_at.elapsed()
+    }
 }
 
 /// cuDNN's implementations of the functions that this crate answers itself.
@@ -186,7 +195,15 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
             emit(&Event::GraphOpened { set_callback });
         }
     }
-    Ok(LoadedLibrary { library, path, version, duration: start.elapsed(), handle, graph_functions: functions })
+    Ok(LoadedLibrary {
+        library,
+        path,
+        version,
+        duration: start.elapsed(),
+        loaded_at: Instant::now(),
+        handle,
+        graph_functions: functions,
+    })
 }
 
 /// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads

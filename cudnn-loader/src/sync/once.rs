@@ -10,27 +10,28 @@
 
 use std::ptr;
 
-use super::primitives::{AtomicPtr, AtomicU64, Backoff, Ordering, thread_token};
+use super::primitives::{AtomicPtr, Backoff, Ordering, thread_token};
+use super::turn::Turn;
 
 /// A value that is made on first use and kept until the process ends.
 pub(crate) struct RaceOnce<T: 'static> {
     /// Null, or a leaked box. It is never freed, so references to it stay valid.
     value: AtomicPtr<T>,
-    /// The token of the thread that makes the value now; 0 for none.
-    owner: AtomicU64,
+    /// The thread that makes the value now has it.
+    turn: Turn,
 }
 
 impl<T> RaceOnce<T> {
     /// No value, no owner.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        RaceOnce { value: AtomicPtr::new(ptr::null_mut()), owner: AtomicU64::new(0) }
+        RaceOnce { value: AtomicPtr::new(ptr::null_mut()), turn: Turn::new() }
     }
 
     /// loom's atomics are no constants.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        RaceOnce { value: AtomicPtr::new(ptr::null_mut()), owner: AtomicU64::new(0) }
+        RaceOnce { value: AtomicPtr::new(ptr::null_mut()), turn: Turn::new() }
     }
 }
 
@@ -49,10 +50,8 @@ impl<T: Send + Sync> RaceOnce<T> {
             return value;
         }
         let token = thread_token();
-        if self.try_claim(token) {
-            // The guard also releases the claim when `init` unwinds: no thread may wait for an owner that does not
-            // return.
-            let _claim = ClaimGuard { owner: &self.owner, token };
+        // The guard ends the turn also when `init` unwinds: no thread may wait for an owner that does not return.
+        if let Some(_turn) = self.turn.try_take(token) {
             return self.get().unwrap_or_else(|| self.publish(init()));
         }
         self.wait(token).unwrap_or_else(|| self.publish(init()))
@@ -65,23 +64,12 @@ impl<T: Send + Sync> RaceOnce<T> {
         let _ = self.value.compare_exchange(value, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    fn try_claim(&self, token: u64) -> bool {
-        match self.owner.compare_exchange(0, token, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            // The owner was a thread of the parent process when this process was forked: it will never finish here.
-            Err(other) if pid_of(other) != pid_of(token) => {
-                self.owner.compare_exchange(other, token, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            }
-            Err(_) => false,
-        }
-    }
-
     /// Waits for the value. `None` when waiting is useless: this thread is the owner (a constructor of the library that
     /// it opens called back), there is no owner any more, or the time is up.
     fn wait(&self, token: u64) -> Option<&'static T> {
         let mut backoff = Backoff::new();
         while self.get().is_none() {
-            let owner = self.owner.load(Ordering::Acquire);
+            let owner = self.turn.owner();
             if owner == token || owner == 0 || !backoff.wait() {
                 break;
             }
@@ -103,22 +91,6 @@ impl<T: Send + Sync> RaceOnce<T> {
             }
         }
     }
-}
-
-/// A thread's claim to make the value.
-struct ClaimGuard<'a> {
-    owner: &'a AtomicU64,
-    token: u64,
-}
-
-impl Drop for ClaimGuard<'_> {
-    fn drop(&mut self) {
-        let _ = self.owner.compare_exchange(self.token, 0, Ordering::AcqRel, Ordering::Relaxed);
-    }
-}
-
-fn pid_of(token: u64) -> u64 {
-    token >> 32
 }
 
 #[cfg(all(test, not(loom)))]
@@ -158,14 +130,14 @@ mod tests {
     #[test]
     fn an_owner_that_never_returns_is_replaced() {
         static VALUE: RaceOnce<u32> = RaceOnce::new();
-        VALUE.owner.store(thread_token() ^ 1, Ordering::Relaxed);
+        VALUE.turn.give_to(thread_token() ^ 1);
         assert_eq!(*VALUE.get_or_init(|| 3), 3);
     }
 
     #[test]
     fn an_owner_in_the_parent_process_is_not_waited_for() {
         static VALUE: RaceOnce<u32> = RaceOnce::new();
-        VALUE.owner.store(thread_token() ^ (1 << 32), Ordering::Relaxed);
+        VALUE.turn.give_to(thread_token() ^ (1 << 32));
         let start = std::time::Instant::now();
         assert_eq!(*VALUE.get_or_init(|| 3), 3);
         assert!(start.elapsed() < Backoff::TIMEOUT);

@@ -1,0 +1,150 @@
+//! `cudnn_layer.h` in Rust, field by field; the header documents them. A test compares the two.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::layer;
+
+/// `CUDNN_LAYER_ABI`: the version of the interface.
+pub const ABI: u32 = 1;
+
+/// `CUDNN_LAYER_ERROR`.
+pub const ERROR: c_int = 0;
+/// `CUDNN_LAYER_WARNING`.
+pub const WARNING: c_int = 1;
+/// `CUDNN_LAYER_INFO`.
+pub const INFO: c_int = 2;
+
+/// `CUDNN_LAYER_LIBRARY_LOADED`.
+pub const LIBRARY_LOADED: i32 = 1;
+/// `CUDNN_LAYER_LIBRARY_FAILED`.
+pub const LIBRARY_FAILED: i32 = 2;
+/// `CUDNN_LAYER_CALL_FAILED`.
+pub const CALL_FAILED: i32 = 3;
+/// `CUDNN_LAYER_FIRST_CALL`.
+pub const FIRST_CALL: i32 = 4;
+
+/// `cudnnLayerHost`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Host {
+    /// The size of this structure, as the loader knows it.
+    pub size: usize,
+    /// [`ABI`], as the loader knows it.
+    pub abi: u32,
+    /// 92800 for cuDNN 9.28.0.
+    pub cudnn_version: u32,
+    /// The directory of cuDNN's libraries.
+    pub cudnn_dir: *const c_char,
+    /// The layer, as it was requested.
+    pub name: *const c_char,
+    /// The loader's own.
+    pub loader: *mut c_void,
+    /// The function of this name behind this layer.
+    pub next: unsafe extern "C" fn(*const Host, *const c_char) -> *mut c_void,
+    /// Logs a line.
+    pub message: unsafe extern "C" fn(*const Host, c_int, *const c_char),
+}
+
+/// `cudnnLayerEvent`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Event {
+    /// The size of this structure, as the loader knows it.
+    pub size: usize,
+    /// What happened.
+    pub kind: i32,
+    /// A `cudnnStatus_t`.
+    pub status: i32,
+    /// The function, or null.
+    pub function: *const c_char,
+    /// The library's name, or null.
+    pub library: *const c_char,
+    /// The library's file, or null.
+    pub path: *const c_char,
+    /// The reason of a failure, or null.
+    pub text: *const c_char,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// How long ago it ended.
+    pub age_ns: u64,
+}
+
+/// `cudnnLayer`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Layer {
+    /// The bytes of this structure that the other side knows.
+    pub size: usize,
+    /// Passed to the functions.
+    pub data: *mut c_void,
+    /// Returns the function to call in place of the one that it is given.
+    pub wrap: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void) -> *mut c_void>,
+    /// Receives events.
+    pub event: Option<unsafe extern "C" fn(*mut c_void, *const Event)>,
+}
+
+/// The type of `cudnnLayerBegin`.
+pub type Begin = unsafe extern "C" fn(*const Host, *mut Layer) -> c_int;
+
+/// [`Begin`] for a layer in Rust. Contains its panics: a layer that panics while it begins stays off.
+///
+/// # Safety
+/// `host` is valid until the process ends, and `layer` for this call.
+pub unsafe extern "C" fn begin<L: layer::Layer>(host: *const Host, layer: *mut Layer) -> c_int {
+    // SAFETY: the caller's obligation.
+    let (Some(host), Some(layer)) = (unsafe { host.as_ref() }, unsafe { layer.as_mut() }) else { return 1 };
+    // A loader of an older interface lacks what this one relies on.
+    if host.abi < ABI || host.size < size_of::<Host>() || layer.size < size_of::<Layer>() {
+        return 1;
+    }
+    let host = layer::Host::new(host);
+    match catch_unwind(AssertUnwindSafe(|| L::begin(host))) {
+        Ok(Ok(begun)) => {
+            layer.data = Box::into_raw(Box::new(begun)).cast();
+            layer.wrap = Some(wrap::<L>);
+            layer.event = Some(event::<L>);
+            0
+        }
+        Ok(Err(reason)) => {
+            host.error(&reason);
+            1
+        }
+        Err(payload) => {
+            // The destructor of a panic's payload may panic too.
+            std::mem::forget(payload);
+            host.error("it panicked while it began");
+            1
+        }
+    }
+}
+
+/// # Safety
+/// `data` is from [`begin`] of the same `L`, `function` a C string, `next` its address.
+unsafe extern "C" fn wrap<L: layer::Layer>(
+    data: *mut c_void,
+    function: *const c_char,
+    next: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's obligation: a leaked box.
+    let Some(layer) = (unsafe { data.cast::<L>().as_ref() }) else { return next };
+    // SAFETY: the caller's obligation.
+    let function = unsafe { CStr::from_ptr(function) };
+    catch_unwind(AssertUnwindSafe(|| layer.wrap(function, next))).map_or_else(
+        |payload| {
+            std::mem::forget(payload);
+            next
+        },
+        <*const c_void>::cast_mut,
+    )
+}
+
+/// # Safety
+/// `data` is from [`begin`] of the same `L`, `event` an event of a loader whose interface is this one or newer.
+unsafe extern "C" fn event<L: layer::Layer>(data: *mut c_void, event: *const Event) {
+    // SAFETY: the caller's obligation.
+    let (Some(layer), Some(event)) = (unsafe { data.cast::<L>().as_ref() }, unsafe { event.as_ref() }) else { return };
+    if let Some(event) = layer::Event::new(event) {
+        std::mem::forget(catch_unwind(AssertUnwindSafe(|| layer.event(&event))));
+    }
+}

@@ -1,0 +1,24 @@
+//! The entry point of the shared library, which has all layers: the loader asks for one by its name.
+
+use std::ffi::c_int;
+
+use cudnn_layer_api::abi;
+
+use crate::trace::Trace;
+
+/// Turns the layer on that the host names: see `cudnn_layer.h`. Refuses names that it does not know.
+///
+/// # Safety
+/// `host` and `layer` are the loader's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi::Layer) -> c_int {
+    // SAFETY: the caller's obligation.
+    let Some(known) = (unsafe { host.as_ref() }) else { return 1 };
+    // SAFETY: the loader's string.
+    let name = unsafe { std::ffi::CStr::from_ptr(known.name) };
+    match name.to_bytes() {
+        // SAFETY: the caller's obligation, passed on.
+        b"trace" => unsafe { abi::begin::<Trace>(host, layer) },
+        _ => 2,
+    }
+}

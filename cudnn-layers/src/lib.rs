@@ -1,0 +1,18 @@
+//! Layers between a program and cuDNN.
+//!
+//! | layer | does |
+//! | --- | --- |
+//! | [`trace`] | writes each call with its time, arguments and status: for Perfetto, as lines, as a summary |
+//!
+//! As a shared library, `libcudnn_layers.so` or `cudnn_layers.dll`, it has all layers: the loader finds it beside the
+//! drop-in, and asks it for the layers that `CUDNN_LAYERS` names. As a Rust library, a program adds a layer in code:
+//! `cudnn_loader::layers::add::<cudnn_layers::trace::Trace>("trace")`.
+//!
+//! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other layers.
+//! [`wrappers`] makes a function in front of each of cuDNN's; [`shadow`] knows what each backend descriptor was given.
+
+#[doc(hidden)]
+pub mod entry;
+mod shadow;
+pub mod trace;
+mod wrappers;

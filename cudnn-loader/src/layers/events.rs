@@ -1,0 +1,110 @@
+//! Passes the resolver's events to the layers.
+
+use std::ffi::CString;
+use std::ptr::null;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cudnn_layer_api::abi;
+
+use super::{c_path, chain};
+use crate::events::Event;
+use crate::platform::cancel::CancelDisabled;
+use crate::resolve::libraries;
+use crate::sub_library::SubLibrary;
+
+const NOTHING: abi::Event = abi::Event {
+    size: size_of::<abi::Event>(),
+    kind: 0,
+    status: 0,
+    function: null(),
+    library: null(),
+    path: null(),
+    text: null(),
+    duration_ns: 0,
+    age_ns: 0,
+};
+
+/// Whether the layers know that the library is loaded.
+static IS_KNOWN: [AtomicBool; SubLibrary::ALL.len()] = [const { AtomicBool::new(false) }; SubLibrary::ALL.len()];
+
+/// Passes on what concerns layers, if any is on.
+pub(crate) fn pass_to_layers(event: &Event<'_>) {
+    if chain::links().next().is_none() {
+        return;
+    }
+    let _cancel_disabled = CancelDisabled::new();
+    match *event {
+        Event::Loaded { library, .. } => pass_loaded(library),
+        Event::LoadFailed { error } => {
+            let report = text(&error.report());
+            let library = text(error.library().file_name());
+            let status = status_number(error.status().0);
+            pass(&abi::Event {
+                kind: abi::LIBRARY_FAILED,
+                status,
+                library: library.as_ptr(),
+                text: report.as_ptr(),
+                ..NOTHING
+            });
+        }
+        Event::CallFailed { function, status, report } => {
+            let (function, report) = (text(function), text(report));
+            let status = status_number(status.0);
+            pass(&abi::Event {
+                kind: abi::CALL_FAILED,
+                status,
+                function: function.as_ptr(),
+                text: report.as_ptr(),
+                ..NOTHING
+            });
+        }
+        Event::FirstCall { function, duration } => {
+            let duration_ns = nanoseconds(duration);
+            pass(&abi::Event { kind: abi::FIRST_CALL, function: function.as_ptr(), duration_ns, ..NOTHING });
+        }
+        Event::SearchFinished { .. }
+        | Event::Loading { .. }
+        | Event::GraphOpened { .. }
+        | Event::LayerMessage { .. } => {}
+    }
+}
+
+/// Passes on which libraries were loaded before the layers began.
+pub(super) fn pass_earlier() {
+    if chain::links().next().is_some() {
+        SubLibrary::ALL.iter().copied().for_each(pass_loaded);
+    }
+}
+
+fn pass_loaded(library: SubLibrary) {
+    let Some(loaded) = libraries::loaded(library) else { return };
+    if IS_KNOWN.get(library as usize).is_none_or(|is_known| is_known.swap(true, Ordering::Relaxed)) {
+        return;
+    }
+    let (name, path) = (text(library.file_name()), c_path(&loaded.path));
+    pass(&abi::Event {
+        kind: abi::LIBRARY_LOADED,
+        library: name.as_ptr(),
+        path: path.as_ptr(),
+        duration_ns: nanoseconds(loaded.duration),
+        age_ns: nanoseconds(loaded.age()),
+        ..NOTHING
+    });
+}
+
+fn pass(event: &abi::Event) {
+    chain::links().for_each(|link| link.pass(event));
+}
+
+fn text(text: &str) -> CString {
+    CString::new(text.replace('\0', "?")).unwrap_or_default()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn status_number(status: u32) -> i32 {
+    i32::try_from(status).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,77 @@
+//! What the loader offers to a layer: `cudnnLayerHost` of `cudnn_layer.h`.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::catch_unwind;
+
+use cudnn_layer_api::abi;
+use cudnn_probe::one_line;
+
+use super::c_path;
+use super::chain::{Link, address_from};
+use crate::events::{Event, LayerSeverity, as_question, emit};
+use crate::function::Function;
+use crate::platform::cancel::CancelDisabled;
+use crate::resolve::installation::installation;
+
+/// A host for the layer of this name, which `inner` is inside of. Never freed. `None` before cuDNN is selected.
+pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static abi::Host> {
+    let installation = installation()?;
+    let version = installation.version;
+    let leak = |text: CString| text.into_raw().cast_const();
+    Some(Box::leak(Box::new(abi::Host {
+        size: size_of::<abi::Host>(),
+        abi: abi::ABI,
+        cudnn_version: version.number(),
+        cudnn_dir: leak(c_path(&installation.dir)),
+        name: leak(name.to_owned()),
+        loader: inner.map_or(std::ptr::null_mut(), |inner| std::ptr::from_ref(inner).cast_mut().cast()),
+        next,
+        message,
+    })))
+}
+
+/// `next` of the header.
+unsafe extern "C" fn next(host: *const abi::Host, function: *const c_char) -> *mut c_void {
+    if function.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a host of this loader.
+    let Some(host) = (unsafe { host.as_ref() }) else { return std::ptr::null_mut() };
+    // SAFETY: null, or the link that `new` stored, which is never freed.
+    let inner = unsafe { host.loader.cast::<Link>().as_ref() };
+    // SAFETY: the layer's string.
+    let Some(function) = unsafe { CStr::from_ptr(function) }.to_str().ok().and_then(Function::from_name) else {
+        return std::ptr::null_mut();
+    };
+    let _cancel_disabled = CancelDisabled::new();
+    let address = catch_unwind(|| as_question(|| address_from(inner, function)));
+    address.ok().flatten().map_or(std::ptr::null_mut(), <*mut ()>::cast)
+}
+
+/// `message` of the header.
+unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *const c_char) {
+    // SAFETY: a host of this loader.
+    let Some(host) = (unsafe { host.as_ref() }) else { return };
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: the host's name is a string, never freed, and the text is the layer's string.
+    let (name, text) = unsafe { (CStr::from_ptr(host.name), CStr::from_ptr(text)) };
+    let severity = match severity {
+        abi::ERROR => LayerSeverity::Error,
+        abi::WARNING => LayerSeverity::Warning,
+        _ => LayerSeverity::Info,
+    };
+    let _cancel_disabled = CancelDisabled::new();
+    let _ = catch_unwind(|| report(name, severity, &text.to_string_lossy()));
+}
+
+/// Reports that a layer stays off.
+pub(super) fn report_failure(name: &CStr, reason: &str) {
+    report(name, LayerSeverity::Error, &format!("is off: {reason}"));
+}
+
+fn report(name: &CStr, severity: LayerSeverity, text: &str) {
+    let name = name.to_string_lossy();
+    emit(&Event::LayerMessage { layer: &one_line(&name), severity, text: &one_line(text) });
+}

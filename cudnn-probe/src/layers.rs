@@ -1,0 +1,154 @@
+//! The layers that the environment requests, and the file of each. Loads none; does not know what a layer does.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::escape::shown_path;
+use crate::host::Host;
+use crate::platform::{bytes_of, path_from_bytes};
+
+/// Lists the layers to turn on, the outermost first, with commas: names, or absolute paths.
+pub const LAYERS_VARIABLE: &str = "CUDNN_LAYERS";
+
+/// Lists directories in which named layers are looked up first, as `PATH` lists directories.
+pub const LAYER_PATH_VARIABLE: &str = "CUDNN_LAYER_PATH";
+
+/// The library that has this project's layers, without prefix and suffix.
+const BUILT_IN: &str = "cudnn_layers";
+
+/// A layer that was requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestedLayer {
+    /// The name or path, as it was requested.
+    pub name: OsString,
+    /// The files that may have it, the first that has it is to be used; or why there is none.
+    pub files: Result<Vec<PathBuf>, LayerError>,
+}
+
+/// Why a requested layer has no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// Neither a name nor an absolute path.
+    NotAName,
+    /// No such file.
+    FileMissing,
+    /// No directory has it.
+    NotFound {
+        /// The files that were looked for.
+        tried: Vec<PathBuf>,
+    },
+}
+
+impl std::error::Error for LayerError {}
+
+impl fmt::Display for LayerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayerError::NotAName => {
+                f.write_str("is neither a name (letters, digits, \"_\" and \"-\") nor an absolute path")
+            }
+            LayerError::FileMissing => f.write_str("does not exist"),
+            LayerError::NotFound { tried } => {
+                f.write_str("was not found as ")?;
+                for (index, path) in tried.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{}", shown_path(path))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The layers that [`LAYERS_VARIABLE`] requests. `loader_dir` is the directory of the library that contains the loader,
+/// such as the drop-in's.
+#[must_use]
+pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<RequestedLayer> {
+    let Some(list) = host.variable(LAYERS_VARIABLE) else { return Vec::new() };
+    let dirs = layer_dirs(host, loader_dir);
+    let bytes = bytes_of(&list);
+    let names = bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    let names = names.map(|name| path_from_bytes(name).into_os_string());
+    names.map(|name| RequestedLayer { files: files(&name, &dirs), name }).collect()
+}
+
+/// The directories in which named layers are looked up, in order.
+#[must_use]
+pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
+    let listed = host.variable(LAYER_PATH_VARIABLE).unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&listed).collect();
+    dirs.extend(loader_dir.or(host.program_dir()).map(Path::to_owned));
+    // A relative one would depend on the working directory.
+    dirs.retain(|dir| dir.is_absolute());
+    dirs
+}
+
+fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
+    let path = Path::new(name);
+    if path.is_absolute() {
+        return if path.is_file() { Ok(vec![path.to_owned()]) } else { Err(LayerError::FileMissing) };
+    }
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let Some(name) = name.to_str().filter(|name| name.as_bytes().iter().all(is_letter)) else {
+        return Err(LayerError::NotAName);
+    };
+    let file_names =
+        [format!("cudnn_layer_{name}"), BUILT_IN.to_owned()].map(|stem| format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
+    let tried: Vec<PathBuf> =
+        dirs.iter().flat_map(|dir| file_names.iter().map(|file_name| dir.join(file_name))).collect();
+    let found: Vec<PathBuf> = tried.iter().filter(|path| path.is_file()).cloned().collect();
+    if found.is_empty() { Err(LayerError::NotFound { tried }) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(requested: &[RequestedLayer]) -> Vec<&str> {
+        requested.iter().map(|layer| layer.name.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_list_is_taken_in_its_order_without_blanks() {
+        let host = Host::sandbox("/nowhere").env(LAYERS_VARIABLE, " trace, ,plans,");
+        assert_eq!(names(&requested_layers(&host, None)), ["trace", "plans"]);
+        assert_eq!(requested_layers(&Host::sandbox("/nowhere"), None), []);
+    }
+
+    #[test]
+    fn secure_execution_mode_requests_nothing() {
+        let host = Host::sandbox("/nowhere").env(LAYERS_VARIABLE, "trace").secure_execution(true);
+        assert_eq!(requested_layers(&host, None), []);
+    }
+
+    #[test]
+    fn only_names_and_absolute_paths_are_taken() {
+        let host = Host::sandbox("/nowhere").env(LAYERS_VARIABLE, "./a.so,../b,a/b,a b,..");
+        for layer in requested_layers(&host, Some(Path::new("/"))) {
+            assert_eq!(layer.files, Err(LayerError::NotAName), "{:?}", layer.name);
+        }
+    }
+
+    #[test]
+    fn a_name_is_looked_up_in_the_listed_directories_and_beside_the_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let [listed, beside] = ["listed", "beside"].map(|name| dir.path().join(name));
+        let file = |dir: &Path, stem: &str| dir.join(format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
+        for dir in [&listed, &beside] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        std::fs::write(file(&listed, "cudnn_layer_mine"), "").unwrap();
+        std::fs::write(file(&beside, "cudnn_layers"), "").unwrap();
+        let host = Host::sandbox("/nowhere")
+            .env(LAYERS_VARIABLE, "mine,trace")
+            .env(LAYER_PATH_VARIABLE, std::env::join_paths([Path::new("relative"), &listed]).unwrap());
+        let requested = requested_layers(&host, Some(&beside));
+        let found: Vec<_> = requested.into_iter().map(|layer| layer.files.unwrap()).collect();
+        let built_in = file(&beside, "cudnn_layers");
+        assert_eq!(found, [vec![file(&listed, "cudnn_layer_mine"), built_in.clone()], vec![built_in]]);
+    }
+}
