@@ -105,6 +105,7 @@ fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
@@ -135,8 +136,9 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_in_the_listed_directories_and_beside_the_loader() {
-        let dir = tempfile::tempdir().unwrap();
-        let [listed, beside] = ["listed", "beside"].map(|name| dir.path().join(name));
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-layers-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let [listed, beside] = ["listed", "beside"].map(|name| dir.join(name));
         let file = |dir: &Path, stem: &str| dir.join(format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
         for dir in [&listed, &beside] {
             std::fs::create_dir(dir).unwrap();
@@ -149,6 +151,7 @@ mod tests {
         let requested = requested_layers(&host, Some(&beside));
         let found: Vec<_> = requested.into_iter().map(|layer| layer.files.unwrap()).collect();
         let built_in = file(&beside, "cudnn_layers");
+        std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(found, [vec![file(&listed, "cudnn_layer_mine"), built_in.clone()], vec![built_in]]);
     }
 }
