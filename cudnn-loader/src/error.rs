@@ -419,7 +419,17 @@ impl std::error::Error for LoadError {
 mod tests {
     use std::error::Error;
 
+    use cudnn_probe::Os;
+
     use super::*;
+
+    /// What a message says on Linux, and what on Windows.
+    fn here(linux: &'static str, windows: &'static str) -> &'static str {
+        match Os::HOST {
+            Os::Windows => windows,
+            _ => linux,
+        }
+    }
 
     fn error(kind: LoadErrorKind, origin: Option<Origin>, rejected: Vec<RejectedCandidate>) -> LoadError {
         let release = Version::new(9, 19, 0);
@@ -433,7 +443,7 @@ mod tests {
     }
 
     fn dlopen(cause: DlErrorKind) -> LoadErrorKind {
-        LoadErrorKind::Dlopen { path: "/cudnn/file".into(), cause, message: "of ld.so".into() }
+        LoadErrorKind::Dlopen { path: "/cudnn/file".into(), cause, message: "of the system".into() }
     }
 
     #[test]
@@ -445,15 +455,23 @@ mod tests {
         };
         let one_release = "Remove this cuDNN and install one release";
         let cases = [
-            (LoadErrorKind::LibraryMissing, 3009, "does not include libcudnn_ops.so.9", "the wheel nvidia-cudnn-cu13)"),
+            (
+                LoadErrorKind::LibraryMissing,
+                3009,
+                here("does not include libcudnn_ops.so.9", "does not include cudnn_ops64_9.dll"),
+                "the wheel nvidia-cudnn-cu13)",
+            ),
             (mixed(), 1002, "\"/cudnn/file\" is cuDNN 9.10.2, but", one_release),
             (rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), 1002, "is built for CUDA 12", one_release),
             (rejected(ProbeError::OtherRelease { missing: Vec::new() }), 1002, "is of another release", one_release),
             (
                 rejected(ProbeError::OtherInstallation { graph: "/other".into() }),
                 1002,
-                "does not belong to the libcudnn_graph.so.9 in \"/other\"",
-                "Remove its directory from LD_LIBRARY_PATH",
+                here(
+                    "does not belong to the libcudnn_graph.so.9 in \"/other\"",
+                    "does not belong to the cudnn_graph64_9.dll in \"/other\"",
+                ),
+                here("Remove its directory from LD_LIBRARY_PATH", "Remove its directory from PATH"),
             ),
             (
                 rejected(ProbeError::WrongMajor { found: Version::new(8, 9, 7) }),
@@ -466,18 +484,26 @@ mod tests {
             // Nothing to advise but the obvious.
             (rejected(ProbeError::NotFound), 1008, "does not exist", "Reinstall this cuDNN."),
             (
-                dlopen(DlErrorKind::MissingDependency { name: "libz.so.1".into() }),
+                dlopen(DlErrorKind::MissingDependency { name: here("libz.so.1", "zlibwapi.dll").into() }),
                 1008,
-                "\"/cudnn/file\" needs libz.so.1, which ld.so did not find",
-                "Install zlib",
+                here(
+                    "\"/cudnn/file\" needs libz.so.1, which ld.so did not find",
+                    "\"/cudnn/file\" needs zlibwapi.dll, which Windows did not find",
+                ),
+                here("Install zlib", "zlib"),
             ),
             (
-                symbol(Some("libcudnn_graph.so.9")),
+                symbol(Some(here("libcudnn_graph.so.9", "cudnn_graph64_9.dll"))),
                 1002,
-                "s, which libcudnn_graph.so.9 lacks",
+                here("s, which libcudnn_graph.so.9 lacks", "s, which cudnn_graph64_9.dll lacks"),
                 "a library beside this one",
             ),
-            (symbol(Some("libstdc++.so.6")), 1008, "s, which libstdc++.so.6 lacks", "lacks s."),
+            (
+                symbol(Some(here("libstdc++.so.6", "MSVCP140.dll"))),
+                1008,
+                here("s, which libstdc++.so.6 lacks", "s, which MSVCP140.dll lacks"),
+                "lacks s.",
+            ),
             (symbol(None), 1008, "s, which no loaded library has", "lacks s."),
             (
                 dlopen(DlErrorKind::MissingVersion { name: "V".into() }),
@@ -485,7 +511,12 @@ mod tests {
                 "needs V, which this system's",
                 "an older cuDNN",
             ),
-            (dlopen(DlErrorKind::Other), 1008, "ld.so cannot load \"/cudnn/file\"", "See ld.so's message below."),
+            (
+                dlopen(DlErrorKind::Other),
+                1008,
+                here("ld.so cannot load \"/cudnn/file\"", "Windows cannot load \"/cudnn/file\""),
+                here("See ld.so's message below.", "See Windows's message below."),
+            ),
             (
                 LoadErrorKind::VerificationFailed { path: "/cudnn/file".into(), mismatch: "is a second copy".into() },
                 1002,
@@ -518,13 +549,12 @@ mod tests {
             let report = error.report();
             assert_eq!(error.status().0, status, "{report}");
             let line = error.to_string();
-            assert!(
-                line.starts_with("libcudnn_ops.so.9 cannot be loaded: ") && line.contains(reason),
-                "{reason}: {line}"
-            );
+            let start = here("libcudnn_ops.so.9 cannot be loaded: ", "cudnn_ops64_9.dll cannot be loaded: ");
+            assert!(line.starts_with(start) && line.contains(reason), "{reason}: {line}");
             assert!(error.help().contains(help), "{help}: {report}");
             assert!(report.contains(&format!("{line}\nhelp: {}", error.help())), "{report}");
-            assert_eq!(report.contains("\nnote: ld.so reports: of ld.so"), message, "{report}");
+            let note = here("\nnote: ld.so reports: of the system", "\nnote: Windows reports: of the system");
+            assert_eq!(report.contains(note), message, "{report}");
             assert_eq!(error.source().is_some(), has_source, "{report}");
         }
         // What is only true of a part that the program had loaded before.
@@ -553,14 +583,27 @@ mod tests {
 
     #[test]
     fn the_advice_for_a_missing_dependency_names_its_package() {
-        for (name, help) in [
+        let on_linux: &[(&str, &str)] = &[
             ("libcudnn_engines_precompiled.so.9", "Reinstall this cuDNN: one of its libraries is missing."),
             ("libcublasLt.so.12", "Install cuBLAS (the wheel nvidia-cublas-cu12, if cuDNN is a wheel)"),
             ("libcuda.so.1", "Install NVIDIA's driver"),
             ("libz.so.1", "Install zlib"),
             ("libother.so.2", "Install the package that contains libother.so.2"),
-        ] {
-            let missing = dlopen(DlErrorKind::MissingDependency { name: name.into() });
+        ];
+        let on_windows: &[(&str, &str)] = &[
+            ("cudnn_engines_precompiled64_9.dll", "All DLLs of cuDNN belong into one directory: reinstall cuDNN"),
+            ("cublasLt64_12.dll", "Install cuBLAS, for example with `python -m pip install nvidia-cublas-cu12`"),
+            ("nvcuda.dll", "Install NVIDIA's display driver"),
+            ("zlibwapi.dll", "cuDNN 8 needs zlibwapi.dll"),
+            ("VCRUNTIME140_1.dll", "Install the Microsoft Visual C++ Redistributable for x64"),
+            ("other.dll", "Install the package that contains other.dll, or put its directory on PATH."),
+        ];
+        let cases = match Os::HOST {
+            Os::Windows => on_windows,
+            _ => on_linux,
+        };
+        for (name, help) in cases {
+            let missing = dlopen(DlErrorKind::MissingDependency { name: (*name).into() });
             let error = error(missing, Some(Origin::WellKnown), Vec::new());
             assert!(error.help().starts_with(help), "{name}: {}", error.help());
         }
@@ -589,30 +632,36 @@ mod tests {
             ),
             (
                 vec![one(variable(), empty())],
-                ": \"/a/libcudnn_graph.so.9\" (set by CUDNN_LOADER_DIR) is empty",
+                here(
+                    ": \"/a/libcudnn_graph.so.9\" (set by CUDNN_LOADER_DIR) is empty",
+                    r#": "/a\cudnn_graph64_9.dll" (set by CUDNN_LOADER_DIR) is empty"#,
+                ),
                 "Reinstall this cuDNN",
             ),
             (
                 vec![one(Origin::WellKnown, ProbeError::NotFound), other(empty())],
-                ": \"/b/libcudnn_graph.so.9\" is empty",
+                here(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
                 "Reinstall this cuDNN",
             ),
             // It may have nothing to do with cuDNN.
             (
                 vec![one(Origin::WellKnown, unreadable()), other(empty())],
-                ": \"/b/libcudnn_graph.so.9\" is empty",
+                here(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
                 "Reinstall this cuDNN",
             ),
             (
                 vec![one(Origin::WellKnown, unreadable())],
-                ": \"/a/libcudnn_graph.so.9\" cannot be read: permission denied",
+                here(
+                    ": \"/a/libcudnn_graph.so.9\" cannot be read: permission denied",
+                    r#": "/a\cudnn_graph64_9.dll" cannot be read: permission denied"#,
+                ),
                 "Give the user",
             ),
         ] {
             let count = rejected.len();
             let error = error(LoadErrorKind::NoInstallation, None, rejected);
-            let line = format!("libcudnn_ops.so.9 cannot be loaded: no usable cuDNN 9 found{blamed}");
-            assert_eq!(error.to_string(), line);
+            let start = here("libcudnn_ops.so.9 cannot be loaded", "cudnn_ops64_9.dll cannot be loaded");
+            assert_eq!(error.to_string(), format!("{start}: no usable cuDNN 9 found{blamed}"));
             assert!(error.help().starts_with(help), "{help}: {error:?}");
             assert_eq!(error.source().is_some(), !blamed.is_empty(), "{error:?}");
             assert_eq!(error.report().matches("\n  \"/").count(), count, "{error:?}");
