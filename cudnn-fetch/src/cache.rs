@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::FetchError;
+use crate::platform::IS_WINDOWS;
 use crate::variable::CACHE_VARIABLE;
 
 /// The directory in which releases are kept.
@@ -19,6 +20,9 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
         None => {}
     }
     let absolute = |path: &PathBuf| path.is_absolute();
+    if IS_WINDOWS && let Some(local) = variable("LOCALAPPDATA").filter(absolute) {
+        return Ok(local.join("cudnn-shim"));
+    }
     let xdg = variable("XDG_CACHE_HOME").filter(absolute).map(|cache| cache.join("cudnn-shim"));
     xdg.or_else(|| variable("HOME").filter(absolute).map(|home| home.join(".cache/cudnn-shim")))
         .ok_or(FetchError::NoCacheDir)

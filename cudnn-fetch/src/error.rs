@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::python;
 use crate::release::Release;
 use crate::variable::CACHE_VARIABLE;
 use crate::verify::Damage;
+use crate::{RELEASES, platform};
 
 /// Why a release could not be fetched.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub enum FetchError {
         /// The identifiers of all pinned releases.
         known: Vec<&'static str>,
     },
-    /// Neither `CUDNN_FETCH_CACHE` nor the home directory is set.
+    /// Neither `CUDNN_FETCH_CACHE` nor the home directory is set; on Windows, nor `LOCALAPPDATA`.
     NoCacheDir,
     /// `CUDNN_FETCH_CACHE` is a relative path, whose meaning would depend on the working directory.
     RelativeCacheDir {
@@ -40,6 +42,11 @@ pub enum FetchError {
         dir: PathBuf,
         /// The damage to the copy in the cache; `None` if there is no copy.
         damage: Option<Damage>,
+    },
+    /// The release is for another system, and pip installs none for this one.
+    OtherSystem {
+        /// The release.
+        release: &'static Release,
     },
     /// pip could not be started, or failed.
     Pip {
@@ -64,7 +71,8 @@ impl fmt::Display for FetchError {
                 write!(f, "no pinned release is named {id:?}; choose one of {}", known.join(", "))
             }
             FetchError::NoCacheDir => {
-                write!(f, "no cache directory: set {CACHE_VARIABLE} to an absolute path, or set HOME")
+                let other = if platform::IS_WINDOWS { "LOCALAPPDATA" } else { "HOME" };
+                write!(f, "no cache directory: set {CACHE_VARIABLE} to an absolute path, or set {other}")
             }
             FetchError::RelativeCacheDir { path } => {
                 write!(f, "{CACHE_VARIABLE} is the relative path {path:?}; set it to an absolute path")
@@ -85,9 +93,16 @@ impl fmt::Display for FetchError {
             }
             FetchError::Pip { release, message } => write!(
                 f,
-                "cannot fetch {}=={}: {message}; this needs python3 with pip, and access to the package index",
-                release.package, release.version
+                "cannot fetch {}=={}: {message}; this needs {}, and access to the package index",
+                release.package,
+                release.version,
+                python::requirement()
             ),
+            FetchError::OtherSystem { release } => {
+                let for_windows = RELEASES.iter().filter(|release| release.is_windows());
+                let ids: Vec<&str> = for_windows.map(|release| release.id).collect();
+                write!(f, "{} is for Linux; on Windows, fetch {}", release.id, ids.join(" or "))
+            }
             FetchError::Cache { path, error } => {
                 write!(f, "cannot write {path:?}: {error}; set {CACHE_VARIABLE} to a directory that you can write to")
             }

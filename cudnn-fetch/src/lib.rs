@@ -16,6 +16,8 @@
 mod cache;
 mod error;
 mod pip;
+mod platform;
+mod python;
 mod release;
 mod variable;
 mod verify;
@@ -76,6 +78,9 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
     if network == Network::Forbidden {
         let damage = dir.exists().then_some(damage);
         return Err(FetchError::Offline { release, dir, damage });
+    }
+    if platform::IS_WINDOWS && !release.is_windows() {
+        return Err(FetchError::OtherSystem { release });
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
     let result = download(release, &staging, &dir);

@@ -1,11 +1,11 @@
 //! Runs pip.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::FetchError;
+use crate::python::Python;
 use crate::release::Release;
 
 /// How long pip may download and unpack nothing. It tries a server five times, for 15 seconds each.
@@ -14,18 +14,16 @@ const MAX_IDLE: Duration = Duration::from_secs(5 * 60);
 /// The most files that are looked at to see whether pip makes progress.
 const MAX_FILES: usize = 10_000;
 
-/// pip as a command, run by `python3` or the interpreter in the environment variable `PYTHON`.
+/// pip as a command, run by the interpreter in the environment variable `PYTHON`, else by `python3`. On Windows, else by
+/// the `python.exe` on `PATH`, or by Python's launcher (`py -3`).
 ///
 /// `work_dir` must be a directory that only the caller writes to: Python imports modules from the working directory, so
 /// a `pip.py` in the user's current directory would run instead of pip.
 #[must_use]
 pub fn pip(work_dir: &Path) -> Command {
-    let python = std::env::var_os("PYTHON").unwrap_or_else(|| OsString::from("python3"));
-    // A path is relative to the user's directory, not to the child's. A name without a directory is looked up in PATH.
-    let path = PathBuf::from(&python);
-    let is_bare = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
-    let program = if is_bare { python } else { std::path::absolute(&path).unwrap_or(path).into_os_string() };
-    let mut command = Command::new(program);
+    let python = Python::find();
+    let mut command = Command::new(python.program);
+    command.args(python.arguments);
     // From Python 3.11 on, no working directory on the module path at all.
     command.args(["-m", "pip"]).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
     command
@@ -53,17 +51,27 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         .env_remove("PIP_PREFIX")
         .env_remove("PIP_ROOT")
         // What pip downloads and unpacks goes here, so that its progress shows, and nothing is left if it is killed.
-        .env("TMPDIR", work_dir)
+        .envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, work_dir)))
         .stdout(std::io::stderr());
     let mut child = command
         .spawn()
         .map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
     match wait(&mut child, work_dir, MAX_IDLE) {
         Ok(Some(status)) if status.success() => Ok(()),
-        Ok(Some(status)) => Err(failed(format!("pip ended with {status}"))),
+        Ok(Some(status)) => Err(failed(ended(&command, status))),
         Ok(None) => Err(failed(format!("pip received nothing for {} seconds, and was ended", MAX_IDLE.as_secs()))),
         Err(error) => Err(failed(format!("cannot wait for pip: {error}"))),
     }
+}
+
+/// The message for a pip that failed. The `python.exe` of `WindowsApps` ends so if no Python of Microsoft's Store is
+/// installed.
+fn ended(command: &Command, status: ExitStatus) -> String {
+    const NO_PYTHON: i32 = 9009;
+    if status.code() == Some(NO_PYTHON) {
+        return format!("{:?} is not a Python, but opens Microsoft's Store", command.get_program());
+    }
+    format!("pip ended with {status}")
 }
 
 /// Waits for pip. Ends it if the files below its working directory stay the same for this time: `None`.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::platform::IS_WINDOWS;
+
 /// A pinned wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -38,9 +40,15 @@ impl Release {
         self.platform.is_some_and(|platform| platform.starts_with("win"))
     }
 
+    /// The machine that it is for, to follow "for": pip's name of a platform, or this machine's.
+    #[must_use]
+    pub fn machine(&self) -> &'static str {
+        self.platform.unwrap_or(if IS_WINDOWS { "Linux" } else { "this machine" })
+    }
+
     /// cuDNN's directory in the unpacked wheel.
     fn product_dir(&self, unpacked: &Path) -> PathBuf {
-        unpacked.join(if self.is_jit() { "nvidia/cudnn_jit" } else { "nvidia/cudnn" })
+        unpacked.join("nvidia").join(if self.is_jit() { "cudnn_jit" } else { "cudnn" })
     }
 
     /// The directory of the libraries in the unpacked wheel.

@@ -2,7 +2,7 @@
 
 use cudnn_fetch::{FetchError, Network};
 use cudnn_loader::Options;
-use cudnn_probe::ProbeError;
+use cudnn_probe::{Os, ProbeError};
 
 use super::fetch::fetch_libraries;
 use crate::child_report::{Work, begin};
@@ -12,8 +12,11 @@ use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
 use crate::platform::{MEMORY_HELP, MemoryLimits, safe_working_dir};
 
-/// The release to fetch if no cuDNN is installed: the smallest real one.
-const FALLBACK_RELEASE: &str = "jit-cu12-9.19.0";
+/// The release to fetch if no cuDNN is installed: the smallest real one. For Windows there is no JIT-only one.
+const FALLBACK_RELEASE: &str = match Os::HOST {
+    Os::Windows => "windows-cu13-9.28.0",
+    _ => "jit-cu12-9.19.0",
+};
 
 /// The options of `demo`.
 #[derive(clap::Args)]

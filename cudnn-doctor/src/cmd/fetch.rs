@@ -91,9 +91,9 @@ fn list(format: Format) {
             document(&json!({ "schema": SCHEMA, "releases": releases().map(value).collect::<Vec<Value>>() }));
         }
         Format::Text => {
-            for Release { id, package, version, platform, megabytes, .. } in releases() {
-                let platform = platform.unwrap_or("this machine");
-                outln!("{id:<26} {package} {version}, {megabytes} MB, for {platform}");
+            for release in releases() {
+                let Release { id, package, version, megabytes, .. } = release;
+                outln!("{id:<26} {package} {version}, {megabytes} MB, for {}", release.machine());
             }
         }
     }

@@ -5,6 +5,7 @@
 mod dll_search;
 mod doctor;
 mod drop_in;
+mod fetch;
 mod linking;
 mod loader;
 mod reports;
