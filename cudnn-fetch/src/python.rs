@@ -88,7 +88,8 @@ mod tests {
             (&["apps/WINDOWSAPPS/python3.exe", "tools/python.bat"], Some("apps/WINDOWSAPPS/python3.exe")),
         ] {
             let found = on_windows(dirs(), |file| files.iter().any(|known| Path::new(known) == file));
-            let expected = expected.map(|line| line.strip_suffix(" -3").map_or((line, &[][..]), |file| (file, &["-3"])));
+            let expected =
+                expected.map(|line| line.strip_suffix(" -3").map_or((line, &[][..]), |file| (file, &["-3"])));
             let found = found.map(|python| (PathBuf::from(python.program), python.arguments));
             assert_eq!(found, expected.map(|(file, arguments)| (PathBuf::from(file), arguments)), "{files:?}");
         }
