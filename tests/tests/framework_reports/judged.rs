@@ -1,0 +1,112 @@
+//! What the doctor says of environments that nobody reported: where nothing is wrong, and what an attack found.
+
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_probe::release_facts::has_library;
+use serde_json::Value;
+use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, Version};
+
+use crate::world::*;
+
+/// An environment in which all is well has no finding, with and without a GPU.
+#[test]
+fn the_doctor_is_silent_where_nothing_is_wrong() {
+    let world = World::new();
+    complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+    jax(&world.venv, "0.8.3", "9.8");
+    cuda_wheels(&world.venv);
+    world.gpu("580.65.06", "NVIDIA H200", (9, 0));
+    // It does not use cuDNN.
+    new_ctranslate2(&world.venv);
+    ExtensionLibrary::new().with_soname("libcublas.so.12").build(&world.root.path().join("driver/libcublas.so.12"));
+    let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
+    let environment = &document["environments"][0];
+    assert_eq!(environment["findings"], Value::Array(Vec::new()), "{document:#}");
+    let ids: Vec<&str> =
+        environment["frameworks"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["torch", "jax", "ctranslate2"]);
+    assert_eq!(environment["frameworks"][0]["loads"][0]["version"], V9_10_2.to_string(), "{document:#}");
+}
+
+#[test]
+fn what_the_drop_in_loads_is_judged() {
+    let torch_with = |fill: &dyn Fn(&Path)| {
+        let world = World::new();
+        complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+        let dir = world.venv.import_dir().join("nvidia/cudnn/lib");
+        fill(&dir);
+        drop_in(&dir);
+        world
+    };
+    let refill = |dir: &Path, version: Version, ptx: u16| {
+        std::fs::remove_dir_all(dir).unwrap();
+        std::fs::create_dir_all(dir).unwrap();
+        for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+            FakeLibrary::new(*library, version).with_ptx(ptx).build(&dir.join(library.file_name()));
+        }
+    };
+    has(&torch_with(&|_| {}), &[]);
+    let older = torch_with(&|dir| refill(dir, V9_1_0, 8));
+    let texts: &[&str] = &["would load cuDNN 9.1.0", "install --force-reinstall", "put the drop-in in its place again"];
+    has(&older, &[("C071", texts)]);
+    let other_cuda = torch_with(&|dir| refill(dir, V9_10_2, 9));
+    has(&other_cuda, &[("C071", &["would load a cuDNN for CUDA 13", "selected by the drop-in"])]);
+    let named = torch_with(&|_| {});
+    named.set("CUDNN_LOADER_DIR", named.cudnn("older", V9_1_0));
+    has(&named, &[("C071", &["would load cuDNN 9.1.0", "unset CUDNN_LOADER_DIR"])]);
+    // LD_PRELOAD has it, and no cuDNN is there.
+    let none = World::new();
+    torch(&none.venv, "2.8.0", "12.8", "9.10.2.21");
+    cublas_wheel(&none.venv);
+    let preload = none.root.path().join("preload");
+    drop_in(&preload);
+    none.set("LD_PRELOAD", preload.join("libcudnn.so.9"));
+    let texts: &[&str] = &["would not find libcudnn_graph.so.9", "install nvidia-cudnn-cu12==9.10.2.21"];
+    has(&none, &[("C070", texts), ("C073", &[])]);
+}
+
+/// A virtual environment imports the base Python's PyTorch, whose run path does not lead into the virtual environment.
+#[test]
+fn cudnn_is_installed_where_the_framework_searches() {
+    let world = World::new();
+    let base = PythonEnvironment::at(&world.root.path().join("base"), "lib/python3.12/site-packages").python3().pip();
+    PythonEnvironment::venv_of(world.venv.root(), base.root(), true);
+    torch(&base, "2.8.0", "12.8", "9.10.2.21");
+    cudnn_wheel(&base, "9.1.0.70");
+    cublas_wheel(&base);
+    let command = format!("{}/pip install nvidia-cudnn-cu12==9.10.2.21", base.import_dir().display());
+    has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
+}
+
+/// Another user's Python is not missing: a command that makes the environment again would remove its packages.
+#[test]
+fn a_python_that_this_user_may_not_read_is_not_missing() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    let closed = PythonEnvironment::at(&world.root.path().join("closed"), "lib/python3.12/site-packages").python3();
+    let python = world.venv.root().join("bin/python3");
+    std::fs::remove_file(&python).unwrap();
+    symlink(closed.root().join("bin/python3"), &python).unwrap();
+    torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+    cudnn_wheel(&world.venv, "9.1.0.70");
+    cublas_wheel(&world.venv);
+    let mode = |dir: &Path, mode: u32| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(world.root.path(), 0o755);
+    mode(closed.root(), 0);
+    let mut command = Command::new(support::doctor());
+    command.arg("frameworks").arg(world.venv.root()).env_clear();
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    if is_root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    mode(closed.root(), 0o700);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("C071") && text.contains("this user may not read the Python of"), "{output:?}");
+    assert!(!text.contains("rm -") && !text.contains("-m venv"), "{text}");
+    let pip = format!("sudo {} -I -m pip install nvidia-cudnn-cu12==9.10.2.21", python.display());
+    assert_eq!(text.contains(&pip), is_root, "{text}");
+}
