@@ -256,6 +256,8 @@ pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer
 pub(crate) struct Mix {
     /// `two releases would be mixed: ..`
     pub(crate) message: String,
+    /// The name of the library that does not belong to graph.
+    pub(crate) name: String,
     /// They are in one directory, so that no search path separates them.
     pub(crate) is_in_one_dir: bool,
     /// It is the shim of an older release, from another directory.
@@ -298,7 +300,7 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
             let are = if is_in_one_dir { "are" } else { "would be" };
             let message =
                 format!("two releases {are} mixed: {} {conflict}, and graph in {here} is {graph}", file.printable());
-            return Some(Mix { message, is_in_one_dir, works: false });
+            return Some(Mix { message, name: dependency.name.clone(), is_in_one_dir, works: false });
         }
         let message = match (release(dependency, file), graph.version) {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
@@ -324,7 +326,7 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
         };
         let is_older = release(dependency, file).zip(graph.version).is_some_and(|(found, graph)| found < graph);
         let works = library == Library::Shim && !is_in_one_dir && is_older;
-        message.map(|message| Mix { message, is_in_one_dir, works })
+        message.map(|message| Mix { message, name: dependency.name.clone(), is_in_one_dir, works })
     };
     cudnn().filter_map(mix).collect()
 }

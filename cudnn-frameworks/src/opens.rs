@@ -33,6 +33,9 @@ pub struct Opens {
     pub missing: Vec<String>,
     /// The files of cuDNN that it would find and cannot use: truncated, or no library.
     pub damaged: Vec<Damaged>,
+    /// Other files that ld.so would find for what it, or its cuDNN, needs or opens, and could not load: a truncated
+    /// `libcublasLt.so.12` on `LD_LIBRARY_PATH`.
+    pub damaged_others: Vec<Damaged>,
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
     pub half_searched: Vec<PathBuf>,
@@ -60,7 +63,7 @@ pub struct Opened {
     pub version: Option<Version>,
 }
 
-/// A file of cuDNN that cannot be used.
+/// A file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damaged {
@@ -68,13 +71,15 @@ pub struct Damaged {
     pub path: PathBuf,
     /// The reason: "is truncated".
     pub reason: String,
+    /// How ld.so would find it, if it would: it passes over some damaged files.
+    pub rule: Option<ld_so::Rule>,
 }
 
 impl Damaged {
     /// The file that ld.so finds for a name and cannot load.
     fn of(lookup: &Lookup) -> Option<Self> {
-        let Resolution::Unusable { path, error, .. } = &lookup.resolution else { return None };
-        Some(Damaged { path: path.clone(), reason: error.to_string() })
+        let Resolution::Unusable { path, rule, error } = &lookup.resolution else { return None };
+        Some(Damaged { path: path.clone(), reason: error.to_string(), rule: Some(rule.clone()) })
     }
 }
 

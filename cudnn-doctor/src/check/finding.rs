@@ -145,13 +145,13 @@ findings! {
         "Another cuDNN comes first (LD_LIBRARY_PATH, PYTHONPATH, the user's packages), or another package has replaced \
          the one that the framework requires. Frameworks accept the major that they were built for, and its newer minors, \
          for the CUDA major that they were built for.";
-    FRAMEWORK_MIX = "C072" Error "a framework would mix two cuDNN releases":
-        "The framework's own search finds the shim, and LD_LIBRARY_PATH leads the shim to the libraries of another \
-         release.";
+    FRAMEWORK_MIX = "C072" Error "a framework would load libraries that do not belong to one cuDNN":
+        "The framework's own search finds the shim, and LD_LIBRARY_PATH or LD_PRELOAD leads to the libraries of another \
+         cuDNN; or a copy or another package has overwritten a file in its directory.";
     FRAMEWORK_PIN = "C073" Warning "a package is not the version that a framework requires":
         "Another package was installed later, and replaced it; pip warns of that and goes on.";
-    FRAMEWORK_NO_CUDA = "C074" Error "a framework would not find a library of CUDA":
-        "The wheels of another CUDA major are installed, or none.";
+    FRAMEWORK_NO_CUDA = "C074" Error "a framework would not find a library of CUDA, or a damaged one":
+        "The wheels of another CUDA major are installed, or none; or LD_LIBRARY_PATH leads to a damaged file.";
     FRAMEWORK_DRIVER = "C075" Error "the driver is too old for a framework's CUDA release":
         "The framework's wheels were built for a newer CUDA than the driver runs.";
     FRAMEWORK_OLD_GPU = "C076" Error "a framework has no kernels for a GPU":

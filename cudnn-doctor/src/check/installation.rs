@@ -28,9 +28,7 @@ pub(super) fn findings(
     verify: bool,
 ) -> Vec<Finding> {
     let mut findings = unusable(report);
-    findings.extend(conflicts(report));
-    findings.extend(shim_of_another_release(report));
-    findings.extend(not_as_installed(report, verify));
+    findings.extend(foreign(report, verify));
     findings.extend(not_verified(report).filter(|_| verify));
     findings.extend(incomplete(report));
     findings.extend(overlapping_packages(report, machine));
@@ -38,6 +36,15 @@ pub(super) fn findings(
     let (old, others): (Vec<&Gpu>, Vec<&Gpu>) = machine.gpus.iter().partition(|gpu| is_too_old(report, gpu));
     findings.extend(old.into_iter().filter_map(|gpu| old_gpu(report, gpu, context)));
     findings.extend(kernels::findings(report, others.into_iter(), machine, context));
+    findings
+}
+
+/// The files in its directory that do not belong to it: of another release, for another CUDA, or not those that its
+/// package installed.
+pub(super) fn foreign(report: &InstallationReport, verify: bool) -> Vec<Finding> {
+    let mut findings = conflicts(report);
+    findings.extend(shim_of_another_release(report));
+    findings.extend(not_as_installed(report, verify));
     findings
 }
 
@@ -105,7 +112,9 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
             .notes(evidence())
             .help(help.unwrap_or_else(|| fix_commands::reinstall(report)))
     };
-    report.conflicts().into_iter().map(finding).collect()
+    // The drop-in belongs to no release.
+    let is_drop_in = |part: &LibraryReport| part.library == Library::Shim && is_drop_in(&part.path);
+    report.conflicts().into_iter().filter(|(part, _)| !is_drop_in(part)).map(finding).collect()
 }
 
 /// The shim states no version, but its functions are those of some releases.

@@ -203,6 +203,10 @@ fn framework_value(framework: &Framework) -> Value {
             "file": damaged.path.to_string_lossy(),
             "reason": damaged.reason,
         })).collect::<Vec<_>>(),
+        "damaged": opens.damaged_others.iter().map(|damaged| json!({
+            "file": damaged.path.to_string_lossy(),
+            "reason": damaged.reason,
+        })).collect::<Vec<_>>(),
         "half_searched": opens.half_searched.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
         "requires": framework.pins.iter().map(|pin| json!({
             "requirement": pin.requirement,

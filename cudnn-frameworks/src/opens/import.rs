@@ -20,6 +20,8 @@ pub(crate) struct Process {
     pub(super) simulation: Simulation,
     pub(super) environment: Environment,
     pub(super) host: Host,
+    /// The CUDA that the framework which is imported was built for.
+    pub(super) cuda_major: Option<u32>,
     /// How each loaded file was found first.
     found_by: HashMap<PathBuf, By>,
     /// The lookups that were entered there.
@@ -37,6 +39,7 @@ impl Process {
             simulation: python.unwrap_or_else(|| Simulation::without_program(first, host)),
             environment: environment.clone(),
             host: host.clone(),
+            cuda_major: None,
             found_by: HashMap::new(),
             seen: 0,
         }
@@ -45,6 +48,7 @@ impl Process {
     /// Imports a framework, whose module is in this directory.
     pub(crate) fn import(&mut self, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
         let mut opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };
+        self.cuda_major = built_for.cuda.as_ref().map(|cuda| cuda.value.0);
         opens.half_searched = python_code::run(self, kind, version, dir, built_for);
         let files: Vec<PathBuf> = kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)).collect();
         let mut opens =
@@ -64,12 +68,25 @@ impl Process {
                 .is_some_and(|opener| cudnn_probe::canonicalize(opener).ok() == cudnn_probe::canonicalize(path).ok())
         };
         let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
+        let first_lookup = self.simulation.lookups().len();
         for name in *names {
             if !self.dlopen(name, from) && !opens.missing.iter().any(|missing| missing == name) {
                 opens.missing.push((*name).to_owned());
             }
         }
         self.skip_lookups();
+        self.add_damaged(first_lookup, opens);
+    }
+
+    /// Adds the files that are none of cuDNN's and that ld.so has found and cannot load, since this lookup.
+    fn add_damaged(&self, first_lookup: usize, opens: &mut Opens) {
+        let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
+        let others = lookups.iter().filter(|lookup| !is_cudnn(&lookup.name) && !is_of_driver(&lookup.name));
+        for damaged in others.filter_map(Damaged::of) {
+            if !opens.damaged_others.iter().any(|known| known.path == damaged.path) {
+                opens.damaged_others.push(damaged);
+            }
+        }
     }
 
     /// Opens these libraries of a package that is no known framework.
@@ -111,6 +128,7 @@ impl Process {
         if let Some(shim) = opens.cudnn.first().cloned() {
             sub_libraries::open(self, &shim, uses, &mut opens);
         }
+        self.add_damaged(first_lookup, &mut opens);
         let mut seen = HashSet::new();
         opens.cudnn.retain(|opened| seen.insert(opened.path.clone()));
         let mut seen = HashSet::new();

@@ -1,5 +1,5 @@
-//! What the shim of cuDNN and its graph library open by name, and the releases that files state. A shim of one release may get the libraries
-//! of another: by `LD_LIBRARY_PATH`, or because they are loaded already.
+//! What the shim of cuDNN and its graph library open by name, and the releases that files state. A shim of one release
+//! may get the libraries of another: by `LD_LIBRARY_PATH`, or because they are loaded already.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -49,12 +49,24 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     if let (Use::All, Some(graph)) = (uses, graph) {
         let version = process.simulation.objects().get(graph).and_then(|graph| version(&graph.path));
         open_all(process, Library::OPENED_BY_GRAPH, version, graph, opens);
+        open_companions(process);
     }
     let files = opens.cudnn.iter().filter_map(|opened| damage(&opened.path));
     let damaged: Vec<Damaged> = files.collect();
     opens.damaged.extend(damaged);
     let mut seen = HashSet::new();
     opens.damaged.retain(|damaged| seen.insert(damaged.path.clone()));
+}
+
+/// Opens the libraries of CUDA that the engines open by name when they need them.
+fn open_companions(process: &mut Process) {
+    let Some(cuda_major) = process.cuda_major else { return };
+    for (engine, stem) in [(Library::EnginesPrecompiled, "libcublasLt"), (Library::EnginesRuntimeCompiled, "libnvrtc")]
+    {
+        let Some(engine) = process.simulation.loaded(engine.file_name()) else { continue };
+        process.dlopen(&format!("{stem}.so.{cuda_major}"), engine);
+        process.skip_lookups();
+    }
 }
 
 /// Adds the installation that this project's loader selects for the drop-in.
@@ -129,7 +141,7 @@ fn open_one(process: &mut Process, names: &[String], from: usize, opens: &mut Op
 fn damage(file: &Path) -> Option<Damaged> {
     let library = library_of(file.file_name()?.to_str()?)?;
     let error = identify_any(file, library).err()?;
-    Some(Damaged { path: file.to_owned(), reason: error.to_string() })
+    Some(Damaged { path: file.to_owned(), reason: error.to_string(), rule: None })
 }
 
 /// The library of cuDNN 9 with this file name, which may end in the full version.

@@ -1,14 +1,16 @@
 //! The libraries of CUDA that a framework needs and would not find.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Framework, Pin, PinState, Survey};
+use cudnn_frameworks::{Damaged, Framework, Pin, PinState, Survey};
+use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, CudaWheel};
 
 use super::help::with_search;
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
+use crate::check::culprit;
 use crate::check::demand::{is_of_conda, root_of};
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
 use crate::check::fix_commands::with_commands;
@@ -18,15 +20,18 @@ use crate::system::LOADER;
 
 /// Libraries of CUDA that it needs and would not find.
 pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding> {
-    let missing: Vec<&String> = framework.opens.missing.iter().filter(|name| !is_cudnn(name)).collect();
+    let is_foreign = |name: &&String| damaged_for(name, framework).is_some_and(is_foreign);
+    let missing = framework.opens.missing.iter().filter(|name| !is_cudnn(name) && !is_foreign(name));
+    let missing: Vec<&String> = missing.collect();
     let first = missing.first()?;
     let message = format!("{} would not find {}", title(framework), first.printable());
     let others = missing.iter().skip(1).map(|name| format!("nor {name}"));
+    let damaged = missing.iter().filter_map(|name| damaged_for(name, framework)).map(text);
     let built = framework.built_for.cuda.as_ref().map(|cuda| {
         let (major, minor) = cuda.value;
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
-    let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(built);
+    let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(damaged).notes(built);
     let is_of_conda = is_of_conda(framework);
     let wheels = if is_of_conda { None } else { wheels(&missing, framework) };
     // What it requires comes first.
@@ -38,7 +43,7 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
     if framework.pins.iter().filter(is_unmet).any(is_among) {
         return Some(finding.help("install what it requires: see the finding about that"));
     }
-    if let Some(help) = reach_cuda(&missing, survey) {
+    if let Some(help) = reach_cuda(&missing, framework, survey) {
         return Some(finding.help(help));
     }
     let wheels = wheels.unwrap_or_default();
@@ -52,6 +57,40 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         let help = with_commands("install the wheels that contain them:", &commands);
         finding.help(with_search(help, framework, &dirs))
     })
+}
+
+/// Libraries that are damaged and come from outside: ld.so takes those on LD_LIBRARY_PATH before the right ones.
+pub(super) fn damaged(framework: &Framework) -> Option<Finding> {
+    let others = &framework.opens.damaged_others;
+    let is_missing = |damaged: &&Damaged| {
+        !is_foreign(damaged) && framework.opens.missing.iter().any(|name| damaged.path.ends_with(name))
+    };
+    let mut others = others.iter().filter(|damaged| !is_missing(damaged));
+    let first = others.next()?;
+    let rule = first.rule.as_ref()?;
+    let message = format!("{} would load a damaged library: {}", title(framework), text(first));
+    let finding = Finding::new(FRAMEWORK_NO_CUDA, message).note(format!("found by: {rule}")).notes(others.map(text));
+    Some(finding.help(culprit::replace(&first.path, rule)))
+}
+
+/// The damaged file that ld.so finds for this name.
+fn damaged_for<'a>(name: &str, framework: &'a Framework) -> Option<&'a Damaged> {
+    framework.opens.damaged_others.iter().find(|damaged| damaged.path.ends_with(name))
+}
+
+/// Whether a search path leads to it, rather than the framework's own run path or Python code.
+fn is_foreign(damaged: &Damaged) -> bool {
+    matches!(damaged.rule, Some(Rule::LibraryPath | Rule::Preload))
+}
+
+fn text(damaged: &Damaged) -> String {
+    format!("{} {}", damaged.path.printable(), damaged.reason)
+}
+
+/// Whether this file is there, and is none of those that ld.so cannot load.
+fn is_usable(file: &Path, framework: &Framework) -> bool {
+    let real = |path: &Path| cudnn_probe::canonicalize(path).ok();
+    file.is_file() && !framework.opens.damaged_others.iter().any(|damaged| real(&damaged.path) == real(file))
 }
 
 /// The wheels that contain all these libraries, with the libraries of each.
@@ -72,8 +111,9 @@ fn install(
     survey: &Survey,
 ) -> Vec<packages::Command> {
     let (root, site) = (&root_of(framework, survey), &framework.distribution.import_dir);
-    let is_there =
-        |wheel: &CudaWheel, names: &[&String]| names.iter().all(|name| site.join(&wheel.dir).join(name).is_file());
+    let is_there = |wheel: &CudaWheel, names: &[&String]| {
+        names.iter().all(|name| is_usable(&site.join(&wheel.dir).join(name), framework))
+    };
     let (mut new, mut again) = (Vec::new(), Vec::new());
     for (wheel, _) in wheels.iter().filter(|(wheel, names)| !is_there(wheel, names)) {
         let selected =
@@ -90,14 +130,14 @@ fn install(
 }
 
 /// The directories of wheels that contain all that is missing, for ld.so.
-fn reach_cuda(missing: &[&String], survey: &Survey) -> Option<Help> {
+fn reach_cuda(missing: &[&String], framework: &Framework, survey: &Survey) -> Option<Help> {
     const MAX_DIRS: usize = 256;
     let import_dirs = survey.environment.import_dirs.iter();
     let wheels = import_dirs.filter_map(|dir| std::fs::read_dir(dir.join("nvidia")).ok()).flatten().take(MAX_DIRS);
     let libs: Vec<PathBuf> = wheels.flatten().map(|wheel| wheel.path().join("lib")).collect();
     let mut dirs: Vec<&PathBuf> = Vec::new();
     for name in missing {
-        let dir = libs.iter().find(|dir| dir.join(name).is_file())?;
+        let dir = libs.iter().find(|dir| is_usable(&dir.join(name), framework))?;
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }

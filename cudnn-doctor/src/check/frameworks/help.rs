@@ -16,7 +16,7 @@ use crate::check::fix_commands::{reinstall, with_commands};
 use crate::check::machine::Machine;
 use crate::check::suitable::{Suitable, suitable};
 use crate::escape::Printable;
-use crate::shell::{prepend_library_path, unset_variable};
+use crate::shell::{SEARCH_PATH, library_path_without, prepend_library_path, set_variable, unset_variable};
 use crate::system::LOADER;
 
 /// How to have it find a cuDNN: there may be one in the environment, to which its libraries have no run path.
@@ -55,13 +55,14 @@ pub(super) fn make_last(first: &Opened) -> Help {
     if let Some(help) = without_named_dir(first) {
         return help;
     }
+    if let Some(help) = without_search(first) {
+        let text = format!("{} (or upgrade the cuDNN there):", help.text.trim_end_matches(':'));
+        return Help { text, ..help };
+    }
     let dir = first.path.parent().unwrap_or(&first.path).printable();
     Help::new(match &first.by {
         By::Python => format!("start it without the directory above {dir} on PYTHONPATH, or upgrade the cuDNN there"),
         By::Variable(name) => format!("start it without {name}, or upgrade the cuDNN in {dir}"),
-        By::LdSo(Rule::LibraryPath) => {
-            format!("start it without {dir} on LD_LIBRARY_PATH, or upgrade the cuDNN there")
-        }
         _ => format!("upgrade the cuDNN in {dir}"),
     })
 }
@@ -85,10 +86,30 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
     if dir(first) == dir(other) {
         return Help::new(format!("install all libraries of one release in {} again", dir(first)));
     }
-    match &other.by {
-        By::LdSo(Rule::LibraryPath) => Help::new(format!("start it without {} on LD_LIBRARY_PATH", dir(other))),
-        _ => Help::new(format!("install the same release in {} and {}, or remove one of them", dir(first), dir(other))),
+    let without = [first, other].into_iter().find_map(without_preload);
+    if let Some(help) = without.or_else(|| [first, other].into_iter().find_map(without_search)) {
+        return help;
     }
+    Help::new(format!("install the same release in {} and {}, or remove one of them", dir(first), dir(other)))
+}
+
+/// Takes a file off LD_PRELOAD, if ld.so has it from there.
+fn without_preload(opened: &Opened) -> Option<Help> {
+    const NAME: &str = "LD_PRELOAD";
+    let value = std::env::var(NAME).ok().filter(|_| opened.by == By::LdSo(Rule::Preload))?;
+    let entries = value.split([' ', ':']).filter(|entry| !entry.is_empty() && !opened.path.ends_with(entry));
+    let kept: Vec<&str> = entries.collect();
+    let line = if kept.is_empty() { unset_variable(NAME) } else { set_variable(NAME, kept.join(":")) };
+    let file = opened.path.printable();
+    Some(Help::new(format!("{NAME} has {LOADER} load {file} before all others: start it without that:")).command(line))
+}
+
+/// Takes the directory of a file off LD_LIBRARY_PATH, if ld.so has it from there.
+pub(super) fn without_search(opened: &Opened) -> Option<Help> {
+    let value = std::env::var_os(SEARCH_PATH).filter(|_| opened.by == By::LdSo(Rule::LibraryPath))?;
+    let dir = cudnn_probe::canonicalize(opened.path.parent()?).ok()?;
+    let line = library_path_without(std::slice::from_ref(&dir), &value)?;
+    Some(Help::new(format!("start it without {} on {SEARCH_PATH}:", dir.printable())).command(line))
 }
 
 /// Installs the cuDNN that suits all frameworks of the environment, where this one searches, by the installer that owns

@@ -15,7 +15,7 @@ pub(crate) fn help_for_libraries(id: &str, environment: &Environment, machine: &
     let is_absence = |finding: &Finding| {
         [FRAMEWORK_NO_CUDNN, FRAMEWORK_OPTIONAL_CUDNN].iter().any(|kind| kind.code == finding.kind.code)
     };
-    let cudnn = loaded::cudnn(framework, &survey, machine).filter(is_absence);
+    let cudnn = loaded::cudnn(framework, None, &survey, machine).filter(is_absence);
     let mut helps = cuda::missing(framework, &survey).into_iter().chain(cudnn).filter_map(|finding| finding.help);
     let first = helps.next()?;
     Some(helps.fold(first, |mut all, help| {

@@ -1,11 +1,12 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
-use cudnn_frameworks::{By, Distribution, Framework, Opened, Pin, Remedy, Survey, Unreadable};
+use cudnn_frameworks::{By, Distribution, Framework, Pin, Remedy, Survey, Unreadable};
+use cudnn_probe::InstallationReport;
 use cudnn_probe::packages::{self, Command, Installer, Package};
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
-use super::incomplete;
 use super::text::{found, source, title};
+use super::{foreign, incomplete};
 use crate::check::demand::{is_of_conda, root_of};
 use crate::check::finding::{
     FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
@@ -18,7 +19,12 @@ use crate::dependency_report::OLDER_SHIM;
 use crate::escape::Printable;
 
 /// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
-pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
+pub(super) fn cudnn(
+    framework: &Framework,
+    report: Option<&InstallationReport>,
+    survey: &Survey,
+    machine: &Machine,
+) -> Option<Finding> {
     let opens = &framework.opens;
     if opens.needs_none {
         return None;
@@ -39,17 +45,8 @@ pub(super) fn cudnn(framework: &Framework, survey: &Survey, machine: &Machine) -
         let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
         return Some(finding.help(reach(framework, survey, machine)));
     };
-    if let Some((first, other)) = mix(&opens.cudnn).filter(|_| !opens.has_drop_in) {
-        let version = first.version.map_or(String::new(), |version| version.to_string());
-        let other_version = other.version.map_or(String::new(), |version| version.to_string());
-        let message = format!(
-            "{} would mix cuDNN {version} ({}) and {other_version} ({})",
-            title(framework),
-            first.name.printable(),
-            other.name.printable()
-        );
-        let finding = Finding::new(FRAMEWORK_MIX, message).note(found(first)).note(found(other)).notes(wants);
-        return Some(finding.help(keep_apart(first, other)));
+    if let Some(finding) = foreign::finding(framework, report) {
+        return Some(finding.notes(wants));
     }
     let (wanted, version) = (wanted?, opens.version()?);
     if framework.kind.comparison.accepts(wanted.value, version) {
@@ -93,20 +90,6 @@ pub(super) fn older_shim(framework: &Framework) -> Option<Finding> {
     let kind = FindingKind { severity: Severity::Note, ..FRAMEWORK_MIX };
     let finding = Finding::new(kind, message).note(found(shim)).note(found(other)).note(OLDER_SHIM);
     Some(finding.help(keep_apart(shim, other)))
-}
-
-/// Two libraries of cuDNN that do not work together: a shim of a newer release than the libraries that it opens, or
-/// libraries of two releases. An older shim works with newer libraries.
-fn mix(opened: &[Opened]) -> Option<(&Opened, &Opened)> {
-    let (shim, libraries) = opened.split_first()?;
-    let first = libraries.first()?;
-    let is_newer =
-        |one: &Opened, other: &Opened| one.version.zip(other.version).is_some_and(|(one, other)| one > other);
-    if let Some(other) = libraries.iter().find(|other| is_newer(shim, other)) {
-        return Some((shim, other));
-    }
-    let other = libraries.iter().find(|other| is_newer(first, other) || is_newer(other, first))?;
-    Some((first, other))
 }
 
 /// None of its own libraries can be loaded, so nothing is known of what they need.

@@ -3,6 +3,7 @@
 
 mod cuda;
 mod devices;
+mod foreign;
 mod half_searched;
 mod help;
 mod incomplete;
@@ -15,7 +16,7 @@ mod text;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Host, Origin};
+use cudnn_probe::{Host, InstallationReport, Origin};
 
 use super::demand::Demand;
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
@@ -50,16 +51,24 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     }
     let mut findings: Vec<Finding> = Vec::new();
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    let of_cudnn = loaded::cudnn(framework, survey, machine);
-    let of_cudnn = of_cudnn.or_else(|| other_cuda::finding(framework, survey, machine));
+    let report = installation_of(framework);
+    let of_cudnn = other_cuda::finding(framework, report.as_ref(), survey, machine);
+    let of_cudnn = of_cudnn.or_else(|| loaded::cudnn(framework, report.as_ref(), survey, machine));
     let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
     findings.extend(pins::unmet(framework, survey, machine));
     findings.extend(cuda::missing(framework, survey));
+    findings.extend(cuda::damaged(framework));
     findings.extend(devices::driver(framework, machine));
     findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));
     findings
+}
+
+/// The installation with the graph library that it would load.
+fn installation_of(framework: &Framework) -> Option<InstallationReport> {
+    let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
+    InstallationReport::read(graph.path.parent()?, &Host::current())
 }
 
 /// The environment whose Python a program would use.

@@ -1,10 +1,9 @@
 //! The CUDA major of the cuDNN that a framework would load, and that of the framework.
 
 use cudnn_frameworks::{By, Framework, Survey};
-use cudnn_probe::ld_so::Rule;
-use cudnn_probe::{Host, InstallationReport};
+use cudnn_probe::InstallationReport;
 
-use super::help::{install, is_beside, without_named_dir};
+use super::help::{install, is_beside, without_named_dir, without_search};
 use super::loaded::drop_in_note;
 use super::text::{found, release, source, title};
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
@@ -12,12 +11,16 @@ use crate::check::machine::Machine;
 use crate::escape::Printable;
 
 /// A cuDNN for another CUDA: its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
-pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
+pub(super) fn finding(
+    framework: &Framework,
+    report: Option<&InstallationReport>,
+    survey: &Survey,
+    machine: &Machine,
+) -> Option<Finding> {
     let built = framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
     let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
-    let report = InstallationReport::read(graph.path.parent()?, &Host::current())?;
-    let other = report.cuda_major.filter(|other| *other != major)?;
+    let other = report?.cuda_major.filter(|other| *other != major)?;
     let message = format!(
         "{} is built for CUDA {}, and would load a cuDNN for CUDA {other}",
         title(framework),
@@ -34,10 +37,12 @@ pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine)
     if is_beside(graph, framework, survey) {
         return Some(finding.notes(drop_in_note(framework)).help(install(framework, survey, machine)));
     }
+    if let Some(help) = without_search(graph) {
+        return Some(finding.help(help));
+    }
     let dir = graph.path.parent().unwrap_or(&graph.path).printable();
     Some(finding.help(Help::new(match &graph.by {
         By::Variable(name) => format!("start it without {name}, which leads to {dir}"),
-        By::LdSo(Rule::LibraryPath) => format!("start it without {dir} on LD_LIBRARY_PATH"),
         By::Python => format!("start it without the directory above {dir} on PYTHONPATH"),
         _ => format!("install a cuDNN for CUDA {major} in place of the one in {dir}"),
     })))
