@@ -19,6 +19,11 @@ macro_rules! names {
         impl Id {
             /// All functions' names, in the order of the table.
             pub(crate) const NAMES: &'static [&'static str] = &[$($(stringify!($name),)*)*];
+
+            /// All functions' parameters, in the order of the table.
+            const PARAMETERS: &'static [&'static [Parameter]] = &[$($(
+                &[$(Parameter { name: stringify!($argument), rust_type: stringify!($type) }),*],
+            )*)*];
         }
     };
 }
@@ -30,30 +35,80 @@ impl Id {
         Id::NAMES.get(self as usize).copied().unwrap_or_default()
     }
 
+    /// The parameters, in order.
+    pub(crate) fn parameters(self) -> &'static [Parameter] {
+        Id::PARAMETERS.get(self as usize).copied().unwrap_or_default()
+    }
+
     /// The function's place in the table, by its name.
     pub(crate) fn index_of(name: &[u8]) -> Option<usize> {
         Id::NAMES.iter().position(|known| known.as_bytes() == name)
     }
 }
 
+/// A parameter of a function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameter {
+    /// Its name in cuDNN's headers.
+    pub(crate) name: &'static str,
+    /// Its type in Rust, as the table of functions has it.
+    pub(crate) rust_type: &'static str,
+}
+
 /// A call on its way through a layer.
 pub(crate) struct Call<'a> {
     /// The function.
     pub(crate) function: Id,
-    /// The names and values of the arguments, in order.
-    pub(crate) arguments: &'a [Argument<'a>],
     /// The first argument that is a handle.
     pub(crate) handle: Option<cudnnHandle_t>,
+    /// Passes the values of the arguments, in order. A closure, so that a layer that does not look pays nothing.
+    arguments: &'a dyn Fn(&mut dyn FnMut(Value<'_>)),
 }
 
-/// An argument of a call.
-pub(crate) struct Argument<'a> {
-    /// The parameter's name in cuDNN's headers.
-    pub(crate) name: &'static str,
-    /// The parameter's type in Rust.
-    pub(crate) type_name: &'static str,
-    /// The value: an enum by name and number, a pointer as its address.
-    pub(crate) value: &'a dyn Debug,
+impl Call<'_> {
+    /// Visits the values of the arguments, in the order of [`Id::parameters`].
+    pub(crate) fn visit_arguments(&self, mut visit: impl FnMut(Value<'_>)) {
+        (self.arguments)(&mut visit);
+    }
+
+    /// The first arguments as numbers, see [`Value::bits`]; 0 for what the function does not have.
+    pub(crate) fn bits<const N: usize>(&self) -> [u64; N] {
+        let mut all = [0; N];
+        let mut cells = all.iter_mut();
+        self.visit_arguments(|value| {
+            if let Some(cell) = cells.next() {
+                *cell = value.bits();
+            }
+        });
+        all
+    }
+}
+
+/// The value of an argument.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// A signed number.
+    Signed(i64),
+    /// An unsigned number.
+    Unsigned(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// An address, also that of a descriptor or handle.
+    Pointer(usize),
+    /// An enum, which prints its name, or a function pointer; and its bytes as a number.
+    Other(&'a dyn Debug, u64),
+}
+
+impl Value<'_> {
+    /// The value as a number: an address, or an enum's number.
+    pub(crate) fn bits(self) -> u64 {
+        match self {
+            Value::Signed(number) => number.cast_unsigned(),
+            Value::Unsigned(number) | Value::Other(_, number) => number,
+            Value::Float(number) => number.to_bits(),
+            Value::Pointer(address) => address as u64,
+        }
+    }
 }
 
 /// What a function of cuDNN returns.
@@ -94,6 +149,63 @@ pub(crate) trait IsOther {
 }
 
 impl<T> IsOther for &Handle<'_, T> {}
+
+/// Makes a [`Value`] of an argument of any type: the method of the more specific trait wins.
+pub(crate) struct Argument<'a, T>(pub(crate) &'a T);
+
+pub(crate) trait IsPlain {
+    fn value(&self) -> Value<'_>;
+}
+
+macro_rules! plain {
+    ($($variant:ident($to:ty): $($type:ty),*;)*) => { $($(
+        impl IsPlain for Argument<'_, $type> {
+            #[inline]
+            fn value(&self) -> Value<'_> {
+                Value::$variant(<$to>::from(*self.0))
+            }
+        }
+    )*)* };
+}
+plain! {
+    Signed(i64): i32, i64;
+    Unsigned(u64): u32, u64;
+    Float(f64): f32, f64;
+}
+
+impl IsPlain for Argument<'_, usize> {
+    fn value(&self) -> Value<'_> {
+        Value::Unsigned(*self.0 as u64)
+    }
+}
+
+impl<T> IsPlain for Argument<'_, *const T> {
+    fn value(&self) -> Value<'_> {
+        Value::Pointer(self.0.addr())
+    }
+}
+
+impl<T> IsPlain for Argument<'_, *mut T> {
+    fn value(&self) -> Value<'_> {
+        Value::Pointer(self.0.addr())
+    }
+}
+
+pub(crate) trait IsNotPlain {
+    fn value(&self) -> Value<'_>;
+}
+
+impl<T: Copy + Debug> IsNotPlain for &Argument<'_, T> {
+    fn value(&self) -> Value<'_> {
+        let mut bits = 0_u64.to_ne_bytes();
+        // SAFETY: the arguments are numbers and pointers, which have no padding.
+        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self.0).cast::<u8>(), size_of::<T>()) };
+        for (to, from) in bits.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        Value::Other(self.0, u64::from_le_bytes(bits))
+    }
+}
 
 /// The function behind each wrapper of one layer.
 pub(crate) struct Next([AtomicPtr<c_void>; Id::NAMES.len()]);
@@ -136,20 +248,21 @@ macro_rules! wrappers {
     )* })*) => {
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]
         mod functions {
-            use super::{Around, Argument, Call, Handle, Id, IsHandle as _, IsOther as _};
+            use super::{
+                Around, Argument, Call, Handle, Id, IsHandle as _, IsNotPlain as _, IsOther as _, IsPlain as _, Value,
+            };
             $($(
                 pub(super) unsafe extern "C-unwind" fn $name<L: Around>($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
                     let next = L::next().get(Id::$variant);
                     // SAFETY: the address is that of the function behind this one, which has the same signature.
                     let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Signature>(next) };
+                    let arguments = |_visit: &mut dyn FnMut(Value<'_>)| {
+                        $(_visit((&Argument(&$argument)).value());)*
+                    };
                     let call = Call {
                         function: Id::$variant,
-                        arguments: &[$(Argument {
-                            name: stringify!($argument),
-                            type_name: stringify!($type),
-                            value: &$argument,
-                        }),*],
+                        arguments: &arguments,
                         handle: None$(.or((&Handle(&$argument)).handle()))*,
                     };
                     // SAFETY: the caller's obligation, passed on unchanged.

@@ -17,8 +17,14 @@ static NEXT: Next = Next::new();
 impl Around for Trace {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let _ = (call.function.name(), call.handle);
-        for argument in call.arguments {
-            let _ = (argument.name, argument.type_name, argument.value);
+        let _ = call.bits::<2>();
+        call.visit_arguments(|value| {
+            if let crate::wrappers::Value::Other(shown, _) = value {
+                let _ = shown;
+            }
+        });
+        for parameter in call.function.parameters() {
+            let _ = (parameter.name, parameter.rust_type);
         }
         let returned = next();
         let _ = returned.status();
