@@ -13,6 +13,7 @@
 
 #[doc(hidden)]
 pub mod entry;
+mod platform;
 mod shadow;
 pub mod trace;
 mod wrappers;

@@ -1,2 +1,234 @@
 //! What each backend descriptor has been given: it follows Create, SetAttribute, Finalize and Destroy. Shared by all
 //! layers that need it; knows none of them, and makes no call of cuDNN.
+//!
+//! A layer reports each call of the program after cuDNN returned success, with the program's arguments, and nothing of a
+//! call that failed. [`destroying`] alone comes before the call: once cuDNN has destroyed a descriptor, another thread may
+//! get a new one at its address. Two layers that report the same call do no harm.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`content`] | what a descriptor was given, as a value that never changes: parents keep their children's |
+//! | [`facts`] | what the program reads of descriptors that cuDNN made: engines, knobs, workspaces |
+//! | [`value`] | the elements of attributes |
+//! | [`label`] | a line about a content, for people |
+//! | [`table`] | the living descriptors by address; forks |
+//! | [`lock`] | waiting with a limit |
+//!
+//! Memory: what living descriptors were given, and what they refer to.
+#![allow(dead_code, reason = "each layer uses a part of it")]
+
+pub(crate) mod content;
+pub(crate) mod facts;
+mod label;
+mod lock;
+mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) mod value;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use content::{Attribute, Content, Origin};
+use table::CachedLabel;
+use value::{Child, Kind, MAX_DESCRIPTORS, Name, Raw, Type, Value};
+
+/// `cudnnBackendCreateDescriptor` has returned this descriptor.
+pub(crate) fn created(kind: Kind, descriptor: Raw) {
+    let content = Arc::new(Content::new(kind));
+    let address = descriptor.addr();
+    let _former = table::with(address, |part| part.insert(address, content));
+}
+
+/// `cudnnBackendInitialize` has emptied this descriptor.
+pub(crate) fn initialized(descriptor: Raw) {
+    let address = descriptor.addr();
+    let _former = table::with(address, |part| {
+        let record = part.get(address)?;
+        record.label = None;
+        let emptied = Arc::new(Content::new(record.content.kind));
+        Some(std::mem::replace(&mut record.content, emptied))
+    });
+}
+
+/// `cudnnBackendSetAttribute` has set an attribute.
+///
+/// # Safety
+/// The arguments are those with which cuDNN returned success: it has read `count` elements.
+pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
+    // Children first: never two locks at once.
+    let value = if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+        // SAFETY: the caller's obligation.
+        unsafe { children(count, elements) }
+    } else {
+        // SAFETY: the caller's obligation.
+        unsafe { Value::copy(ty, count, elements.cast()) }
+    };
+    let address = descriptor.addr();
+    let _former = table::with(address, |part| {
+        let record = part.get(address)?;
+        record.label = None;
+        Arc::make_mut(&mut record.content).set(Attribute { name, ty, count, value })
+    });
+}
+
+/// `cudnnBackendFinalize` has finalized a descriptor.
+pub(crate) fn finalized(descriptor: Raw) {
+    let address = descriptor.addr();
+    table::with(address, |part| {
+        let Some(record) = part.get(address) else { return };
+        if !record.content.is_finalized {
+            record.label = None;
+            Arc::make_mut(&mut record.content).is_finalized = true;
+        }
+    });
+}
+
+/// `cudnnBackendDestroyDescriptor` is to be called with this descriptor.
+pub(crate) fn destroying(descriptor: Raw) -> Destruction {
+    let address = descriptor.addr();
+    let id = table::with(address, |part| part.get(address).map(|record| record.id)).flatten();
+    Destruction { address, id }
+}
+
+/// A descriptor on its way out.
+#[must_use]
+pub(crate) struct Destruction {
+    address: usize,
+    id: Option<u64>,
+}
+
+impl Destruction {
+    /// `cudnnBackendDestroyDescriptor` has returned success.
+    pub(crate) fn succeeded(self) {
+        let Some(id) = self.id else { return };
+        let _former = table::with(self.address, |part| part.remove(self.address, id));
+    }
+}
+
+/// `cudnnBackendGetAttribute` has returned an attribute: `count`, if it is not null, is what cuDNN wrote there.
+///
+/// # Safety
+/// The arguments are those with which cuDNN returned success: it has written what it could to `count` and `elements`.
+pub(crate) unsafe fn attribute_read(
+    descriptor: Raw,
+    name: Name,
+    ty: Type,
+    requested: i64,
+    count: *const i64,
+    elements: *const c_void,
+) {
+    // SAFETY: the caller's obligation. Without a count, nobody knows how many of several elements were written.
+    let written = unsafe { count.as_ref() }.copied().unwrap_or(if requested == 1 { 1 } else { 0 });
+    let written = usize::try_from(written.min(requested)).unwrap_or(0);
+    if written == 0 || elements.is_null() {
+        return;
+    }
+    let Some(source) = content(descriptor) else { return };
+    if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+        // SAFETY: the caller's obligation.
+        unsafe { descriptors_read(&source, name, written, elements.cast()) };
+    } else if let Some(facts) = &source.facts {
+        let len = value::element_size(ty).and_then(|size| written.checked_mul(size));
+        // Texts are not learned from: the JSON of a plan.
+        let is_text = ty == Type::CUDNN_TYPE_CHAR;
+        let is_known = is_text || source.attribute(name).is_some();
+        if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
+            // SAFETY: the caller's obligation.
+            facts.learn(name, ty, unsafe { value::bytes_at(elements.cast(), len) });
+        }
+    }
+}
+
+/// The largest value that is kept of what was read.
+const MAX_FACT_BYTES: usize = 4096;
+
+/// cuDNN has filled descriptors of the program.
+///
+/// # Safety
+/// There are `count` descriptors at `elements`.
+unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elements: *const Raw) {
+    let count = count.min(MAX_DESCRIPTORS);
+    let facts = source.facts.as_ref().map(|facts| facts.learn_children(name, count)).unwrap_or_default();
+    for index in 0..count {
+        // SAFETY: the caller's obligation.
+        let address = unsafe { elements.add(index).read_unaligned() }.addr();
+        let set = source.children(name).get(index).and_then(Child::content);
+        let filled = |kind| match (set, facts.get(index)) {
+            // What the program has set itself.
+            (Some(set), _) => Some(set.clone()),
+            (None, Some(facts)) => {
+                let origin = Origin { source: source.clone(), name, index };
+                Some(Arc::new(Content::read_from(kind, origin, facts.clone())))
+            }
+            (None, None) => None,
+        };
+        // Only the program's descriptors are followed: nobody would tell when cuDNN destroys others.
+        let _former = table::with(address, |part| {
+            let record = part.get(address)?;
+            record.label = None;
+            let filled = filled(record.content.kind)?;
+            Some(std::mem::replace(&mut record.content, filled))
+        });
+    }
+}
+
+/// `cudnnGetExecutionPlanWorkspaceSize` has returned this size.
+pub(crate) fn workspace_read(plan: Raw, size: usize) {
+    let Some(content) = content(plan) else { return };
+    if let Some(facts) = &content.facts {
+        let size = size as i64;
+        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        facts.learn(name, Type::CUDNN_TYPE_INT64, &size.to_ne_bytes());
+    }
+}
+
+/// What a descriptor has been given up to now; `None` if it was not seen to be created.
+pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
+    let address = descriptor.addr();
+    table::with(address, |part| part.get(address).map(|record| record.content.clone())).flatten()
+}
+
+/// A line about a descriptor, for people: see [`label`]. Made once, and again after the program has read more about the
+/// engine or the workspace; cheap enough for every execution. `None` for a descriptor that was not seen to be created, or
+/// of which there is nothing to say, such as a variant pack.
+pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
+    let address = descriptor.addr();
+    let found = table::with(address, |part| {
+        let record = part.get(address)?;
+        Some(match &record.label {
+            Some(label) if label.version == record.content.version() => Ok(label.text.clone()),
+            _ => Err(record.content.clone()),
+        })
+    });
+    let content = match found.flatten()? {
+        Ok(text) => return text,
+        Err(content) => content,
+    };
+    // Read before the label is made: what the program reads meanwhile makes it old.
+    let version = content.version();
+    let text: Option<Arc<str>> = label::of(&content).map(Arc::from);
+    let made = CachedLabel { version, text: text.clone() };
+    let _former = table::with(address, |part| {
+        let record = part.get(address).filter(|record| Arc::ptr_eq(&record.content, &content))?;
+        record.label.replace(made)
+    });
+    text
+}
+
+/// The contents of descriptors that are elements of an attribute.
+///
+/// # Safety
+/// `elements` points to `count` descriptors, or is null.
+unsafe fn children(count: i64, elements: *const c_void) -> Value {
+    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    if count > MAX_DESCRIPTORS {
+        return Value::TooLarge;
+    }
+    let child = |index| {
+        // SAFETY: the caller's obligation.
+        let descriptor = unsafe { elements.cast::<Raw>().add(index).read_unaligned() };
+        content(descriptor).map_or(Child::Unknown, Child::Known)
+    };
+    Value::Descriptors((0..count).map(child).collect())
+}

@@ -1,0 +1,3 @@
+//! Windows.
+
+pub(crate) mod fork;

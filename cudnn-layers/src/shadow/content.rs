@@ -1,0 +1,163 @@
+//! What one descriptor has been given. Never changes while somebody else has it: a descriptor that gets more attributes
+//! gets another content then. So a parent keeps what its children were when it got them, whatever becomes of them.
+
+use std::sync::Arc;
+
+use super::facts::Facts;
+use super::value::{Bytes, Child, Kind, Name, Type, Value, numbers};
+
+/// More attributes than any kind of descriptor has.
+const MAX_ATTRIBUTES: usize = 256;
+/// Descriptors below descriptors. cuDNN's have some 8 levels: a plan, its configuration, the engine, the graph, the
+/// operation, the tensor, the tensor with its offsets.
+const MAX_DEPTH: u8 = 32;
+
+/// What a descriptor has been given.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    pub(crate) kind: Kind,
+    /// In the order in which they were first set.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) is_finalized: bool,
+    /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
+    pub(crate) lacks_attributes: bool,
+    /// The descriptor that this one was read from.
+    pub(crate) origin: Option<Arc<Origin>>,
+    /// What the program has read from it. `None` for kinds of which there is nothing to learn.
+    pub(crate) facts: Option<Arc<Facts>>,
+    depth: u8,
+}
+
+/// An attribute that the program has set.
+#[derive(Clone, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) name: Name,
+    pub(crate) ty: Type,
+    /// As the program gave it.
+    pub(crate) count: i64,
+    pub(crate) value: Value,
+}
+
+/// Where cuDNN's contents of a descriptor are from.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) source: Arc<Content>,
+    pub(crate) name: Name,
+    pub(crate) index: usize,
+}
+
+impl Content {
+    /// A descriptor that was just created.
+    pub(super) fn new(kind: Kind) -> Content {
+        // They know nothing that the program did not set, and a program makes many.
+        let is_plain =
+            matches!(kind, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR | Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        Content {
+            kind,
+            attributes: Vec::new(),
+            is_finalized: false,
+            lacks_attributes: false,
+            origin: None,
+            facts: (!is_plain).then(Arc::default),
+            depth: 0,
+        }
+    }
+
+    /// A descriptor that cuDNN filled when the program read an attribute of another one.
+    pub(super) fn read_from(kind: Kind, origin: Origin, facts: Arc<Facts>) -> Content {
+        let depth = origin.source.depth.saturating_add(1);
+        Content {
+            is_finalized: true,
+            origin: (depth < MAX_DEPTH).then(|| Arc::new(origin)),
+            facts: Some(facts),
+            depth,
+            ..Content::new(kind)
+        }
+    }
+
+    /// Sets an attribute. Returns the one that it had before.
+    pub(super) fn set(&mut self, mut attribute: Attribute) -> Option<Attribute> {
+        if let Value::Descriptors(children) = &attribute.value {
+            let deepest = children.iter().filter_map(Child::content).map(|child| child.depth).max();
+            let depth = deepest.unwrap_or(0).saturating_add(1);
+            if depth < MAX_DEPTH {
+                self.depth = self.depth.max(depth);
+            } else {
+                attribute.value = Value::TooLarge;
+            }
+        }
+        let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
+        match self.attributes.iter_mut().find(|known| known.name == attribute.name) {
+            Some(known) => Some(std::mem::replace(known, attribute)),
+            None if is_full => {
+                self.lacks_attributes = true;
+                Some(attribute)
+            }
+            None => {
+                self.attributes.push(attribute);
+                None
+            }
+        }
+    }
+
+    /// An attribute that the program has set.
+    pub(crate) fn attribute(&self, name: Name) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// An attribute's first descriptor, if the program has set it.
+    pub(crate) fn child(&self, name: Name) -> Option<&Arc<Content>> {
+        self.children(name).first()?.content()
+    }
+
+    /// An attribute's descriptors, if the program has set it.
+    pub(crate) fn children(&self, name: Name) -> &[Child] {
+        match self.attribute(name) {
+            Some(Attribute { value: Value::Descriptors(children), .. }) => children,
+            _ => &[],
+        }
+    }
+
+    /// An attribute's whole numbers, whether the program has set it or read it.
+    pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
+        if let Some(Attribute { ty, value: Value::Elements(bytes), .. }) = self.attribute(name) {
+            return numbers(*ty, bytes.as_slice());
+        }
+        let fact = self.facts.as_ref().and_then(|facts| facts.elements(name));
+        fact.map(|(ty, bytes)| numbers(ty, bytes.as_slice())).unwrap_or_default()
+    }
+
+    /// An attribute that is one whole number.
+    pub(crate) fn number(&self, name: Name) -> Option<i64> {
+        self.numbers(name).first().copied()
+    }
+
+    /// An attribute's elements, if the program has set it.
+    pub(crate) fn elements(&self, name: Name) -> Option<&Bytes> {
+        match &self.attribute(name)?.value {
+            Value::Elements(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Grows whenever the program reads something that may appear in the label.
+    #[inline]
+    pub(super) fn version(&self) -> u32 {
+        let below = match self.kind {
+            Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => self.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+            Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => self.child(Name::CUDNN_ATTR_ENGINECFG_ENGINE),
+            _ => None,
+        };
+        let own = self.facts.as_ref().map_or(0, |facts| facts.version());
+        below.map_or(own, |below| own.wrapping_add(below.version()))
+    }
+}
+
+impl Child {
+    pub(crate) fn content(&self) -> Option<&Arc<Content>> {
+        match self {
+            Child::Known(content) => Some(content),
+            Child::Unknown => None,
+        }
+    }
+}

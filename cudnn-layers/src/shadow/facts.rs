@@ -1,0 +1,120 @@
+//! What the program has read from a descriptor of cuDNN's making: a configuration that the heuristics proposed, its
+//! engine and knobs, the workspace of a plan. All of it was learned after the descriptor was finalized.
+//!
+//! Facts point downwards only: those of a configuration have those of its engine, while the engine's content points to
+//! the configuration. So nothing keeps itself alive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::lock::{Guard, Lock};
+use super::value::{Bytes, Name, Type};
+
+/// More attributes than any kind of descriptor has, and more descriptors than any attribute returns.
+const MAX_FACTS: usize = 64;
+const MAX_CHILDREN: usize = 4096;
+
+/// What is known about one descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// Grows with each new fact. Shared with the facts below: a label is made again when it has grown.
+    version: Arc<AtomicU32>,
+    list: FactList,
+}
+
+struct FactList(Lock<Vec<Fact>>);
+
+impl Default for FactList {
+    fn default() -> Self {
+        FactList(Lock::new(Vec::new()))
+    }
+}
+
+impl std::fmt::Debug for FactList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
+struct Fact {
+    name: Name,
+    value: FactValue,
+}
+
+enum FactValue {
+    Elements(Type, Bytes),
+    Descriptors(Vec<Arc<Facts>>),
+}
+
+/// Taken before the lock of any facts, so that a fork finds them all free.
+pub(super) static GATE: Lock<()> = Lock::new(());
+
+impl Facts {
+    pub(super) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The elements of an attribute, if the program has read it.
+    pub(crate) fn elements(&self, name: Name) -> Option<(Type, Bytes)> {
+        let (_gate, list) = self.lock()?;
+        list.iter().find(|fact| fact.name == name).and_then(|fact| match &fact.value {
+            FactValue::Elements(ty, bytes) => Some((*ty, bytes.clone())),
+            FactValue::Descriptors(_) => None,
+        })
+    }
+
+    /// What is known about the descriptors of an attribute, if the program has read it.
+    pub(crate) fn children(&self, name: Name) -> Vec<Arc<Facts>> {
+        let Some((_gate, list)) = self.lock() else { return Vec::new() };
+        list.iter()
+            .find(|fact| fact.name == name)
+            .and_then(|fact| match &fact.value {
+                FactValue::Descriptors(children) => Some(children.clone()),
+                FactValue::Elements(..) => None,
+            })
+            .unwrap_or_default()
+    }
+
+    /// The program has read these elements of an attribute.
+    pub(super) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
+        let Some((_gate, mut list)) = self.lock() else { return };
+        let is_full = list.len() >= MAX_FACTS;
+        match list.iter_mut().find(|fact| fact.name == name) {
+            Some(Fact { value: FactValue::Elements(known, old), .. }) if *known == ty && old.as_slice() == bytes => {
+                return;
+            }
+            Some(fact) => fact.value = FactValue::Elements(ty, Bytes::new(bytes)),
+            None if is_full => return,
+            None => list.push(Fact { name, value: FactValue::Elements(ty, Bytes::new(bytes)) }),
+        }
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The program has read `count` descriptors of an attribute. Returns what is known about each, which is to be kept
+    /// with the descriptors that it got.
+    pub(super) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<Facts>> {
+        let count = count.min(MAX_CHILDREN);
+        let Some((_gate, mut list)) = self.lock() else { return Vec::new() };
+        let index = list.iter().position(|fact| fact.name == name).unwrap_or(list.len());
+        if index >= MAX_FACTS {
+            return Vec::new();
+        }
+        if index == list.len() {
+            list.push(Fact { name, value: FactValue::Descriptors(Vec::new()) });
+        }
+        let Some(fact) = list.get_mut(index) else { return Vec::new() };
+        if let FactValue::Elements(..) = fact.value {
+            fact.value = FactValue::Descriptors(Vec::new());
+        }
+        let FactValue::Descriptors(children) = &mut fact.value else { return Vec::new() };
+        if children.len() < count {
+            children.resize_with(count, || Arc::new(Facts { version: self.version.clone(), ..Facts::default() }));
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        children.iter().take(count).cloned().collect()
+    }
+
+    fn lock(&self) -> Option<(Guard<'static, ()>, Guard<'_, Vec<Fact>>)> {
+        Some((GATE.lock()?, self.list.0.lock()?))
+    }
+}

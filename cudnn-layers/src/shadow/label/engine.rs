@@ -1,0 +1,108 @@
+//! Engines, their knobs, and plans: from what the program set, or else from what it has read.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::names;
+use crate::shadow::content::Content;
+use crate::shadow::facts::Facts;
+use crate::shadow::value::{Child, Kind, Name, numbers};
+
+/// More knobs than a line has room for.
+const MAX_KNOBS: usize = 16;
+
+/// The graph that an engine, a configuration, a plan or a heuristics query is for.
+pub(super) fn graph_of(content: &Arc<Content>) -> Option<&Arc<Content>> {
+    let below = match content.kind {
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return Some(content),
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Name::CUDNN_ATTR_ENGINECFG_ENGINE,
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+        _ => return None,
+    };
+    // One that cuDNN made is for the graph of what it was read from.
+    graph_of(content.child(below).or_else(|| content.origin.as_ref().map(|origin| &origin.source))?)
+}
+
+/// Adds the engine, its knobs and the workspace, as far as they are known.
+pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
+    if let Some(index) = engine(content) {
+        let _ = write!(text, "; engine {index}");
+        let knobs = knobs(content);
+        let shown: Vec<_> =
+            knobs.iter().take(MAX_KNOBS).map(|(knob, value)| format!("{}={value}", names::knob(*knob))).collect();
+        if !shown.is_empty() {
+            let more = if knobs.len() > MAX_KNOBS { " .." } else { "" };
+            let _ = write!(text, " {{{}{more}}}", shown.join(" "));
+        }
+    }
+    match content.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+        Some(size) if size > 0 => {
+            let _ = write!(text, "; workspace {}", bytes(size));
+        }
+        _ => {}
+    }
+}
+
+/// `TILE_SIZE=3`
+pub(super) fn knob_choice(choice: &Content) -> Option<String> {
+    let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
+    Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
+}
+
+/// The index of the engine of an engine, a configuration or a plan.
+fn engine(content: &Content) -> Option<i64> {
+    match content.kind {
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => match content.child(Name::CUDNN_ATTR_ENGINECFG_ENGINE) {
+            Some(set) => engine(set),
+            None => {
+                let read = content.facts.as_ref()?.children(Name::CUDNN_ATTR_ENGINECFG_ENGINE);
+                number(read.first()?, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+            }
+        },
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            engine(content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?)
+        }
+        _ => None,
+    }
+}
+
+/// The knobs of a configuration or a plan.
+fn knobs(content: &Content) -> Vec<(i64, i64)> {
+    const TYPE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE;
+    const VALUE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
+    const CHOICES: Name = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+    match content.kind {
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => {
+            let set = content.children(CHOICES);
+            if set.is_empty() {
+                let read = content.facts.as_ref().map(|facts| facts.children(CHOICES)).unwrap_or_default();
+                read.iter().filter_map(|choice| Some((number(choice, TYPE)?, number(choice, VALUE)?))).collect()
+            } else {
+                let set = set.iter().filter_map(Child::content);
+                set.filter_map(|choice| Some((choice.number(TYPE)?, choice.number(VALUE)?))).collect()
+            }
+        }
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).map(|it| knobs(it)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn number(facts: &Facts, name: Name) -> Option<i64> {
+    let (ty, bytes) = facts.elements(name)?;
+    numbers(ty, bytes.as_slice()).first().copied()
+}
+
+/// `4.0 MiB`
+fn bytes(count: i64) -> String {
+    match count {
+        0..1024 => format!("{count} bytes"),
+        1024..0x10_0000 => format!("{:.1} KiB", count as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", count as f64 / f64::from(0x10_0000)),
+        _ => format!("{:.1} GiB", count as f64 / f64::from(0x4000_0000)),
+    }
+}

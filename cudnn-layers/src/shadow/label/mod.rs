@@ -1,0 +1,51 @@
+//! A line about a descriptor, for people: `conv_fwd + bias + relu x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1] float ->
+//! y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3}; workspace 4.0 MiB`.
+//!
+//! In order: operations as the program listed them; the tensors that the graph reads and writes, without those inside
+//! it; `/` and the type in which it computes; what is special; the engine; the workspace. Nothing of it changes from step
+//! to step, so the same work has the same label.
+
+mod engine;
+mod graph;
+mod names;
+mod tensor;
+
+use std::sync::Arc;
+
+use super::content::Content;
+use super::value::{Kind, Name};
+use names::short;
+
+/// The label of a descriptor; `None` if there is nothing to say.
+pub(super) fn of(content: &Arc<Content>) -> Option<String> {
+    Some(match content.kind {
+        Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => return None,
+        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => tensor::label(content),
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => graph::label(content),
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => {
+            let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
+            format!("{}; heuristics {}", graph_below(content), mode.map(names::heuristics_mode).unwrap_or_default())
+        }
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            let mut text = graph_below(content);
+            engine::describe(content, &mut text);
+            text
+        }
+        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => engine::knob_choice(content)?,
+        _ if graph::is_operation(content) => graph::operation_label(content),
+        kind => short(kind.name(), "CUDNN_BACKEND_", "_DESCRIPTOR")?,
+    })
+}
+
+/// The label of the graph that a descriptor is for.
+fn graph_below(content: &Arc<Content>) -> String {
+    match engine::graph_of(content) {
+        Some(graph) => graph::label(graph),
+        None if content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some() => {
+            "plan restored from JSON".to_owned()
+        }
+        None => "unknown graph".to_owned(),
+    }
+}

@@ -1,0 +1,45 @@
+//! cuDNN's names without what all of a kind have in common.
+
+use std::ffi::CStr;
+
+use cudnn_sys::types::{
+    cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNormMode_t, cudnnDataType_t, cudnnPointwiseMode_t,
+    cudnnReduceTensorOp_t, cudnnResampleMode_t,
+};
+
+/// A name in lower case without prefix and suffix.
+pub(super) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) -> Option<String> {
+    let name = name?.to_str().ok()?;
+    let name = name.strip_prefix(prefix).unwrap_or(name);
+    Some(name.strip_suffix(suffix).unwrap_or(name).to_ascii_lowercase())
+}
+
+/// A name as [`short`], or what it is and its number if it is newer than these bindings.
+macro_rules! named {
+    ($($(#[$doc:meta])* $function:ident: $type:ident($repr:ty), $prefix:literal, $suffix:literal, $what:literal;)*) => { $(
+        $(#[$doc])*
+        pub(super) fn $function(value: i64) -> String {
+            short($type(value as $repr).name(), $prefix, $suffix).unwrap_or_else(|| format!(concat!($what, " {}"), value))
+        }
+    )* };
+}
+named! {
+    /// `half`
+    data_type: cudnnDataType_t(u32), "CUDNN_DATA_", "", "type";
+    /// `relu`, `relu_bwd`
+    pointwise_mode: cudnnPointwiseMode_t(u32), "CUDNN_POINTWISE_", "_FWD", "pointwise";
+    /// `max`
+    reduction: cudnnReduceTensorOp_t(u32), "CUDNN_REDUCE_TENSOR_", "", "operator";
+    /// `layer_norm`
+    norm_mode: cudnnBackendNormMode_t(u32), "CUDNN_", "", "norm";
+    /// `maxpool`
+    resample_mode: cudnnResampleMode_t(u32), "CUDNN_RESAMPLE_", "", "resample";
+    /// `mode_a`
+    heuristics_mode: cudnnBackendHeurMode_t(u32), "CUDNN_HEUR_", "", "mode";
+}
+
+/// `TILE_SIZE`: in capitals, as engine configurations are usually written.
+pub(super) fn knob(value: i64) -> String {
+    let name = short(cudnnBackendKnobType_t(value as u32).name(), "CUDNN_KNOB_TYPE_", "");
+    name.map_or_else(|| format!("KNOB_{value}"), |name| name.to_ascii_uppercase())
+}

@@ -1,0 +1,433 @@
+//! Calls as programs make them, with invented addresses: each test has addresses of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::content::Content;
+use super::value::{Child, Kind, Name, Raw, Type, Value};
+use super::*;
+
+/// An address that no other test has.
+fn address() -> Raw {
+    static LAST: AtomicUsize = AtomicUsize::new(0x1000);
+    std::ptr::without_provenance_mut(LAST.fetch_add(64, Ordering::Relaxed))
+}
+
+fn create(kind: Kind) -> Raw {
+    let descriptor = address();
+    created(kind, descriptor);
+    descriptor
+}
+
+fn set<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
+    // SAFETY: the elements are of this type.
+    unsafe { attribute_set(descriptor, name, ty, elements.len() as i64, elements.as_ptr().cast()) };
+}
+
+fn set_numbers(descriptor: Raw, name: Name, numbers: &[i64]) {
+    set(descriptor, name, Type::CUDNN_TYPE_INT64, numbers);
+}
+
+fn set_children(descriptor: Raw, name: Name, children: &[Raw]) {
+    set(descriptor, name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, children);
+}
+
+fn read<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
+    let count = elements.len() as i64;
+    // SAFETY: the elements are of this type.
+    unsafe { attribute_read(descriptor, name, ty, count, &raw const count, elements.as_ptr().cast()) };
+}
+
+fn destroy(descriptor: Raw) {
+    destroying(descriptor).succeeded();
+}
+
+fn tensor(uid: i64, extents: &[i64]) -> Raw {
+    let tensor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[uid]);
+    set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, extents);
+    set(tensor, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[2u32]);
+    finalized(tensor);
+    tensor
+}
+
+fn matmul() -> Raw {
+    let operation = create(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    let function = create(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    set(function, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[0u32]);
+    finalized(function);
+    let tensors = [tensor(1, &[4, 128, 64]), tensor(2, &[4, 64, 32]), tensor(3, &[4, 128, 32])];
+    set_children(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &[function]);
+    set_children(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &tensors[..1]);
+    set_children(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &tensors[1..2]);
+    set_children(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &tensors[2..]);
+    finalized(operation);
+    tensors.into_iter().chain([function]).for_each(destroy);
+    operation
+}
+
+fn graph() -> Raw {
+    let operation = matmul();
+    let graph = create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set_children(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[operation]);
+    finalized(graph);
+    destroy(operation);
+    graph
+}
+
+const GRAPH_LABEL: &str = "matmul a[4,128,64] b[4,64,32] half -> c[4,128,32] half / float";
+
+fn text(descriptor: Raw) -> String {
+    label(descriptor).as_deref().unwrap_or("none").to_owned()
+}
+
+#[test]
+fn a_graph_is_described_although_what_it_is_made_of_was_destroyed() {
+    let graph = graph();
+    assert_eq!(text(graph), GRAPH_LABEL);
+    destroy(graph);
+    assert_eq!(label(graph), None);
+}
+
+#[test]
+fn a_label_is_made_once() {
+    let graph = graph();
+    let (one, other) = (label(graph).unwrap(), label(graph).unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
+    destroy(graph);
+}
+
+#[test]
+fn a_parent_keeps_a_child_as_it_was_when_it_was_set() {
+    let child = tensor(1, &[8]);
+    let parent = create(Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    set_children(parent, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC, &[child]);
+    // cuDNN would refuse this for a finalized descriptor; the next is a new descriptor at the same address.
+    set_numbers(child, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[2]);
+    destroy(child);
+    created(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, child);
+    set_numbers(child, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[3]);
+    let kept = content(parent).unwrap();
+    let kept = kept.child(Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC).unwrap();
+    assert_eq!(kept.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID), Some(1));
+    assert_eq!(content(child).unwrap().number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID), Some(3));
+    destroy(child);
+    destroy(parent);
+}
+
+#[test]
+fn an_attribute_that_is_set_again_has_the_last_value_and_its_first_place() {
+    let tensor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[1, 2, 3, 4]);
+    set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+    set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[5, 6]);
+    let content = content(tensor).unwrap();
+    assert_eq!(content.attributes.len(), 2);
+    assert_eq!(content.attributes[0].count, 2);
+    assert_eq!(content.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS), [5, 6]);
+    destroy(tensor);
+}
+
+#[test]
+fn an_address_that_is_used_again_is_another_descriptor() {
+    let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+    // Its destruction was not seen.
+    created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
+    let content = content(descriptor).unwrap();
+    assert_eq!(content.kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    assert!(content.attributes.is_empty());
+    destroy(descriptor);
+}
+
+#[test]
+fn a_destruction_that_is_reported_late_leaves_the_next_descriptor_at_the_address() {
+    let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    let destruction = destroying(descriptor);
+    // cuDNN has destroyed it, and another thread gets the address before this one goes on.
+    created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
+    destruction.succeeded();
+    assert_eq!(content(descriptor).unwrap().kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    destroy(descriptor);
+    assert!(content(descriptor).is_none());
+}
+
+#[test]
+fn two_layers_may_report_the_same_calls() {
+    let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    created(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, descriptor);
+    set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+    set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+    finalized(descriptor);
+    let first = content(descriptor).unwrap();
+    finalized(descriptor);
+    assert!(Arc::ptr_eq(&first, &content(descriptor).unwrap()));
+    let (outer, inner) = (destroying(descriptor), destroying(descriptor));
+    inner.succeeded();
+    outer.succeeded();
+    assert!(content(descriptor).is_none());
+}
+
+#[test]
+fn an_emptied_descriptor_has_no_attributes() {
+    let descriptor = tensor(7, &[1, 2]);
+    initialized(descriptor);
+    let content = content(descriptor).unwrap();
+    assert!(content.attributes.is_empty() && !content.is_finalized);
+    assert_eq!(content.kind, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    destroy(descriptor);
+}
+
+#[test]
+fn what_is_unknown_too_large_or_missing_is_marked() {
+    let descriptor = create(Kind(999));
+    set(descriptor, Name(123_456), Type(4711), &[1u64]);
+    set(descriptor, Name(123_457), Type::CUDNN_TYPE_INT64, &[5i64]);
+    set(descriptor, Name(123_458), Type::CUDNN_TYPE_CHAR, &vec![b'x'; value::MAX_BYTES + 1]);
+    set_children(descriptor, Name(123_459), &[address(), std::ptr::null_mut()]);
+    // SAFETY: no elements are read from a null pointer, nor with a count below zero.
+    unsafe {
+        attribute_set(descriptor, Name(123_460), Type::CUDNN_TYPE_INT64, 4, std::ptr::null());
+        attribute_set(descriptor, Name(123_461), Type::CUDNN_TYPE_INT64, -1, [1i64].as_ptr().cast());
+        attribute_set(descriptor, Name(123_462), Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, i64::MAX, [1i64].as_ptr().cast());
+        attribute_set(descriptor, Name(123_463), Type::CUDNN_TYPE_INT64, i64::MAX, [1i64].as_ptr().cast());
+    }
+    let content = content(descriptor).unwrap();
+    let values: Vec<_> = content.attributes.iter().map(|attribute| &attribute.value).collect();
+    assert!(matches!(values[0], Value::UnknownType));
+    assert_eq!(content.numbers(Name(123_457)), [5]);
+    assert!(matches!(values[2], Value::TooLarge));
+    assert!(
+        matches!(values[3], Value::Descriptors(children) if matches!(**children, [Child::Unknown, Child::Unknown]))
+    );
+    assert!(matches!(values[4], Value::Elements(bytes) if bytes.as_slice().is_empty()));
+    assert!(matches!(values[5], Value::Elements(bytes) if bytes.as_slice().is_empty()));
+    assert!(matches!(values[6], Value::TooLarge));
+    assert!(matches!(values[7], Value::TooLarge));
+    assert_eq!(label(descriptor), None);
+    destroy(descriptor);
+}
+
+#[test]
+fn a_descriptor_that_was_not_seen_to_be_created_is_left_alone() {
+    let descriptor = address();
+    set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+    finalized(descriptor);
+    initialized(descriptor);
+    read(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[7i64]);
+    workspace_read(descriptor, 4);
+    destroy(descriptor);
+    assert!(content(descriptor).is_none() && label(descriptor).is_none());
+}
+
+#[test]
+fn a_chain_of_descriptors_without_end_is_cut() {
+    let mut last = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    for _ in 0..10_000 {
+        let next = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        set_children(next, Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, &[last]);
+        destroy(last);
+        last = next;
+    }
+    let mut depth = 0;
+    let mut content = content(last);
+    while let Some(child) = content {
+        depth += 1;
+        content = child.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).cloned();
+    }
+    assert!(depth <= 64, "{depth}");
+    destroy(last);
+}
+
+/// A plan with a configuration that the heuristics proposed.
+struct Proposed {
+    heuristics: Raw,
+    configuration: Raw,
+    plan: Raw,
+}
+
+impl Proposed {
+    fn new() -> Self {
+        let graph = graph();
+        let heuristics = create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+        set_children(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph]);
+        set(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[3u32]);
+        finalized(heuristics);
+        destroy(graph);
+        let configurations = [(); 3].map(|()| create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+        let (results, ty) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+        read(heuristics, results, ty, &configurations);
+        let plan = create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        set_children(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &configurations[1..2]);
+        finalized(plan);
+        destroy(configurations[0]);
+        destroy(configurations[2]);
+        Proposed { heuristics, configuration: configurations[1], plan }
+    }
+
+    /// Reads what frontends read of a configuration.
+    fn read_engine(&self, index: i64) {
+        let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        read(self.configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, descriptor, &[engine]);
+        read(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[index]);
+        assert_eq!(text(engine), format!("{GRAPH_LABEL}; engine {index}"));
+        let choice = create(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        read(self.configuration, Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, descriptor, &[choice]);
+        read(choice, Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &[2u32]);
+        read(choice, Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &[3i64]);
+        assert_eq!(text(choice), "TILE_SIZE=3");
+        destroy(engine);
+        destroy(choice);
+    }
+
+    fn destroy(self) {
+        [self.heuristics, self.configuration, self.plan].into_iter().for_each(destroy);
+    }
+}
+
+#[test]
+fn a_plan_of_a_proposed_configuration_is_described_as_more_of_it_is_read() {
+    let proposed = Proposed::new();
+    assert_eq!(text(proposed.heuristics), format!("{GRAPH_LABEL}; heuristics mode_a"));
+    assert_eq!(text(proposed.plan), GRAPH_LABEL);
+    proposed.read_engine(12);
+    let with_engine = format!("{GRAPH_LABEL}; engine 12 {{TILE_SIZE=3}}");
+    assert_eq!(text(proposed.configuration), with_engine);
+    assert_eq!(text(proposed.plan), with_engine);
+    let size = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+    read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
+    assert_eq!(text(proposed.plan), format!("{with_engine}; workspace 4.0 MiB"));
+    // The same again is nothing new.
+    let before = label(proposed.plan).unwrap();
+    proposed.read_engine(12);
+    read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
+    assert!(Arc::ptr_eq(&before, &label(proposed.plan).unwrap()));
+    workspace_read(proposed.plan, 100);
+    assert_eq!(text(proposed.plan), format!("{with_engine}; workspace 100 bytes"));
+    proposed.destroy();
+}
+
+#[test]
+fn contents_are_freed_with_the_last_descriptor_that_has_them() {
+    let proposed = Proposed::new();
+    proposed.read_engine(1);
+    let plan = Arc::downgrade(&content(proposed.plan).unwrap());
+    let configuration = Arc::downgrade(&content(proposed.configuration).unwrap());
+    let heuristics = Arc::downgrade(&content(proposed.heuristics).unwrap());
+    destroy(proposed.configuration);
+    destroy(proposed.heuristics);
+    assert!(configuration.upgrade().is_some() && heuristics.upgrade().is_some());
+    destroy(proposed.plan);
+    assert!(plan.upgrade().is_none() && configuration.upgrade().is_none() && heuristics.upgrade().is_none());
+}
+
+#[test]
+fn what_the_program_set_itself_comes_back_when_it_reads_it() {
+    let graph = graph();
+    let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    set_children(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph]);
+    set_numbers(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[5]);
+    finalized(engine);
+    let configuration = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set_children(configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[engine]);
+    finalized(configuration);
+    let copy = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    let name = Name::CUDNN_ATTR_ENGINECFG_ENGINE;
+    read(configuration, name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[copy]);
+    assert!(Arc::ptr_eq(&content(copy).unwrap(), &content(engine).unwrap()));
+    assert_eq!(text(configuration), format!("{GRAPH_LABEL}; engine 5"));
+    [graph, engine, configuration, copy].into_iter().for_each(destroy);
+}
+
+#[test]
+fn threads_make_use_and_destroy_each_others_descriptors() {
+    const THREADS: usize = 64;
+    const ROUNDS: usize = 200;
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<usize>(1000);
+    let receiver = Arc::new(std::sync::Mutex::new(receiver));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let graph = graph();
+                    assert_eq!(text(graph), GRAPH_LABEL);
+                    sender.send(graph.addr()).unwrap();
+                }
+            });
+        }
+        drop(sender);
+        for _ in 0..4 {
+            let receiver = receiver.clone();
+            scope.spawn(move || {
+                loop {
+                    let Ok(graph) = receiver.lock().unwrap().recv() else { return };
+                    let graph = std::ptr::without_provenance_mut(graph);
+                    assert_eq!(text(graph), GRAPH_LABEL);
+                    destroy(graph);
+                    assert!(content(graph).is_none());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_step_leaves_nothing_behind() {
+    let graph = graph();
+    // Other tests use the table at the same time.
+    for _ in 0..1000 {
+        let pack = create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+        set_numbers(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[1, 2, 3]);
+        set(pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &[0usize; 3]);
+        finalized(pack);
+        assert_eq!(label(pack), None);
+        let kept = Arc::downgrade(&content(pack).unwrap());
+        destroy(pack);
+        assert!(kept.upgrade().is_none());
+        assert!(content(pack).is_none());
+    }
+    destroy(graph);
+}
+
+/// `cargo test --release -p cudnn-layers -- --ignored --nocapture cost`
+#[test]
+#[ignore = "prints times"]
+fn cost() {
+    let graph = graph();
+    let plan = Proposed::new();
+    plan.read_engine(3);
+    let pack = address();
+    let (ids, pointers) = ([1i64, 2, 3, 4], [0usize; 4]);
+    time("label", || drop(label(plan.plan)));
+    time("step of one pack: six calls", || {
+        created(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, pack);
+        set_numbers(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids);
+        set(pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &pointers);
+        set(pack, Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[0usize]);
+        finalized(pack);
+        destroy(pack);
+    });
+    created(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, pack);
+    time("pointers set again", || {
+        set(pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &pointers);
+    });
+    let content: Arc<Content> = content(plan.plan).unwrap();
+    time("label made", || drop(label::of(&content)));
+    destroy(graph);
+    plan.destroy();
+}
+
+fn time(what: &str, mut call: impl FnMut()) {
+    const CALLS: u32 = 1_000_000;
+    let start = std::time::Instant::now();
+    (0..CALLS).for_each(|_| call());
+    println!("{what}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(CALLS));
+}
+
+#[test]
+fn contents_may_be_used_in_any_thread() {
+    fn check<T: Send + Sync>() {}
+    check::<Content>();
+}

@@ -1,0 +1,150 @@
+//! The elements of attributes, as the program gave them to cuDNN.
+
+use std::sync::Arc;
+
+pub(crate) use cudnn_sys::types::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
+    cudnnBackendDescriptorType_t as Kind,
+};
+
+use super::content::Content;
+
+/// The largest value that is kept. The JSON text of a plan has some 100 KB.
+pub(super) const MAX_BYTES: usize = 256 * 1024;
+/// The longest array of descriptors that is kept.
+pub(super) const MAX_DESCRIPTORS: usize = 4096;
+
+/// The elements of an attribute.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// As in the program's memory.
+    Elements(Bytes),
+    /// The descriptors' contents at the time when the attribute was set.
+    Descriptors(Arc<[Child]>),
+    /// The type is newer than these bindings: the size of its elements is not known.
+    UnknownType,
+    /// Not kept, because of the size.
+    TooLarge,
+}
+
+/// An element that is a descriptor.
+#[derive(Clone, Debug)]
+pub(crate) enum Child {
+    Known(Arc<Content>),
+    /// A null pointer, or a descriptor that was not seen to be created.
+    Unknown,
+}
+
+impl Value {
+    /// Copies elements of any type but descriptors.
+    ///
+    /// # Safety
+    /// `elements` points to `count` elements of the type, or is null.
+    pub(super) unsafe fn copy(ty: Type, count: i64, elements: *const u8) -> Value {
+        let Some(size) = element_size(ty) else { return Value::UnknownType };
+        let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+        match count.checked_mul(size) {
+            Some(0) => Value::Elements(Bytes::new(&[])),
+            // SAFETY: the caller's obligation.
+            Some(len) if len <= MAX_BYTES => Value::Elements(Bytes::new(unsafe { bytes_at(elements, len) })),
+            _ => Value::TooLarge,
+        }
+    }
+}
+
+/// # Safety
+/// `len` bytes can be read there, and nobody writes them for as long as the slice lives.
+pub(super) unsafe fn bytes_at<'a>(address: *const u8, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's obligation.
+    unsafe { std::slice::from_raw_parts(address, len) }
+}
+
+/// Bytes that are cheap to copy. Up to [`INLINE`](Bytes::INLINE) of them need no memory of their own.
+#[derive(Clone)]
+pub(crate) enum Bytes {
+    Inline(u8, [u8; Bytes::INLINE]),
+    Shared(Arc<[u8]>),
+}
+
+impl Bytes {
+    /// Two numbers of 64 bits, and so most attributes.
+    const INLINE: usize = 22;
+
+    #[inline]
+    pub(super) fn new(bytes: &[u8]) -> Bytes {
+        let mut inline = [0; Bytes::INLINE];
+        match inline.get_mut(..bytes.len()) {
+            Some(target) => {
+                target.copy_from_slice(bytes);
+                Bytes::Inline(bytes.len() as u8, inline)
+            }
+            None => Bytes::Shared(bytes.into()),
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Bytes::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+/// The size of an element; `None` for a type that is newer than these bindings.
+#[inline]
+pub(crate) fn element_size(ty: Type) -> Option<usize> {
+    Some(match ty {
+        Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR | Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => size_of::<usize>(),
+        Type::CUDNN_TYPE_BOOLEAN | Type::CUDNN_TYPE_CHAR => 1,
+        Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_DOUBLE => 8,
+        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_INT32 => 4,
+        Type::CUDNN_TYPE_FRACTION => size_of::<cudnn_sys::types::cudnnFraction_t>(),
+        // C enums.
+        Type::CUDNN_TYPE_DATA_TYPE
+        | Type::CUDNN_TYPE_CONVOLUTION_MODE
+        | Type::CUDNN_TYPE_HEUR_MODE
+        | Type::CUDNN_TYPE_KNOB_TYPE
+        | Type::CUDNN_TYPE_NAN_PROPOGATION
+        | Type::CUDNN_TYPE_NUMERICAL_NOTE
+        | Type::CUDNN_TYPE_LAYOUT_TYPE
+        | Type::CUDNN_TYPE_ATTRIB_NAME
+        | Type::CUDNN_TYPE_POINTWISE_MODE
+        | Type::CUDNN_TYPE_GENSTATS_MODE
+        | Type::CUDNN_TYPE_BN_FINALIZE_STATS_MODE
+        | Type::CUDNN_TYPE_REDUCTION_OPERATOR_TYPE
+        | Type::CUDNN_TYPE_BEHAVIOR_NOTE
+        | Type::CUDNN_TYPE_TENSOR_REORDERING_MODE
+        | Type::CUDNN_TYPE_RESAMPLE_MODE
+        | Type::CUDNN_TYPE_PADDING_MODE
+        | Type::CUDNN_TYPE_SIGNAL_MODE
+        | Type::CUDNN_TYPE_NORM_MODE
+        | Type::CUDNN_TYPE_NORM_FWD_PHASE
+        | Type::CUDNN_TYPE_RNG_DISTRIBUTION
+        | Type::CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE
+        | Type::CUDNN_TYPE_RESHAPE_MODE
+        | Type::CUDNN_TYPE_OPERATIONGRAPH_MODE
+        | Type::CUDNN_TYPE_CUDA_GRAPH_RETENTION => size_of::<i32>(),
+        _ => return None,
+    })
+}
+
+/// Elements that are whole numbers: integers, enums and booleans. Empty for other types.
+pub(crate) fn numbers(ty: Type, bytes: &[u8]) -> Vec<i64> {
+    match (ty, element_size(ty)) {
+        (Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE | Type::CUDNN_TYPE_FRACTION, _) => Vec::new(),
+        (_, Some(8)) => chunks(bytes, i64::from_ne_bytes),
+        (_, Some(4)) => chunks(bytes, |number| i64::from(i32::from_ne_bytes(number))),
+        (_, Some(1)) => bytes.iter().map(|byte| i64::from(*byte)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn chunks<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> i64) -> Vec<i64> {
+    bytes.chunks_exact(N).filter_map(|chunk| chunk.try_into().ok().map(&number)).collect()
+}
