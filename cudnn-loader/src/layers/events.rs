@@ -1,6 +1,7 @@
 //! Passes the resolver's events to the layers.
 
 use std::ffi::CString;
+use std::path::Path;
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
     }
     let _cancel_disabled = CancelDisabled::new();
     match *event {
-        Event::Loaded { library, .. } => pass_loaded(library),
+        Event::Loaded { library, path, duration } => pass_loaded(library, path, duration, Duration::ZERO),
         Event::LoadFailed { error } => {
             let report = text(&error.report());
             let library = text(error.library().file_name());
@@ -73,22 +74,23 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
 /// Passes on which libraries were loaded before the layers began.
 pub(super) fn pass_earlier() {
     if chain::links().next().is_some() {
-        SubLibrary::ALL.iter().copied().for_each(pass_loaded);
+        for loaded in SubLibrary::ALL.iter().filter_map(|library| libraries::loaded(*library)) {
+            pass_loaded(loaded.library, &loaded.path, loaded.duration, loaded.age());
+        }
     }
 }
 
-fn pass_loaded(library: SubLibrary) {
-    let Some(loaded) = libraries::loaded(library) else { return };
+fn pass_loaded(library: SubLibrary, path: &Path, duration: Duration, age: Duration) {
     if IS_KNOWN.get(library as usize).is_none_or(|is_known| is_known.swap(true, Ordering::Relaxed)) {
         return;
     }
-    let (name, path) = (text(library.file_name()), c_path(&loaded.path));
+    let (name, path) = (text(library.file_name()), c_path(path));
     pass(&abi::Event {
         kind: abi::LIBRARY_LOADED,
         library: name.as_ptr(),
         path: path.as_ptr(),
-        duration_ns: nanoseconds(loaded.duration),
-        age_ns: nanoseconds(loaded.age()),
+        duration_ns: nanoseconds(duration),
+        age_ns: nanoseconds(age),
         ..NOTHING
     });
 }

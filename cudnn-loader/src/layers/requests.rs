@@ -34,9 +34,11 @@ struct Added {
     layers: Vec<Request>,
     /// The layers have begun, or will never.
     is_closed: bool,
+    /// There was no layer to begin.
+    are_none: bool,
 }
 
-static ADDED: Mutex<Added> = Mutex::new(Added { layers: Vec::new(), is_closed: false });
+static ADDED: Mutex<Added> = Mutex::new(Added { layers: Vec::new(), is_closed: false, are_none: false });
 
 /// Why a layer was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +88,12 @@ pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
 /// Whether there is no layer to begin. From then on none can be added.
 pub(super) fn close_if_none() -> bool {
     let Some(mut added) = lock(&ADDED) else { return false };
-    if added.layers.is_empty() && dl::host().variable(LAYERS_VARIABLE).is_none() {
+    // Closed before: by this function in another thread, or by `take`, whose layers are about to begin.
+    if !added.is_closed && added.layers.is_empty() && dl::host().variable(LAYERS_VARIABLE).is_none() {
         added.is_closed = true;
+        added.are_none = true;
     }
-    added.is_closed && added.layers.is_empty()
+    added.are_none
 }
 
 /// All layers to begin, the outermost first. From now on none can be added.

@@ -1,0 +1,3 @@
+//! Layers between a program and cuDNN, each case in a child process.
+
+mod mechanism;

@@ -1,0 +1,314 @@
+//! How the loader finds, begins and asks layers, with layers in C.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{
+    Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, drop_in, drop_in_alone, not_run, run_compiler,
+};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
+const VERSION: Version = Version::new(9, 19, 0);
+
+/// Fake libraries with all functions, and layers beside them.
+struct World {
+    dir: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = TempDir::new();
+        for library in [Library::Graph, Library::Ops] {
+            FakeLibrary::new(library, VERSION).build(&dir.file(library));
+        }
+        World { dir }
+    }
+
+    /// Compiles `recorder.c` with this name and these definitions.
+    fn layer(&self, name: &str, definitions: &[(&str, &str)]) -> PathBuf {
+        let file = self.dir.path().join(format!("libcudnn_layer_{name}.so"));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("layers/recorder.c");
+        let mut compiler = support::c_compiler();
+        compiler.args(["-shared", "-fPIC", "-Wall", "-Werror"]).arg(format!("-DNAME=\"{name}\""));
+        for (macro_name, code) in definitions {
+            compiler.arg(format!("-D{macro_name}={code}"));
+        }
+        let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist");
+        run_compiler(compiler.args(["-I", include]).arg(source).arg("-o").arg(&file));
+        file
+    }
+
+    fn child(&self, layers: &str) -> Child {
+        Child::new(DRIVER, Subject::Loader, self.dir.path()).env("CUDNN_LAYERS", layers)
+    }
+
+    /// Runs a program with these layers, which are looked up beside the fake libraries. It must exit with 0.
+    fn run(&self, layers: &str, args: &[&str]) -> ChildOutput {
+        let output = self.child(layers).env("CUDNN_LAYER_PATH", self.dir.path()).run(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        output
+    }
+}
+
+/// The lines that a layer printed, without its name.
+fn printed<'a>(output: &'a ChildOutput, layer: &str) -> Vec<&'a str> {
+    let prefix = format!("{layer} ");
+    output.stderr.lines().filter_map(|line| line.strip_prefix(&prefix)).collect()
+}
+
+#[test]
+fn a_layer_is_asked_once_and_stands_in_front_of_the_function() {
+    let world = World::new();
+    world.layer("one", &[]);
+    let output = world.run("one", &["cudnnGetVersion", "cudnnGetVersion", "cudnnCreateTensorDescriptor"]);
+    assert_eq!(
+        printed(&output, "one"),
+        [
+            "begin one 91900",
+            "wrap cudnnGetVersion 1",
+            "loaded libcudnn_graph.so.9 0",
+            "first-call cudnnGetVersion 0",
+            "before cudnnGetVersion 0",
+            "after cudnnGetVersion 91900",
+            // The driver fetches the last error behind each call.
+            "wrap cudnnGetLastErrorString 1",
+            "first-call cudnnGetLastErrorString 0",
+            "before cudnnGetVersion 0",
+            "after cudnnGetVersion 91900",
+            "loaded libcudnn_ops.so.9 0",
+            "wrap cudnnCreateTensorDescriptor 1",
+            "first-call cudnnCreateTensorDescriptor 0",
+        ],
+        "{output:#?}"
+    );
+}
+
+#[test]
+fn the_first_in_the_list_is_the_outermost() {
+    let world = World::new();
+    let inner = world.layer("inner", &[]);
+    world.layer("outer", &[]);
+    let output = world.run(&format!("outer,{}", inner.display()), &["cudnnGetVersion"]);
+    let around = |line: &&str| line.contains(" before ") || line.contains(" after ");
+    let lines: Vec<&str> = output.stderr.lines().filter(around).collect();
+    assert_eq!(
+        lines,
+        [
+            "outer before cudnnGetVersion 0",
+            "inner before cudnnGetVersion 0",
+            "inner after cudnnGetVersion 91900",
+            "outer after cudnnGetVersion 91900",
+        ]
+    );
+}
+
+#[test]
+fn without_layers_nothing_is_asked() {
+    let world = World::new();
+    world.layer("one", &[]);
+    for layers in ["", " , "] {
+        let output = world.run(layers, &["cudnnGetVersion"]);
+        assert_eq!(output.stderr, "", "{output:#?}");
+        assert_eq!(output.returned("cudnnGetVersion"), Some("91900"));
+    }
+}
+
+#[test]
+fn a_function_that_cannot_be_resolved_is_an_event() {
+    let world = World::new();
+    std::fs::remove_file(world.dir.file(Library::Ops)).unwrap();
+    world.layer("one", &[]);
+    let output = world.run("one", &["cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
+    let printed = printed(&output, "one");
+    for line in ["load-failed libcudnn_ops.so.9 3009", "call-failed cudnnCreateTensorDescriptor 3009"] {
+        assert!(printed.contains(&line), "{line}: {output:#?}");
+    }
+    assert!(!printed.contains(&"wrap cudnnCreateTensorDescriptor 1"), "{output:#?}");
+}
+
+#[test]
+fn first_calls_from_64_threads_ask_once_for_each_function() {
+    let world = World::new();
+    world.layer("one", &[("IN_WRAP", "usleep(500)")]);
+    let output = world.run("one", &["race"]);
+    let mut asked = BTreeMap::<&str, u32>::new();
+    for line in printed(&output, "one").into_iter().filter_map(|line| line.strip_prefix("wrap ")) {
+        *asked.entry(line).or_default() += 1;
+    }
+    assert!(asked.len() > 20, "{} functions: {:.2000}", asked.len(), format!("{output:?}"));
+    assert!(asked.values().all(|times| *times == 1), "{asked:?}");
+    assert_eq!(printed(&output, "one").iter().filter(|line| line.starts_with("begin ")).count(), 1);
+    assert!(output.returned("race").is_some_and(|text| text.ends_with(" 0 wrong")), "{output:#?}");
+}
+
+/// Each way in which a layer may call cuDNN reaches it, and ends.
+#[test]
+fn a_layer_may_call_cudnn() {
+    let next = "((size_t (*)(void))host->next(host, \"cudnnGetVersion\"))()";
+    let begin = format!("print(\"in-begin\", \"\", (long){next})");
+    let wrap = format!("print(\"in-wrap\", \"\", (long){next})");
+    let before = format!(
+        "static int depth; if (!depth++) {{ print(\"in-call\", \"\", (long){next}); \
+         print(\"none\", \"\", host->next(host, \"cudnnNoSuchFunction\") == 0); }}"
+    );
+    let world = World::new();
+    world.layer("outer", &[("IN_BEGIN", &begin), ("IN_WRAP", &wrap), ("BEFORE", &before)]);
+    world.layer("inner", &[]);
+    let output = world.run("outer,inner", &["cudnnGetVersion"]);
+    let outer = printed(&output, "outer");
+    for line in ["in-begin  91900", "in-wrap  91900", "in-call  91900", "none  1"] {
+        assert!(outer.contains(&line), "{line}: {output:#?}");
+    }
+    // While the outer layer begins, while it is asked for two functions, in the program's call, and the program's.
+    let inner = printed(&output, "inner");
+    assert_eq!(inner.iter().filter(|line| **line == "before cudnnGetVersion 0").count(), 5, "{output:#?}");
+    assert_eq!(inner.iter().filter(|line| **line == "wrap cudnnGetVersion 1").count(), 1, "{output:#?}");
+}
+
+/// The program runs as without layers, and the reason is told.
+#[test]
+fn a_layer_that_fails_is_left_out_with_a_message() {
+    let world = World::new();
+    world.layer("refuses", &[("STATUS", "7")]);
+    world.layer("good", &[]);
+    let dir = world.dir.path();
+    std::fs::write(dir.join("libcudnn_layer_text.so"), "no library").unwrap();
+    support::compile("int nothing;", &["-shared", "-fPIC"], &dir.join("libcudnn_layer_empty.so"));
+    for (layer, reason) in [
+        ("refuses", "it refused to begin (7)"),
+        ("text", "libcudnn_layer_text.so"),
+        ("empty", "it does not export cudnnLayerBegin"),
+        ("missing", "was not found as"),
+        ("/no/such/file.so", "does not exist"),
+        ("./relative.so", "is neither a name"),
+    ] {
+        let output = world.run(&format!("{layer},good"), &["cudnnGetVersion"]);
+        assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+        assert!(printed(&output, "good").contains(&"after cudnnGetVersion 91900"), "{output:#?}");
+        let message = output.stderr.lines().find(|line| line.starts_with("cudnn_loader: layer")).unwrap_or_default();
+        assert!(message.contains(layer) && message.contains(reason), "{layer}: {output:#?}");
+    }
+}
+
+/// With a log, the message is an entry of the log and not on the standard error.
+#[test]
+fn a_log_has_the_message_about_a_layer() {
+    let world = World::new();
+    let log = world.dir.path().join("log");
+    let output =
+        world.child("missing").env("CUDNN_LOGLEVEL_DBG", "1").env("CUDNN_LOGDEST_DBG", &log).run(&["cudnnGetVersion"]);
+    assert_eq!(output.stderr, "", "{output:#?}");
+    let log = std::fs::read_to_string(log.with_extension("loader")).unwrap();
+    assert!(log.contains("cudnn_loader::layer") && log.contains("was not found as"), "{log}");
+}
+
+/// Such a layer writes more fields than this loader knows, and may refuse an older one.
+#[test]
+fn a_layer_of_a_newer_interface_works_or_refuses() {
+    let world = World::new();
+    let writes_more = "memset(layer, 0, sizeof *layer + 256); layer->size = sizeof *layer + 256";
+    world.layer("grown", &[("IN_BEGIN", writes_more)]);
+    let output = world.run("grown", &["cudnnGetVersion"]);
+    assert!(printed(&output, "grown").contains(&"after cudnnGetVersion 91900"), "{output:#?}");
+    world.layer("newer", &[("IN_BEGIN", "if (host->abi < 2) return 1")]);
+    let output = world.run("newer", &["cudnnGetVersion"]);
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+}
+
+#[test]
+fn a_forked_child_keeps_the_layers() {
+    let world = World::new();
+    world.layer("one", &[]);
+    let output = world.run("one", &["cudnnGetVersion", "fork"]);
+    assert!(output.stdout.contains("the child ended with 0"), "{output:#?}");
+    assert!(printed(&output, "one").iter().filter(|line| line.starts_with("begin")).count() == 1, "{output:#?}");
+}
+
+/// The fork comes while a thread of the parent begins the layers: the child does without them and waits for nobody.
+#[test]
+fn a_child_forked_while_layers_begin_does_without_them() {
+    let world = World::new();
+    world.layer("slow", &[("IN_BEGIN", "usleep(900000)")]);
+    let output = world.run("slow", &["fork"]);
+    for text in ["in the child: 91900", "the child ended with 0", "in the parent: 91900"] {
+        assert!(output.stdout.contains(text), "{output:#?}");
+    }
+    assert_eq!(printed(&output, "slow").iter().filter(|line| line.starts_with("begin")).count(), 1, "{output:#?}");
+}
+
+#[test]
+fn a_first_call_from_a_constructor_does_not_deadlock_with_layers() {
+    let world = World::new();
+    world.layer("one", &[("IN_WRAP", "usleep(1000)")]);
+    let library = world.dir.path().join("libclient.so");
+    let code = "char *getenv(const char *);
+        unsigned long strtoul(const char *, char **, int);
+        __attribute__((constructor)) static void construct(void) {
+            const char *callback = getenv(\"CALLBACK\");
+            if (callback) ((void (*)(void))strtoul(callback, 0, 10))();
+        }";
+    support::compile(code, &["-shared", "-fPIC"], &library);
+    let output = world.run("one", &[&format!("constructor:{}", library.display())]);
+    for text in ["in the constructor: 91900", "in the other thread: 91900"] {
+        assert!(output.stdout.contains(text), "{output:#?}");
+    }
+}
+
+#[test]
+fn a_setuid_program_has_no_layers() {
+    let test = "a_setuid_program_has_no_layers";
+    if support::is_emulated(test, "an emulator ignores the set-user-ID bit") {
+        return;
+    }
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return not_run(test, "only root can make a program setuid for another");
+    }
+    let world = World::new();
+    let layer = world.layer("one", &[]);
+    let program = world.dir.path().join("driver");
+    std::fs::copy(DRIVER, &program).unwrap();
+    let load = format!("load:path={}", world.dir.path().display());
+    let run = || {
+        let child = Child::bare(&program).env("CUDNN_LAYERS", &layer).without_privileges();
+        child.run(&[&load, "cudnnGetVersion"])
+    };
+    let output = run();
+    assert!(printed(&output, "one").contains(&"after cudnnGetVersion 91900"), "{output:#?}");
+    for command in [["chown", "65533"], ["chmod", "u+s"]] {
+        assert!(Command::new(command[0]).arg(command[1]).arg(&program).status().unwrap().success());
+    }
+    let output = run();
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+    assert_eq!(output.stderr, "", "{output:#?}");
+}
+
+/// The example of `cudnn-layer-api`, in front of a C program that knows nothing of layers.
+#[test]
+fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
+    let world = World::new();
+    let layer = world.dir.path().join("libcudnn_layer_count.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../cudnn-layer-api/examples/count.c");
+    assert!(std::fs::read_to_string(source).unwrap().lines().count() <= 40);
+    let mut compiler = support::c_compiler();
+    compiler.args(["-std=c11", "-pedantic", "-Wall", "-Wextra", "-shared", "-fPIC"]);
+    run_compiler(compiler.arg("-I").arg(drop_in().join("include")).arg(source).arg("-o").arg(&layer));
+    let alone = drop_in_alone();
+    let program = world.dir.path().join("program");
+    let code = "int cudnnCreateTensorDescriptor(void **); int cudnnDestroyTensorDescriptor(void *);
+        int main(void) { void *a, *b; cudnnCreateTensorDescriptor(&a); cudnnCreateTensorDescriptor(&b);
+                         return cudnnDestroyTensorDescriptor(b); }";
+    let library = alone.path().join("libcudnn.so.9");
+    support::compile(
+        code,
+        &["-Wl,--no-as-needed", library.to_str().unwrap(), "-Wl,--unresolved-symbols=ignore-in-shared-libs"],
+        &program,
+    );
+    let output = Child::bare(&program)
+        .env("LD_LIBRARY_PATH", alone.path())
+        .env("CUDNN_LOADER_DIR", world.dir.path())
+        .env("CUDNN_LAYERS", &layer)
+        .run(&[]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), "tensor descriptors: 2 made, 1 left\n"), "{output:#?}");
+}
