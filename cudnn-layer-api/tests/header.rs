@@ -16,7 +16,7 @@ macro_rules! offsets {
 
 #[test]
 fn the_header_and_the_types_agree() {
-    let mut code = String::from("#include <cudnn_layer.h>\n#define check(fact) _Static_assert(fact, #fact)\n");
+    let mut code = String::from("#include <cudnn_layer.h>\n#define check(fact) static_assertion(fact, #fact)\n");
     offsets!(code, "cudnnLayerHost", Host: size abi cudnn_version cudnn_dir name loader next message);
     offsets!(code, "cudnnLayerEvent", Event: size kind status function library path text duration_ns age_ns);
     offsets!(code, "cudnnLayer", Layer: size data wrap event);
@@ -37,22 +37,12 @@ fn the_header_and_the_types_agree() {
     let source = dir.join("header.c");
     std::fs::write(&source, code).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist");
-    for (compiler, standard) in [("cc", "-std=c11"), ("c++", "-std=c++11")] {
+    for (compiler, options, assertion) in
+        [("cc", ["-std=c11", "-xc"], "_Static_assert"), ("c++", ["-std=c++11", "-xc++"], "static_assert")]
+    {
         let mut command = Command::new(compiler);
-        command.args([
-            standard,
-            "-pedantic",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            "-D_Static_assert=static_assert",
-        ]);
-        if compiler == "cc" {
-            command.args(["-U_Static_assert", "-x", "c"]);
-        } else {
-            command.args(["-x", "c++"]);
-        }
+        command.args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).args(options);
+        command.arg(format!("-Dstatic_assertion={assertion}"));
         let output = command.arg("-I").arg(&include).arg(&source).output().unwrap();
         assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
     }
