@@ -6,7 +6,7 @@
 //! an error: any error that cuDNN reports later is newer.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 use std::sync::Mutex;
 
 use cudnn_sys::types::cudnnStatus_t;
@@ -59,20 +59,22 @@ pub(crate) fn take_unreported() -> Option<String> {
     LAST_ERROR.try_with(take).ok().flatten()
 }
 
-/// Interned verbose strings returned by `cudnnGetErrorString`. Never freed: callers keep the pointers, as with cuDNN's.
-static INTERNED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
-const MAX_INTERNED: usize = 64;
+/// The first line of the thread's report, if the report has this status.
+pub(crate) fn report_line(status: cudnnStatus_t) -> Option<String> {
+    let line = |error: &RefCell<Option<LastError>>| {
+        let error = error.try_borrow().ok()?;
+        error.as_ref().filter(|error| error.status == status)?.report.lines().next().map(str::to_owned)
+    };
+    LAST_ERROR.try_with(line).ok()?
+}
 
-/// The status's name and the first line of the thread's report, if the report has that status. A static string.
-pub(crate) fn verbose_string(status: cudnnStatus_t, name: &CStr) -> Option<*const c_char> {
-    let line = LAST_ERROR
-        .try_with(|error| {
-            let error = error.try_borrow().ok()?;
-            let error = error.as_ref().filter(|error| error.status == status)?;
-            error.report.lines().next().map(str::to_owned)
-        })
-        .ok()??;
-    let text = CString::new(format!("{}: {line}", name.to_string_lossy())).ok()?;
+/// Texts that `cudnnGetErrorString` has returned. Never freed: callers keep the pointers, as with cuDNN's.
+static INTERNED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+const MAX_INTERNED: usize = 256;
+
+/// The text as a static string. `None` if there are too many different ones already.
+pub(crate) fn intern(text: String) -> Option<*const c_char> {
+    let text = CString::new(text).ok()?;
     // Waits at most a second: in a forked child, the thread that has the lock may not exist.
     let mut texts = lock(&INTERNED)?;
     if let Some(known) = texts.iter().find(|known| **known == text) {

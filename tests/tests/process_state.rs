@@ -57,7 +57,8 @@ fn a_failed_call_in_a_forked_child_does_not_wait_for_cudnns_log() {
          }\n\
          #define cudnnGetLastErrorString(message, size) unused(message, size)\n",
     );
-    let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()), &["fork-after-failure"]);
+    let child = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).env(VERBOSE_VARIABLE, "1");
+    let output = run(child, &["fork-after-failure"]);
     assert_eq!(output.returned("the child ended with"), Some("0"), "{output:#?}");
 }
 

@@ -14,9 +14,19 @@ pub unsafe fn write_text(text: &str, buffer: *mut c_char, size: usize) -> usize 
             end -= 1;
         }
         // SAFETY: `end` is less than `size`, and at most the text's length.
-        unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), end) };
-        // SAFETY: `end` is less than `size`.
-        unsafe { buffer.add(end).write(0) };
+        unsafe { write_bytes(text.as_bytes().get(..end).unwrap_or_default(), buffer, size) };
     }
     text.len()
+}
+
+/// Copies bytes into a C buffer, cut to fit, with a NUL behind them.
+///
+/// # Safety
+/// `buffer` has room for `size` bytes, and `size` is not 0.
+pub(super) unsafe fn write_bytes(bytes: &[u8], buffer: *mut c_char, size: usize) {
+    let end = bytes.len().min(size - 1);
+    // SAFETY: `end` is less than `size`, and at most the number of bytes.
+    unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), end) };
+    // SAFETY: `end` is less than `size`.
+    unsafe { buffer.add(end).write(0) };
 }

@@ -6,27 +6,37 @@ use std::ffi::{CStr, c_char};
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
-use super::c_buffer::write_text;
+use super::c_buffer::{write_bytes, write_text};
+use super::{cudnn_reason, device};
 use crate::error::status_name;
-use crate::last_error::{take_newer_flag, take_unreported, verbose_string};
+use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
 use crate::logging::callback::is_pending;
 use crate::platform::libraries::is_secure_execution;
 use crate::resolve::libraries::{GraphFunctions, graph_functions};
 use crate::thread::fork::is_in_child;
 
-/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the first line of the thread's last load
-/// error behind the status's name. Many programs print nothing else. Read once; ignored in secure-execution mode.
+/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the reason of the thread's last failure behind
+/// the status's name: the first line of the loader's report, or cuDNN's last-error text with what the loader can see of
+/// the device. Many programs print nothing else. Read once; ignored in secure-execution mode.
 pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 
 /// A status's name: from the loaded cuDNN, which may know more names than this crate's table, or from the table.
 pub(super) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
     let name = name_of(status);
-    if !is_verbose() {
+    if status.is_success() || !is_verbose() {
         return name;
     }
     // SAFETY: cuDNN's names and the table's are static strings that end in NUL.
-    let text = unsafe { CStr::from_ptr(name) };
-    verbose_string(status, text).unwrap_or(name)
+    let text = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    // The loader has cleared cuDNN's error with its own: what cuDNN has is newer.
+    let reason = match cudnn_reason::hold() {
+        Some(reason) => Some(format!("{text}: {reason}{}", device::context(status))),
+        None => match report_line(status) {
+            Some(line) => Some(format!("{text}: {line}")),
+            None => Some(device::context(status)).filter(|seen| !seen.is_empty()).map(|seen| format!("{text}{seen}")),
+        },
+    };
+    reason.and_then(intern).unwrap_or(name)
 }
 
 /// Read once: a program may call `setenv` in another thread, which is not safe beside a read.
@@ -71,6 +81,12 @@ pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_cha
     let report = take_unreported();
     // SAFETY: there is room for one byte, and it was written above.
     let cudnn_was_last = unsafe { message.read() } != 0;
+    // cuDNN's error that `cudnnGetErrorString` has fetched before the program, unless a newer one replaces it.
+    if let (Some(held), false) = (cudnn_reason::take(), cudnn_was_last) {
+        // SAFETY: the caller's obligation, passed on.
+        unsafe { write_bytes(&held, message, max_size) };
+        return;
+    }
     if let (Some(report), false) = (report, cudnn_was_last) {
         // SAFETY: the caller's obligation, passed on.
         unsafe { write_text(&report, message, max_size) };
@@ -92,6 +108,7 @@ pub(crate) fn take_last_error() -> String {
 /// Not in a child of a fork, where cuDNN's lock may be taken for ever. There the thread's next request discards cuDNN's
 /// error, since ours is marked as newer.
 pub(crate) fn clear_cudnn_error() {
+    cudnn_reason::take();
     if is_in_child() {
         return;
     }
@@ -105,7 +122,7 @@ pub(crate) fn clear_cudnn_error() {
 ///
 /// # Safety
 /// `message` has room for `max_size` bytes.
-unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
+pub(super) unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
     if let Some(functions) = functions() {
         type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.

@@ -3,6 +3,8 @@
 
 pub(crate) mod c_buffer;
 mod callback;
+mod cudnn_reason;
+mod device;
 pub(crate) mod error_strings;
 
 use crate::function::Function;

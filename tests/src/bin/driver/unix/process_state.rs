@@ -90,6 +90,7 @@ pub(super) fn fork_after_failure() {
         // SAFETY: timers are not inherited.
         unsafe { libc::alarm(5) };
         fail();
+        crate::error_string(cudnn_loader::cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE);
         // SAFETY: _exit only ends the process.
         unsafe { libc::_exit(0) }
     }

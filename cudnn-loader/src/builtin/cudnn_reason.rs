@@ -1,0 +1,72 @@
+//! cuDNN's last-error text, which is the innermost reason of a failure. `cudnnGetErrorString` fetches it before the
+//! program does. cuDNN then has it no longer, so it is kept here for the program's `cudnnGetLastErrorString`.
+
+use std::cell::RefCell;
+use std::ffi::CStr;
+
+use cudnn_probe::one_line;
+
+use super::error_strings::fetch_cudnn_error;
+use crate::thread::fork::is_in_child;
+
+/// More than cuDNN's longest texts.
+const MAX_TEXT: usize = 16 << 10;
+/// The part of a text that fits into an exception's message.
+const MAX_REASON: usize = 1000;
+
+thread_local! {
+    /// What cuDNN gave, without the NUL, and the program has not fetched.
+    static HELD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Fetches cuDNN's text for this thread, and keeps it. Returns it as one line; `None` if there is none. It stays until
+/// [`take`]: cuDNN does not clear its text either when a later call succeeds.
+pub(super) fn hold() -> Option<String> {
+    // A lock of cuDNN's may be taken for ever there.
+    if is_in_child() {
+        return None;
+    }
+    let mut fetched = vec![0_u8; MAX_TEXT];
+    // SAFETY: the buffer has the length that is passed.
+    unsafe { fetch_cudnn_error(fetched.as_mut_ptr().cast(), fetched.len()) };
+    let fetched = CStr::from_bytes_until_nul(&fetched).map(CStr::to_bytes).unwrap_or_default();
+    let replace = |held: &RefCell<Vec<u8>>| {
+        let mut held = held.try_borrow_mut().ok()?;
+        if !fetched.is_empty() {
+            *held = fetched.to_vec();
+        }
+        (!held.is_empty()).then(|| shown(&held))
+    };
+    HELD.try_with(replace).ok()?
+}
+
+/// What [`hold`] has kept, which is nobody's from now on.
+pub(super) fn take() -> Option<Vec<u8>> {
+    let take = |held: &RefCell<Vec<u8>>| held.try_borrow_mut().ok().map(|mut held| std::mem::take(&mut *held));
+    HELD.try_with(take).ok()?.filter(|held| !held.is_empty())
+}
+
+fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut shown = one_line(&lines.join("; "));
+    let mut end = shown.len().min(MAX_REASON);
+    while !shown.is_char_boundary(end) {
+        end -= 1;
+    }
+    shown.truncate(end);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_of_limited_length() {
+        assert_eq!(shown(b"err 710 != cudaSuccess\n at: err\n"), "err 710 != cudaSuccess; at: err");
+        assert_eq!(shown(b"\x1b[31m\xff"), "\\u{1b}[31m\u{fffd}");
+        assert_eq!(shown("ä".repeat(2000).as_bytes()).len(), MAX_REASON);
+        assert_eq!(shown(b"").len(), 0);
+    }
+}

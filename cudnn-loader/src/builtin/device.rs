@@ -1,0 +1,144 @@
+//! What the driver says about the calling thread's device, where a failure's cause may lie there: memory, compute
+//! capability, an error of an earlier kernel. Asks a driver that the process has loaded; loads and initialises nothing.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::fmt::Write;
+use std::ptr::null_mut;
+
+use cudnn_sys::types::cudnnStatus_t;
+
+use crate::dl::{self, Handle};
+use crate::platform::libraries::open_loaded;
+use crate::platform::names::driver_file;
+use crate::resolve::installation::installation;
+
+// The driver's functions, as cuda.h declares them.
+type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
+type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
+type GetAttribute = unsafe extern "C" fn(*mut c_int, c_uint, c_int) -> c_uint;
+type GetMemory = unsafe extern "C" fn(*mut usize, *mut usize) -> c_uint;
+type GetText = unsafe extern "C" fn(c_uint, *mut *const std::ffi::c_char) -> c_uint;
+
+const CAPABILITY_MAJOR: c_uint = 75;
+const CAPABILITY_MINOR: c_uint = 76;
+
+/// What to add to the reason of a failure with this status: ` (device 0: 3 MiB of 139.8 GiB free)`, or nothing.
+pub(super) fn context(status: cudnnStatus_t) -> String {
+    let Some(device) = CurrentDevice::find() else { return String::new() };
+    let mut facts = Vec::new();
+    match status.category().0 {
+        1000 if status != cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED => {}
+        // An unsupported pattern, which another release or device may support.
+        3000 => {
+            let version = installation().map(|installation| format!("cuDNN {}", installation.version));
+            facts.extend(version);
+            facts.extend(device.capability());
+        }
+        // Not initialised; an internal error, such as an allocation; a failed execution.
+        1000 | 4000 | 5000 => facts.push(device.memory()),
+        _ => {}
+    }
+    if let Some(count) = device.count().filter(|count| *count > 1) {
+        facts.push(format!("this thread's device is {} of {count}", device.number));
+    }
+    if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
+}
+
+/// The device of this thread's context.
+struct CurrentDevice {
+    driver: Handle,
+    number: c_int,
+}
+
+/// A function of the driver.
+macro_rules! function {
+    ($device:expr, $name:literal as $type:ty) => {
+        // SAFETY: the driver's function of this name has this type.
+        dl::symbol(&$device.driver, $name).map(|address| unsafe { std::mem::transmute::<*mut c_void, $type>(address) })
+    };
+}
+
+impl CurrentDevice {
+    /// `None` if the process has no driver, or the thread no context.
+    fn find() -> Option<Self> {
+        let mut device = CurrentDevice { driver: open_loaded(driver_file!())?, number: 0 };
+        let mut context = null_mut();
+        let get_context = function!(device, c"cuCtxGetCurrent" as GetContext)?;
+        // SAFETY: the answer has room.
+        if unsafe { get_context(&raw mut context) } != 0 || context.is_null() {
+            return None;
+        }
+        let get_device = function!(device, c"cuCtxGetDevice" as GetInt)?;
+        // SAFETY: the answer has room, and there is a context.
+        (unsafe { get_device(&raw mut device.number) } == 0).then_some(device)
+    }
+
+    fn count(&self) -> Option<c_int> {
+        let mut count = 0;
+        let get_count = function!(self, c"cuDeviceGetCount" as GetInt)?;
+        // SAFETY: the answer has room.
+        (unsafe { get_count(&raw mut count) } == 0).then_some(count)
+    }
+
+    fn capability(&self) -> Option<String> {
+        let get = function!(self, c"cuDeviceGetAttribute" as GetAttribute)?;
+        let attribute = |attribute| {
+            let mut value = 0;
+            // SAFETY: the answer has room, and the device is the driver's.
+            (unsafe { get(&raw mut value, attribute, self.number) } == 0).then_some(value)
+        };
+        Some(format!("compute capability {}.{}", attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?))
+    }
+
+    /// The memory, or the error that the device has had.
+    fn memory(&self) -> String {
+        let mut text = format!("device {}: ", self.number);
+        let (mut free, mut total) = (0, 0);
+        let Some(get_memory) = function!(self, c"cuMemGetInfo_v2" as GetMemory) else { return text };
+        // SAFETY: the answers have room.
+        let result = unsafe { get_memory(&raw mut free, &raw mut total) };
+        let _ = if result == 0 {
+            write!(text, "{} of {} free", size(free), size(total))
+        } else {
+            write!(text, "CUDA reports error {result}{}", self.error_name(result))
+        };
+        text
+    }
+
+    fn error_name(&self, error: c_uint) -> String {
+        let mut name = std::ptr::null();
+        let Some(get_name) = function!(self, c"cuGetErrorName" as GetText) else { return String::new() };
+        // SAFETY: the answer has room.
+        if unsafe { get_name(error, &raw mut name) } != 0 || name.is_null() {
+            return String::new();
+        }
+        // SAFETY: the driver's static string.
+        format!(" ({})", unsafe { CStr::from_ptr(name) }.to_string_lossy())
+    }
+}
+
+/// `3.1 MiB`.
+fn size(bytes: usize) -> String {
+    let mut unit = "KiB";
+    let mut tenths = bytes as u64 * 10 / 1024;
+    for larger in ["MiB", "GiB"] {
+        if tenths >= 10240 {
+            (unit, tenths) = (larger, tenths / 1024);
+        }
+    }
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_the_unit_that_people_use() {
+        for (bytes, text) in
+            [(0, "0.0 KiB"), (1023 << 10, "1023.0 KiB"), (3_277_000, "3.1 MiB"), (150_109_880_320, "139.7 GiB")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

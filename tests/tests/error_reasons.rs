@@ -1,0 +1,167 @@
+//! The reason of a failure in `cudnnGetErrorString`, with `CUDNN_LOADER_VERBOSE_ERRORS=1`.
+
+use cudnn_loader::{DIR_VARIABLE, VERBOSE_VARIABLE};
+use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compile};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
+
+/// cuDNN's functions for errors: a failing call leaves a text, fetching clears it, and a call that succeeds does not.
+const ERRORS: &str = r#"
+    #include <stdio.h>
+    #include <string.h>
+    static __thread char text[400];
+    const char *cudnnGetErrorString(int status) { return status == 3000 ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_OTHER"; }
+    void cudnnGetLastErrorString(char *message, unsigned long long size) {
+        fprintf(stderr, "fetched\n");
+        snprintf(message, size, "%s", text);
+        text[0] = 0;
+    }
+    int cudnnCreate(void *handle) { strcpy(text, "nBlocks.y > 65535"); return 3000; }
+    int cudnnDestroy(void *handle) { strcpy(text, "err 710\n at: launch\n"); return 5000; }
+    int cudnnGetStream(void *handle, void *stream) { return 3000; }
+    #define cudnnGetErrorString(status) unused1(status)
+    #define cudnnGetLastErrorString(message, size) unused2(message, size)
+    #define cudnnCreate(handle) unused3(handle)
+    #define cudnnDestroy(handle) unused4(handle)
+    #define cudnnGetStream(handle, stream) unused5(handle, stream)
+"#;
+
+/// A driver with two devices of compute capability 9.0, the second of which is current. Its memory is full, or a kernel
+/// has failed.
+const CUDA: &str = r#"
+    int cuCtxGetCurrent(void **context) { *context = context; return 0; }
+    int cuCtxGetDevice(int *device) { *device = 1; return 0; }
+    int cuDeviceGetCount(int *count) { *count = 2; return 0; }
+    int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 75 ? 9 : 0; return 0; }
+    int cuMemGetInfo_v2(unsigned long *free, unsigned long *total) {
+        *free = 3 << 20; *total = 80ul << 30;
+        return ERROR;
+    }
+    int cuGetErrorName(int error, const char **name) { *name = "CUDA_ERROR_ASSERT"; return 0; }
+"#;
+
+struct World(TempDir);
+
+impl World {
+    fn new() -> Self {
+        let dir = TempDir::new();
+        FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(ERRORS).build(&dir.file(Library::Graph));
+        World(dir)
+    }
+
+    fn run(&self, verbose: &str, args: &[&str]) -> ChildOutput {
+        let child = Child::bare(DRIVER).env(DIR_VARIABLE, self.0.path()).env(VERBOSE_VARIABLE, verbose);
+        let output = child.run(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        output
+    }
+
+    /// An argument of the driver that opens CUDA's library, whose functions for memory return this.
+    fn cuda(&self, error: u32) -> String {
+        let file = self.0.path().join("libcuda.so.1");
+        let flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", &format!("-DERROR={error}")];
+        compile(CUDA, &flags, &file);
+        format!("open:{}", file.display())
+    }
+}
+
+/// The lines that the driver printed for the arguments after the first failing call.
+fn lines(output: &ChildOutput) -> Vec<&str> {
+    output.stdout.lines().skip_while(|line| !line.starts_with("error-string")).collect()
+}
+
+#[test]
+fn a_failure_of_cudnn_has_its_reason() {
+    let world = World::new();
+    let error_string = |args: &[&str]| {
+        let output = world.run("1", args);
+        output.returned("error-string").map(str::to_owned)
+    };
+    for (call, status, expected) in [
+        ("~cudnnCreate", "3000", "CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535"),
+        ("~cudnnDestroy", "5000", "CUDNN_STATUS_OTHER: err 710; at: launch"),
+        // A failure without a text.
+        ("~cudnnGetStream", "3000", "CUDNN_STATUS_NOT_SUPPORTED"),
+    ] {
+        let found = error_string(&[call, &format!("error-string:{status}")]);
+        assert_eq!(found.as_deref(), Some(expected), "{call}");
+    }
+    assert_eq!(error_string(&["~cudnnCreate", "error-string:0"]).as_deref(), Some("CUDNN_STATUS_OTHER"));
+    // The last failure counts, and asking again gives the same.
+    let output = world
+        .run("1", &["~cudnnCreate", "error-string:3000", "~cudnnDestroy", "error-string:5000", "error-string:5000"]);
+    assert_eq!(
+        lines(&output).into_iter().filter(|line| line.starts_with("error-string")).collect::<Vec<_>>(),
+        [
+            "error-string = CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535",
+            "error-string = CUDNN_STATUS_OTHER: err 710; at: launch",
+            "error-string = CUDNN_STATUS_OTHER: err 710; at: launch",
+        ]
+    );
+}
+
+/// What the program fetches itself is what it would have got without the variable.
+#[test]
+fn the_last_error_text_is_as_if_nobody_had_asked() {
+    let world = World::new();
+    for args in [
+        &["~cudnnCreate", "error-string:3000", "last", "last"][..],
+        &["~cudnnCreate", "error-string:3000", "error-string:3000", "last", "last"],
+        &["~cudnnCreate", "error-string:3000", "~cudnnDestroy", "last", "last"],
+        &["~cudnnDestroy", "error-string:5000", "~cudnnGetStream", "last", "last"],
+        &["~cudnnCreate", "last", "error-string:3000", "last"],
+        // The loader's own failure is newer than cuDNN's, and the other way round.
+        &["~cudnnCreate", "error-string:3000", "~cudnnCreateTensorDescriptor", "last", "last"],
+        &["~cudnnCreateTensorDescriptor", "error-string:3009", "~cudnnCreate", "error-string:3000", "last", "last"],
+    ] {
+        let last = |verbose: &str| {
+            let output = world.run(verbose, args);
+            let without = |line: &&str| !line.starts_with("error-string");
+            output.stdout.lines().filter(without).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(last("1"), last("0"), "{args:?}");
+    }
+}
+
+#[test]
+fn without_the_variable_nothing_is_fetched() {
+    let output = World::new().run("0", &["~cudnnCreate", "error-string:3000"]);
+    assert_eq!(output.returned("error-string"), Some("CUDNN_STATUS_NOT_SUPPORTED"));
+    assert_eq!(output.stderr, "", "{output:#?}");
+}
+
+#[test]
+fn the_device_is_described_where_the_cause_may_lie_there() {
+    let world = World::new();
+    let of = " is 1 of 2";
+    for (error, call, status, expected) in [
+        (
+            0,
+            "~cudnnCreate",
+            "3000",
+            "nBlocks.y > 65535 (cuDNN 9.19.0, compute capability 9.0, this thread's device is 1 of 2)",
+        ),
+        (
+            0,
+            "~cudnnDestroy",
+            "5000",
+            "err 710; at: launch (device 1: 3.0 MiB of 80.0 GiB free, this thread's device is 1 of 2)",
+        ),
+        (
+            710,
+            "~cudnnDestroy",
+            "5000",
+            "err 710; at: launch (device 1: CUDA reports error 710 (CUDA_ERROR_ASSERT), this thread's device is 1 of 2)",
+        ),
+        (
+            0,
+            "~cudnnGetStream",
+            "3000",
+            "CUDNN_STATUS_NOT_SUPPORTED (cuDNN 9.19.0, compute capability 9.0, this thread's device is 1 of 2)",
+        ),
+    ] {
+        let output = world.run("1", &[&world.cuda(error), call, &format!("error-string:{status}")]);
+        let found = output.returned("error-string").unwrap();
+        assert!(found.ends_with(expected) && found.contains(of), "{found}");
+    }
+}
