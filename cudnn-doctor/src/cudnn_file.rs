@@ -22,7 +22,7 @@ pub(crate) fn identity(file: &Path) -> Option<Identity> {
     identify_any(file, library(file.file_name()?.to_str()?)?).ok()
 }
 
-/// The library with this file name, which may end in the full version.
+/// The library with this file name, which may end in the full version, or with this path.
 pub(crate) fn library(name: &str) -> Option<Library> {
-    cudnn_library(name)
+    cudnn_library(Path::new(name).file_name()?.to_str()?)
 }

@@ -83,7 +83,9 @@ fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
 
 fn is_relevant(step: &Lookup) -> bool {
     const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
-    PREFIXES.iter().any(|prefix| step.name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
+    // A program may open a library by its path.
+    let name = step.name.rsplit('/').next().unwrap_or_default();
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
 }
 
 fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {

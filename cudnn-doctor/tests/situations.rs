@@ -543,6 +543,84 @@ fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
     assert!(with_code(&findings, "C012")[0].to_string().contains("libcudnn_cnn.so.9"), "{findings:#?}");
 }
 
+/// A program may open cuDNN by its path. Compilers put one text behind another, without a zero between them.
+#[test]
+fn a_program_that_opens_cudnn_by_its_path_gets_that_file() {
+    let root = TempDir::new();
+    let (program, dir) = (root.path().join("program.so"), root.path().join("opt/cudnn"));
+    build(&dir, &all(), VERSION);
+    let path = program.to_str().unwrap();
+    let shim = dir.join("libcudnn.so.9").display().to_string();
+    for (text, is_found) in [
+        (shim.clone(), true),
+        (format!("cannot open{shim}"), true),
+        (format!("/nowhere\0{shim}.%d"), true),
+        (format!("{shim}.1.0"), false),
+        ("/nowhere/libcudnn.so.9".to_owned(), false),
+        (format!("{}\0libcudnn.so.9", dir.display()), false),
+    ] {
+        support::ExtensionLibrary::new().with_text(&text).build(&program);
+        let output = doctor(&["check", "--no-load", "--for", path], &[]);
+        let of_program = format!("program {path} loads {shim} (");
+        assert_eq!(output.stdout.contains(&of_program), is_found, "{text:?}: {}", output.stdout);
+        assert_eq!(output.stdout.contains("C089"), !is_found, "{text:?}: {}", output.stdout);
+    }
+}
+
+/// The libraries of CUDA that a program is linked to are of one major.
+#[test]
+fn a_program_that_finds_a_cudnn_for_another_cuda_is_told() {
+    let root = TempDir::new();
+    let (program, dir) = (root.path().join("program.so"), root.path().join("cudnn"));
+    std::fs::create_dir(&dir).unwrap();
+    for library in all() {
+        FakeLibrary::new(library, VERSION).with_ptx(9).build(&dir.join(library.file_name()));
+    }
+    for name in ["libcudart.so.12", "libcublas.so.13", "libcudart.so.13"] {
+        support::ExtensionLibrary::new().with_soname(name).build(&dir.join(name));
+    }
+    for (needs, expected) in [
+        (&["libcudart.so.12"][..], Some("the program loads libcudart.so.12, and a cuDNN for CUDA 13")),
+        (&["libcudart.so.13", "libcublas.so.13"], None),
+        (&[], None),
+    ] {
+        let library = support::ExtensionLibrary::new().with_runpath(dir.to_str().unwrap()).needing("libcudnn.so.9");
+        needs.iter().fold(library, |library, name| library.needing(name)).build(&program);
+        let findings = check(&["--for", program.to_str().unwrap()], &[]);
+        let found = with_code(&findings, "C018");
+        let message = found.first().and_then(|finding| finding["message"].as_str());
+        match expected {
+            Some(expected) => assert!(message.is_some_and(|message| message.starts_with(expected)), "{findings:#?}"),
+            None => assert_eq!(message, None, "{needs:?}"),
+        }
+    }
+}
+
+/// What pip installs into the active environment is not what the program finds.
+#[test]
+fn no_command_serves_a_program_where_it_does_not_look() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(&root.path().join("venv")).pip();
+    let (program, dir) = (root.path().join("program.so"), root.path().join("cudnn"));
+    build(&dir, &all(), VERSION);
+    support::ExtensionLibrary::new().with_runpath(dir.to_str().unwrap()).needing("libcudnn.so.9").build(&program);
+    let expected = format!("put another release in place of the one in {}, which the program finds", dir.display());
+    for options in [&["--minimum", "9.28"][..], &["--cuda", "13"]] {
+        let options = [&["--for", program.to_str().unwrap()], options].concat();
+        let findings = check(&options, &[("VIRTUAL_ENV", venv.root())]);
+        let of_requirement =
+            findings.iter().filter(|finding| ["C018", "C019"].iter().any(|code| finding["code"] == *code));
+        let helps: Vec<&Value> = of_requirement.collect();
+        assert!(!helps.is_empty(), "{options:?}: {findings:#?}");
+        for finding in helps {
+            assert_eq!(
+                (&finding["help"], &finding["commands"]),
+                (&expected.clone().into(), &Vec::<Value>::new().into())
+            );
+        }
+    }
+}
+
 /// ONNX Runtime's provider is linked to CUDA, and opens cuDNN by a name that it puts together.
 #[test]
 fn a_program_that_is_not_linked_to_cudnn_may_lack_other_libraries() {

@@ -59,7 +59,8 @@ macro_rules! findings {
 findings! {
     NO_DRIVER = "C001" Warning "NVIDIA's driver is missing or does not answer":
         "libcuda.so.1 comes with NVIDIA's driver, not with CUDA or cuDNN. Containers started without GPU access do not \
-         have it, and WSL keeps it in a directory that ld.so may not search.";
+         have it, and WSL keeps it in a directory that ld.so may not search. A note where no framework of the active \
+         environment uses a GPU.";
     OLD_DRIVER = "C002" Error "the driver is too old for this cuDNN's CUDA release":
         "Each CUDA major requires a minimum driver version.";
     DRIVER_CRASHED = "C003" Error "the driver crashed or hung":
@@ -67,7 +68,7 @@ findings! {
          damaged or belongs to another driver, or the kernel's driver does not answer.";
     NO_CUDNN = "C010" Error "no usable cuDNN 9 was found":
         "No searched directory contains a usable libcudnn_graph.so.9. An older cuDNN does not count: majors are not \
-         interchangeable.";
+         interchangeable. A note where no framework of the active environment needs a cuDNN.";
     REJECTED = "C011" Warning "an installation was rejected":
         "Its libcudnn_graph.so.9 is truncated, unreadable, built for another architecture, or not a library.";
     INCOMPLETE = "C012" Error "libraries of the release are missing":

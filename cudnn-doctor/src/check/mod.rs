@@ -41,6 +41,7 @@ use finding::{
     DRIVER_CRASHED, Effect, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS,
     NO_NVRTC, OLD_GPU, REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
+use frameworks::{Judged, Unneeded};
 use machine::Machine;
 use program::Examined;
 
@@ -64,6 +65,15 @@ pub(crate) struct Requested {
     pub(crate) program: Option<PathBuf>,
     /// Run these frameworks.
     pub(crate) frameworks: Vec<Framework>,
+}
+
+impl Requested {
+    /// Whether nothing states that a program uses cuDNN.
+    fn is_about_machine(&self) -> bool {
+        let Requested { minimum, cuda_major, functions, convolution, verify, program, .. } = self;
+        let has_requirement = minimum.is_some() || cuda_major.is_some() || !functions.is_empty();
+        !has_requirement && !convolution && !verify && program.is_none()
+    }
 }
 
 /// The result of the check.
@@ -152,8 +162,14 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     }
     findings.extend(environment::findings());
     findings.extend(python_of_environment(context));
-    if program.is_none() {
-        findings.extend(active_frameworks(context, &machine));
+    if program.is_none()
+        && let Some(judged) = active_frameworks(context, &machine)
+    {
+        if used.is_none() && requested.is_about_machine() && !is_cudnn_wanted(context, &findings) {
+            let unneeded = Unneeded::of(&judged.survey);
+            unneeded.iter().for_each(|unneeded| findings.iter_mut().for_each(|finding| unneeded.qualify(finding)));
+        }
+        findings.extend(judged.findings);
     }
     let run = |framework: &Framework| framework_run::run(*framework, context, &machine, patience);
     let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
@@ -260,13 +276,18 @@ fn python_of_environment(context: &Context) -> Option<Finding> {
     Some(Finding::new(LOST_PYTHON, what).note(note).help(help))
 }
 
-/// What is wrong with the frameworks of the environment whose Python a program would use.
-fn active_frameworks(context: &Context, machine: &Machine) -> Vec<Finding> {
+/// The frameworks of the environment whose Python a program would use.
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<Judged> {
     // Kernels matter to a GPU that is here.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false };
-    frameworks::active(context)
-        .map(|environment| frameworks::judge(&environment, machine, &context.host, depth).findings)
-        .unwrap_or_default()
+    let environment = frameworks::active(context)?;
+    Some(frameworks::judge(&environment, machine, &context.host, depth))
+}
+
+/// Whether somebody has put a cuDNN here that cannot be used, or names one.
+fn is_cudnn_wanted(context: &Context, findings: &[Finding]) -> bool {
+    let is_rejection = |finding: &Finding| finding.kind.code == REJECTED.code;
+    context.search.explicit_candidate().is_some() || findings.iter().any(is_rejection)
 }
 
 /// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.

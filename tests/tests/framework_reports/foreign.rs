@@ -174,7 +174,7 @@ fn check_and_frameworks_see_the_same_foreign_files() {
     for case in IN_ITS_DIRECTORY.iter().chain(&FROM_ELSEWHERE) {
         let (name, _, code_of_check, code, fragments) = case;
         let world = filled(case);
-        let (of_check, _) = world.check();
+        let (of_check, _) = world.check(&[]);
         assert!(of_check.iter().any(|finding| finding["code"] == *code_of_check), "{name}: {of_check:#?}");
         has(&world, &[(*code, *fragments)]);
     }

@@ -110,3 +110,35 @@ fn a_python_that_this_user_may_not_read_is_not_missing() {
     let pip = format!("sudo {} -I -m pip install nvidia-cudnn-cu12==9.10.2.21", python.display());
     assert_eq!(text.contains(&pip), is_root, "{text}");
 }
+
+/// ONNX Runtime requires no cuDNN in its metadata, and is built for one CUDA: a cuDNN for another would break it.
+#[test]
+fn a_program_gets_no_command_that_breaks_a_framework() {
+    let world = World::new();
+    onnxruntime(&world.venv, "1.31.1", "13.0", &["libcudnn.so.9"]);
+    cudnn_wheel_for_cuda_13(&world.venv);
+    let about = |options: &[&str]| {
+        let (findings, _) = world.check(options);
+        let found = findings.into_iter().find(|finding| finding["code"] == "C018").unwrap();
+        (found["help"].as_str().unwrap().to_owned(), found["commands"].as_array().unwrap().len())
+    };
+    let (help, commands) = about(&["--cuda", "12"]);
+    assert!(help.contains("ONNX Runtime 1.31.1 in this environment is built for another CUDA"), "{help}");
+    assert_eq!(commands, 0, "{help}");
+    // A newer release for its CUDA is one that it accepts.
+    assert_ne!(about(&["--minimum", "9.28"]).1, 0);
+}
+
+/// TensorFlow accepts no cuDNN as old as the one that PyTorch requires, and PyTorch accepts a newer one.
+#[test]
+fn a_newer_cudnn_that_another_framework_needs_is_kept() {
+    let world = World::new();
+    torch(&world.venv, "2.5.1", "12.4", "9.1.0.70");
+    cublas_wheel(&world.venv);
+    tensorflow(&world.venv, "2.18.1", "9.3.0.75");
+    cudnn_wheel(&world.venv, "9.3.0.75");
+    let texts: &[&str] =
+        &["requires nvidia-cudnn-cu12==9.1.0.70, but 9.3.0.75 is installed", "keep it: another framework"];
+    has(&world, &[("C073", texts)]);
+    assert_eq!(commands(&world, "C073"), Vec::<String>::new());
+}

@@ -53,9 +53,10 @@ impl World {
     }
 
     /// All findings of `check` in the active environment, and its exit status.
-    pub(super) fn check(&self) -> (Vec<Value>, i32) {
+    pub(super) fn check(&self, options: &[&str]) -> (Vec<Value>, i32) {
         let mut command = self.command("check");
-        let output = command.args(["--no-load", "--json"]).env("VIRTUAL_ENV", self.venv.root()).output().unwrap();
+        let output =
+            command.args(["--no-load", "--json"]).args(options).env("VIRTUAL_ENV", self.venv.root()).output().unwrap();
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         (document["findings"].as_array().unwrap().clone(), output.status.code().unwrap())
     }
@@ -125,8 +126,8 @@ pub(super) fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: 
         )
 }
 
-/// PyTorch's wheel for CUDA 13 with what it requires.
-pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
+/// The wheel of cuDNN 9.19.0 for CUDA 13.
+pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment) {
     let version = Version::new(9, 19, 0);
     venv.package("nvidia-cudnn-cu13", "9.19.0.56");
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
@@ -134,6 +135,11 @@ pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
     for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
         FakeLibrary::new(*library, version).with_ptx(9).build(&dir.join(library.file_name()));
     }
+}
+
+/// PyTorch's wheel for CUDA 13 with what it requires.
+pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
+    cudnn_wheel_for_cuda_13(venv);
     let mut cublas = venv.package("nvidia-cublas", "13.1.0.3");
     for name in ["libcublas.so.13", "libcublasLt.so.13"] {
         cublas = cublas.library(&format!("nvidia/cu13/lib/{name}"), &ExtensionLibrary::new().with_soname(name));

@@ -51,16 +51,25 @@ pub(super) fn kernels(framework: &Framework, gpu: &Gpu) -> Option<Finding> {
     })
 }
 
+/// Whether two packages with one directory contain it, one of which is for the CPU alone: the last one installed counts.
+pub(super) fn is_overwritten(framework: &Framework, survey: &Survey) -> bool {
+    twin(framework, survey).is_some()
+}
+
+/// The package for a GPU if this one is for the CPU, and the other way round, with the same directory.
+fn twin<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
+    let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
+    survey.frameworks.iter().find(|other| {
+        std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
+    })
+}
+
 /// A build without CUDA, on a machine that has a GPU.
 pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
     let gpu = machine.gpus.first()?;
-    let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
-    let is_other = |other: &&Framework| {
-        std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
-    };
-    let gpu_package = survey.frameworks.iter().find(is_other);
+    let gpu_package = twin(framework, survey);
     // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
-    if gpu_package.is_some() != is_cpu(framework) {
+    if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
     }
     let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));

@@ -13,6 +13,7 @@ mod other_cuda;
 mod pairs;
 mod pins;
 mod text;
+mod unneeded;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Command, Installer, Package};
@@ -28,6 +29,7 @@ use crate::shell::{doctor, quoted_path};
 pub(crate) use incomplete::is_cudnn;
 pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
+pub(crate) use unneeded::Unneeded;
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {
