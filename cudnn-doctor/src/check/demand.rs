@@ -1,10 +1,8 @@
 //! What a framework demands of the cuDNN in its environment: a CUDA major, and releases. Judges nothing.
 
-use std::path::{Path, PathBuf};
-
-use cudnn_frameworks::{Comparison, Framework, Pin, Survey, allows_from};
+use cudnn_frameworks::{Comparison, Framework, Pin, allows_from};
 use cudnn_probe::Version;
-use cudnn_probe::packages::{self, CUDA_MAJORS, Component};
+use cudnn_probe::packages::{CUDA_MAJORS, Component};
 
 /// The major of cuDNN that this project is about.
 pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
@@ -17,23 +15,28 @@ pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
 pub(in crate::check) struct Demand {
     /// `PyTorch 2.8.0`.
     pub(super) framework: String,
+    /// The normalised name of its package: `torch`.
+    pub(super) package: String,
+    /// The only major of cuDNN that it accepts.
+    pub(super) cudnn_major: u32,
     pub(super) cuda_major: u32,
     /// `nvidia-cudnn-cu12==9.10.2.21`.
     pub(super) requirement: String,
     /// Its metadata requires that, not an extra of it, nor this program's facts.
     pub(super) is_required: bool,
+    /// It works without cuDNN, but for a part of its functions.
+    pub(super) is_optional: bool,
     /// The oldest release that it accepts when it runs.
     pub(super) minimum: Option<Version>,
     pub(super) comparison: Comparison,
 }
 
 impl Demand {
-    /// `None` for a framework that takes no wheel of cuDNN 9: it needs none, needs another major, or conda serves it.
+    /// `None` for a framework that takes no wheel of cuDNN: it needs none, or conda serves it.
     pub(in crate::check) fn of(framework: &Framework) -> Option<Demand> {
         let built = &framework.built_for;
         let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
-        let is_of_other_major = built.cudnn.as_ref().is_some_and(|wanted| wanted.value.major != CUDNN_MAJOR);
-        if is_for_cpu || is_of_other_major || framework.opens.needs_none || is_of_conda(framework) {
+        if is_for_cpu || framework.opens.needs_none || is_of_conda(framework) {
             return None;
         }
         let pin = pin(framework);
@@ -43,15 +46,19 @@ impl Demand {
             return None;
         }
         let minimum = built.cudnn.as_ref().map(|wanted| wanted.value);
+        let cudnn_major = minimum.map_or(CUDNN_MAJOR, |minimum| minimum.major);
         let requirement = pin.map(Pin::without_marker).unwrap_or_else(|| {
             let minimum = minimum.map_or(CUDNN_MAJOR.to_string(), |minimum| minimum.to_string());
-            format!("{}>={minimum},<{}", Component::Cudnn.wheel(cuda_major), CUDNN_MAJOR + 1)
+            format!("{}>={minimum},<{}", Component::Cudnn.wheel(cuda_major), cudnn_major + 1)
         });
         Some(Demand {
             framework: format!("{} {}", framework.kind.name, framework.version),
+            package: framework.distribution.name.clone(),
+            cudnn_major,
             cuda_major,
             requirement,
             is_required: pin.is_some_and(|pin| pin.extra.is_none()),
+            is_optional: framework.opens.is_optional,
             minimum,
             comparison: framework.kind.comparison,
         })
@@ -95,21 +102,4 @@ pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
     const MAX_LEN: u64 = 64;
     let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
     installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
-}
-
-/// The root of the environment that contains a framework, which may be that of the base Python or of the user: its
-/// libraries search beside them, not in the virtual environment that imports it.
-pub(in crate::check) fn root_of(framework: &Framework, survey: &Survey) -> PathBuf {
-    let root = &survey.environment.root;
-    let site = framework.distribution.import_dir.as_path();
-    let real = |path: &Path| cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_in = |root: &Path| site.starts_with(root) || real(site).starts_with(real(root));
-    if is_in(root) || !root.join("pyvenv.cfg").is_file() {
-        return root.clone();
-    }
-    let user = packages::user_base().filter(|base| is_in(base));
-    let base = || cudnn_probe::base_python(root).filter(|base| is_in(base));
-    // `lib/python3.12/site-packages` is below the root.
-    let other = || site.ancestors().nth(3).filter(|root| root.join("bin/python3").is_file()).map(Path::to_owned);
-    user.or_else(base).or_else(other).unwrap_or_else(|| root.clone())
 }

@@ -7,7 +7,7 @@ use cudnn_frameworks::{Depth, Environment, allows_from, survey_to};
 use cudnn_probe::packages::Component;
 use cudnn_probe::{Host, Version, release_facts};
 
-use super::demand::{Demand, WHEEL};
+use super::demand::{CUDNN_MAJOR, Demand, WHEEL};
 use super::machine::Gpu;
 use crate::escape::Printable;
 
@@ -60,7 +60,8 @@ impl<'a> Limits<'a> {
             let pins = framework.pins.iter().filter(|pin| pin.extra.is_none());
             pins.map(move |pin| (name.clone(), pin.without_marker(), pin.package.clone()))
         });
-        let demands = frameworks.filter_map(Demand::of).filter(|demand| !demand.is_required);
+        let demands = frameworks.filter_map(Demand::of);
+        let demands = demands.filter(|demand| !demand.is_required && demand.cudnn_major == CUDNN_MAJOR);
         let mut limits = Limits::of(gpus, pins);
         limits.pins.extend(demands.map(|demand| FrameworkPin {
             framework: demand.framework,

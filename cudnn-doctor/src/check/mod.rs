@@ -17,6 +17,7 @@ pub(crate) mod load_test;
 pub(crate) mod machine;
 mod nvrtc;
 mod older;
+mod place;
 mod program;
 mod requirements;
 pub(crate) mod suitable;
@@ -355,6 +356,10 @@ fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], re
     if let Some(explicit) = context.search.explicit_candidate() {
         return none_in(finding, &explicit.dir, rejected.first());
     }
+    let is_unused = rejections.is_empty();
+    if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
+        return none_for_other_major(major, &names);
+    }
     let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
     let upgrade = older()
         .find_map(|one| fix_commands::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
@@ -378,6 +383,17 @@ fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], re
                 .or_else(|| environment_of_shim(context))
                 .unwrap_or_else(|| fix_commands::install(context, machine)),
         )
+}
+
+/// No cuDNN 9 is missing where all frameworks need another major.
+fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
+    let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
+    let (names, ours) = (frameworks.join(", "), demand::CUDNN_MAJOR);
+    Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
+        .note(format!("this project serves cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"))
+        .help(format!(
+            "nothing is to be done for them; a program that needs cuDNN {ours} needs an environment of its own"
+        ))
 }
 
 /// The Python that a program would run in, if a tool has put a script or link in place of it.

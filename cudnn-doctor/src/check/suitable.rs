@@ -1,6 +1,7 @@
 //! The wheel of cuDNN that suits an environment: what its frameworks require and were built for, and the GPUs, decide.
 //! Every command that installs cuDNN or a framework takes its package from here, so that none undoes another one's.
 
+use cudnn_frameworks::facts::{FACTS, Fact};
 use cudnn_frameworks::{Framework, allows_from};
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
 
@@ -11,6 +12,7 @@ use super::machine::{Gpu, Machine};
 /// A wheel of cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suitable {
+    pub(crate) cudnn_major: u32,
     pub(crate) cuda_major: u32,
     /// What pip takes: `nvidia-cudnn-cu12==9.10.2.21`.
     pub(crate) requirement: String,
@@ -48,6 +50,15 @@ pub(crate) fn suitable<'a>(
 }
 
 fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitable, String> {
+    let cudnn_major = demands.iter().min_by_key(|demand| demand.is_optional).map(|demand| demand.cudnn_major);
+    let cudnn_major = cudnn_major.unwrap_or(CUDNN_MAJOR);
+    let of_other_major = |demand: &&Demand| demand.cudnn_major != cudnn_major && !demand.is_optional;
+    if let Some(other) = demands.iter().find(of_other_major) {
+        let first = demands.iter().find(|demand| demand.cudnn_major == cudnn_major && !demand.is_optional);
+        return Err(first.map_or_else(String::new, |first| no_common_major(first, other)));
+    }
+    // One that can do without cuDNN does without.
+    let demands: Vec<&Demand> = demands.iter().filter(|demand| demand.cudnn_major == cudnn_major).collect();
     let cuda_major = demands.first().map_or(default_cuda, |demand| demand.cuda_major);
     let other_cuda = demands.iter().find(|demand| demand.cuda_major != cuda_major);
     if let (Some(first), Some(other)) = (demands.first(), other_cuda) {
@@ -57,8 +68,10 @@ fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitabl
              same files: give one of them an environment of its own"
         ));
     }
-    let newest = demands.iter().max_by_key(|demand| (demand.minimum, demand.exact().is_some()));
+    let newest = demands.iter().copied().max_by_key(|demand| (demand.minimum, demand.exact().is_some()));
     let minimum = newest.and_then(|demand| demand.minimum);
+    // What limits the releases of cuDNN 9 does not limit others.
+    let gpus = if cudnn_major == CUDNN_MAJOR { gpus } else { &[] };
     let limit = Limits::of_gpus(gpus).choose(minimum, cuda_major).map_err(|reason| match newest {
         Some(Demand { framework, requirement, .. }) => format!("{framework} requires {requirement}, but {reason}"),
         None => reason,
@@ -66,12 +79,12 @@ fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitabl
     let Some(newest) = newest else {
         let exact = limit.exact.map_or(String::new(), |exact| format!("=={exact}"));
         let requirement = format!("{}{exact}", Component::Cudnn.wheel(cuda_major));
-        return Ok(Suitable { cuda_major, requirement, warnings: Vec::new(), is_demanded: false });
+        return Ok(Suitable { cudnn_major, cuda_major, requirement, warnings: Vec::new(), is_demanded: false });
     };
     let exact = newest.exact();
     let mut requirement = newest.requirement.clone();
     let mut warnings: Vec<String> = Vec::new();
-    for other in demands.iter().filter(|other| !std::ptr::eq(*other, newest)) {
+    for other in demands.iter().copied().filter(|other| !std::ptr::eq(*other, newest)) {
         let accepts = minimum.is_none_or(|minimum| other.accepts(minimum));
         if !accepts || other.is_required && !other.allows(exact, minimum) && other.exact().is_none() {
             return Err(format!(
@@ -85,18 +98,49 @@ fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitabl
                 .push(format!("{framework} requires {pin}: it accepts newer minor releases, too, and pip only warns"));
         }
         if other.is_required && exact.is_none() {
-            add_upper_bounds(&mut requirement, &other.requirement);
+            add_upper_bounds(&mut requirement, &other.requirement, cudnn_major + 1);
         }
     }
     if exact.is_none() {
         requirement += &limit.specifiers;
     }
-    Ok(Suitable { cuda_major, requirement, warnings, is_demanded: true })
+    Ok(Suitable { cudnn_major, cuda_major, requirement, warnings, is_demanded: true })
+}
+
+/// Why no cuDNN suits two frameworks that accept one major each, and which releases of them agree.
+fn no_common_major(one: &Demand, other: &Demand) -> String {
+    let (older, newer) = if one.cudnn_major < other.cudnn_major { (one, other) } else { (other, one) };
+    let facts = |demand: &Demand| FACTS.iter().filter(|fact| fact.package == demand.package).collect::<Vec<&Fact>>();
+    let major = |fact: &Fact| fact.cudnn.map(|(major, _, _)| major);
+    let (old, new) = (older.cudnn_major, newer.cudnn_major);
+    let of_older = facts(older).into_iter().find(|fact| major(fact).is_none_or(|major| major == new));
+    let of_newer = facts(newer);
+    let last = of_newer.iter().rposition(|fact| major(fact) == Some(old));
+    let after_last = last.and_then(|last| of_newer.get(last + 1));
+    let without = of_newer.iter().find(|fact| fact.cudnn.is_none());
+    let release = |fact: &Fact, operator: &str| match major(fact).filter(|_| operator == ">=") {
+        _ if operator == "<" => format!("{}<{}, which is built for cuDNN {old}", fact.package, fact.since),
+        Some(new) => format!("{}>={}, which is built for cuDNN {new}", fact.package, fact.since),
+        None => format!("{}>={}, which uses no cuDNN", fact.package, fact.since),
+    };
+    let options = [
+        of_older.map(|fact| release(fact, ">=")),
+        after_last.map(|fact| release(fact, "<")),
+        without.map(|fact| release(fact, ">=")),
+    ];
+    let options: Vec<String> = options.into_iter().flatten().map(|option| format!("install {option}, or ")).collect();
+    format!(
+        "no cuDNN suits both {} ({}) and {} ({}): {}give one of them an environment of its own",
+        older.framework,
+        older.requirement,
+        newer.framework,
+        newer.requirement,
+        options.concat()
+    )
 }
 
 /// Adds the bounds that another requirement has besides the next major.
-fn add_upper_bounds(requirement: &mut String, other: &str) {
-    let next = CUDNN_MAJOR + 1;
+fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
     let is_next_major = |bound: &str| [format!("<{next}"), format!("<{next}.0")].iter().any(|known| known == bound);
     let start = other.find(['<', '>', '=', '!', '~']).unwrap_or(other.len());
     let bounds = other.get(start..).unwrap_or_default().split(',').filter(|bound| bound.starts_with(['<', '!']));
@@ -117,6 +161,9 @@ mod tests {
         let (major, minor, patch) = minimum;
         Demand {
             framework: framework.into(),
+            package: framework.to_ascii_lowercase(),
+            cudnn_major: major,
+            is_optional: false,
             cuda_major: cuda.unwrap_or(0),
             requirement: requirement.into(),
             is_required,
@@ -135,6 +182,12 @@ mod tests {
         let bounded = || demand("bounded", "nvidia-cudnn-cu12>=9.1,<9.5", (9, 1, 0), true);
         let for_13 = || demand("ORT", "nvidia-cudnn-cu13~=9.0", (9, 0, 0), false);
         let pinned_13 = || demand("torch", "nvidia-cudnn-cu13==9.13.0.50", (9, 13, 0), true);
+        let old = || demand("torch", "nvidia-cudnn-cu12==8.9.2.26", (8, 9, 2), true);
+        let optional = || Demand {
+            is_optional: true,
+            ..demand("CuPy", "nvidia-cudnn-cu12>=8.8.0,<9", (8, 8, 0), false)
+        };
+        let of_ctranslate2 = || demand("ctranslate2", "nvidia-cudnn-cu12>=9.1.0,<10", (9, 1, 0), false);
         let old_gpu = [Gpu { name: "V100".into(), compute_capability: 70 }];
         let none: &[Gpu] = &[];
         for (demands, gpus, expected) in [
@@ -153,6 +206,19 @@ mod tests {
             (vec![bounded(), torch()], none, Err("no cuDNN suits both torch")),
             (vec![torch(), for_13()], none, Err("torch is built for CUDA 12 and ORT for CUDA 13")),
             (vec![for_13(), torch()], none, Err("ORT is built for CUDA 13 and torch for CUDA 12")),
+            // cuDNN 8 for those that need it.
+            (vec![old()], none, Ok("nvidia-cudnn-cu12==8.9.2.26")),
+            (vec![old(), optional()], &old_gpu, Ok("nvidia-cudnn-cu12==8.9.2.26")),
+            (vec![optional(), torch()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),
+            (vec![optional()], none, Ok("nvidia-cudnn-cu12>=8.8.0,<9")),
+            (
+                vec![of_ctranslate2(), old()],
+                none,
+                Err("no cuDNN suits both torch (nvidia-cudnn-cu12==8.9.2.26) and ctranslate2 \
+                     (nvidia-cudnn-cu12>=9.1.0,<10): install torch>=2.4.0, which is built for cuDNN 9, or install \
+                     ctranslate2<4.5.0, which is built for cuDNN 8, or install ctranslate2>=4.6.3, which uses no cuDNN, \
+                     or give one of them an environment of its own"),
+            ),
             (
                 vec![pinned_13()],
                 &old_gpu,

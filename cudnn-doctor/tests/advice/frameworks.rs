@@ -95,6 +95,14 @@ fn wheels() -> &'static TempDir {
             &[("torch/version.py", "__version__ = '2.7.1+cu130'\ncuda: Optional[str] = '13.0'\n")],
             &[("torch/lib/libtorch_cuda.so", torch("libtorch_cuda.so").needing("libcudnn.so.9"))],
         );
+        // For cuDNN 8. It has one part that names all that it needs.
+        wheel(
+            dir,
+            ("torch", "2.3.1"),
+            &["nvidia-cudnn-cu12 (==8.9.7.29)"],
+            &[("torch/version.py", "__version__ = '2.3.1+cu121'\ncuda: Optional[str] = '12.1'\n")],
+            &[("torch/lib/libtorch_cuda.so", torch("libtorch_cuda.so").needing("libcudnn.so.8"))],
+        );
         let runpath = "$ORIGIN/../nvidia/cudnn/lib:$ORIGIN/../nvidia/cublas/lib";
         let tensorflow = |soname: &str| library().with_runpath(runpath).with_soname(soname);
         wheel(
@@ -219,6 +227,9 @@ fn commands_give_frameworks_their_cudnn() {
                 }
             }),
         ),
+        (1, Case::new("PyTorch for cuDNN 8 without cuDNN", "C070", &["torch==2.3.1", CUBLAS], nothing)),
+        (1, Case::new("PyTorch for cuDNN 8 with cuDNN 9", "C070", &["torch==2.3.1", CUBLAS, CUDNN], nothing)),
+        (1, Case::new("PyTorch for cuDNN 8, as it requires", "C073", &["torch==2.3.1", CUBLAS, CUDNN], nothing)),
     ] {
         run(commands, &case);
     }

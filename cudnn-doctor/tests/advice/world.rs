@@ -107,7 +107,7 @@ pub(crate) fn stand_ins() -> &'static TempDir {
                     let file = dir.join(file);
                     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
                     let soname = format!("-Wl,-soname,{}", file.file_name().unwrap().display());
-                    support::compile("", &["-shared", "-nostdlib", &soname], &file);
+                    support::compile("", &["-shared", "-nostdlib", "-Wl,-rpath,$ORIGIN", &soname], &file);
                 }
             });
         };

@@ -3,6 +3,7 @@
 //! and a remedy. docs/what-goes-wrong-with-frameworks.md has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
 mod cpu;
+mod cudnn_8;
 mod foreign;
 mod judged;
 mod measured;
@@ -44,7 +45,7 @@ const SITUATIONS: [Situation; 18] = [
         findings: &[
             (
                 "C070",
-                &["CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8", "install CTranslate2 4.5.0 or newer"],
+                &["CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8", "install ctranslate2>=4.5.0"],
             ),
             ("C074", &["CTranslate2 4.4.0 would not find libcublas.so.12"]),
         ],

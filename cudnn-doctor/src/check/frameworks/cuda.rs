@@ -11,9 +11,10 @@ use super::help::with_search;
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
 use crate::check::culprit;
-use crate::check::demand::{is_of_conda, root_of};
+use crate::check::demand::is_of_conda;
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
 use crate::check::fix_commands::with_commands;
+use crate::check::place::Place;
 use crate::escape::Printable;
 use crate::shell::prepend_library_path;
 use crate::system::LOADER;
@@ -110,7 +111,7 @@ fn install(
     framework: &Framework,
     survey: &Survey,
 ) -> Vec<packages::Command> {
-    let (root, site) = (&root_of(framework, survey), &framework.distribution.import_dir);
+    let (place, site) = (Place::of(framework, survey), &framework.distribution.import_dir);
     let is_there = |wheel: &CudaWheel, names: &[&String]| {
         names.iter().all(|name| is_usable(&site.join(&wheel.dir).join(name), framework))
     };
@@ -119,13 +120,13 @@ fn install(
         let selected =
             wheel.requirement.strip_prefix(&format!("{}==", wheel.name)).map(|version| version.trim_end_matches('*'));
         let is_selected = |version: &String| selected.is_none_or(|selected| version.starts_with(selected));
-        match packages::recorded_version(root, &wheel.name).filter(is_selected) {
+        match place.recorded_version(&wheel.name).filter(is_selected) {
             Some(version) => again.push(format!("{}=={version}", wheel.name)),
             None => new.push(wheel.requirement.clone()),
         }
     }
-    let again = (!again.is_empty()).then(|| packages::reinstall_requirements(root, again)).flatten();
-    let new = (!new.is_empty()).then(|| packages::pip(Some(root), "install", new)).flatten();
+    let again = (!again.is_empty()).then(|| place.reinstall(again)).flatten();
+    let new = (!new.is_empty()).then(|| place.install(new)).flatten();
     again.into_iter().chain(new).collect()
 }
 

@@ -1,13 +1,13 @@
 //! Whether the driver and the GPUs of this machine run what a framework was built for.
 
 use cudnn_frameworks::{Framework, Survey};
-use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::packages::Command;
 
 use super::text::{release, source, title};
-use crate::check::demand::root_of;
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::{Gpu, Machine, capability};
+use crate::check::place::Place;
 use crate::escape::Printable;
 
 pub(super) fn driver(framework: &Framework, machine: &Machine) -> Option<Finding> {
@@ -81,12 +81,12 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
     };
     let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
-    let root = &root_of(framework, survey);
-    let remove = packages::pip(Some(root), "uninstall", ["--yes".to_owned(), this.clone()]);
-    let package = Package::new(Installer::Pip, other, Some(&gpu_package.distribution.version), root);
+    let place = Place::of(framework, survey);
+    let remove = place.uninstall(std::slice::from_ref(this));
     let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");
     // None for a package that only a private index has.
-    let Some(again) = packages::reinstall(&package) else { return Some(finding.help(text)) };
+    let again = place.reinstall_package(other, &gpu_package.distribution.version);
+    let Some(again) = again else { return Some(finding.help(text)) };
     let commands: Vec<Command> = remove.into_iter().chain([again]).collect();
     let text = format!("{text}:");
     Some(finding.help(with_commands(text, &commands)))

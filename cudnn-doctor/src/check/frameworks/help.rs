@@ -10,10 +10,11 @@ use cudnn_probe::{
     Candidate, DIR_VARIABLE, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify,
 };
 
-use crate::check::demand::{CUDNN_MAJOR, is_of_conda, root_of};
+use crate::check::demand::{CUDNN_MAJOR, Demand, is_of_conda};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{reinstall, with_commands};
 use crate::check::machine::Machine;
+use crate::check::place::Place;
 use crate::check::suitable::{Suitable, suitable};
 use crate::escape::Printable;
 use crate::shell::{SEARCH_PATH, library_path_without, prepend_library_path, set_variable, unset_variable};
@@ -116,7 +117,8 @@ pub(super) fn without_search(opened: &Opened) -> Option<Help> {
 /// this one.
 pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
     let name = framework.kind.name;
-    if let Some(major) = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR) {
+    let other_major = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR);
+    if let Some(major) = other_major.filter(|_| Demand::of(framework).is_none()) {
         return Help::new(for_other_major(framework, major));
     }
     if is_of_conda(framework) {
@@ -132,13 +134,23 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
         Ok(suitable) => suitable,
         Err(reason) => return Help::new(reason),
     };
+    // The others need another major, and this one can do without.
+    if let Some(major) = other_major.filter(|major| *major != suitable.cudnn_major) {
+        return Help::new(for_other_major(framework, major));
+    }
     let removal = remove_other_cuda(framework, survey, &suitable);
     let Some(command) = install_suitable(framework, survey, &suitable).filter(|_| suitable.is_demanded) else {
         return Help::new(format!("install the cuDNN that {name} is built for in its environment"));
     };
     let text = match removal {
         Some(_) => format!("remove the cuDNN for another CUDA, then install the one that {name} is built for:"),
-        None => format!("install the cuDNN that {name} is built for:"),
+        None => match other_major {
+            Some(major) => format!(
+                "{}; or install the cuDNN {major} that {name} is built for, which this project does not serve:",
+                without_major(framework)
+            ),
+            None => format!("install the cuDNN that {name} is built for:"),
+        },
     };
     let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
     let help = with_commands(text, &commands);
@@ -148,44 +160,44 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
 /// pip's command, which installs the wheel again where pip has a record of it: without that it does nothing, whether the
 /// files are there or not.
 pub(super) fn install_suitable(framework: &Framework, survey: &Survey, suitable: &Suitable) -> Option<Command> {
-    let root = root_of(framework, survey);
-    let recorded = packages::recorded_version(&root, &suitable.wheel());
+    let place = Place::of(framework, survey);
+    let recorded = place.recorded_version(&suitable.wheel());
     if recorded.is_some_and(|version| suitable.allows(&version)) {
-        packages::reinstall_requirements(&root, [suitable.requirement.clone()])
+        place.reinstall(vec![suitable.requirement.clone()])
     } else {
-        packages::pip(Some(&root), "install", [suitable.requirement.clone()])
+        place.install(vec![suitable.requirement.clone()])
     }
 }
 
-/// What to do about a framework that is built for another major of cuDNN: by what is known of its other releases.
+/// What to do about a framework that is built for another major of cuDNN, and that gets none here.
 fn for_other_major(framework: &Framework, major: u32) -> String {
-    let (name, package) = (framework.kind.name, framework.distribution.name.as_str());
     let apart = format!("give this one an environment of its own with cuDNN {major}: a process can use one major");
+    format!("{}, or {apart}", without_major(framework))
+}
+
+/// How to do without another major of cuDNN: by what is known of the framework's other releases.
+fn without_major(framework: &Framework) -> String {
+    let (name, package) = (framework.kind.name, framework.distribution.name.as_str());
     let facts = FACTS.iter().filter(|fact| fact.package == package);
     let uses = |fact: &Fact| fact.cudnn.map(|(major, _, _)| major);
     let newer = facts.clone().find(|fact| uses(fact).is_none_or(|uses| uses == CUDNN_MAJOR));
     match newer.map(|fact| (fact.since, uses(fact))) {
         Some((since, Some(_))) => {
-            format!("install {name} {since} or newer, which is built for cuDNN {CUDNN_MAJOR}, or {apart}")
+            format!("install {name} {since} or newer, which is built for cuDNN {CUDNN_MAJOR}")
         }
-        Some((since, None)) => format!("install {name} {since} or newer, which uses no cuDNN, or {apart}"),
-        None if facts.count() > 0 => format!("no release of {package} is built for cuDNN {CUDNN_MAJOR}: {apart}"),
-        None => {
-            format!("install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, if there is one, or {apart}")
-        }
+        Some((since, None)) => format!("install {name} {since} or newer, which uses no cuDNN"),
+        None if facts.count() > 0 => format!("no release of {package} is built for cuDNN {CUDNN_MAJOR}"),
+        None => format!("install a release of {name} that is built for cuDNN {CUDNN_MAJOR}, if there is one"),
     }
 }
 
 /// The command that removes the wheels of cuDNN for another CUDA than the suitable one: they own the same files.
 pub(super) fn remove_other_cuda(framework: &Framework, survey: &Survey, suitable: &Suitable) -> Option<Command> {
-    let root = root_of(framework, survey);
-    let is_installed = |other: &u32| packages::recorded_version(&root, &Component::Cudnn.wheel(*other)).is_some();
+    let place = Place::of(framework, survey);
+    let is_installed = |other: &u32| place.recorded_version(&Component::Cudnn.wheel(*other)).is_some();
     let others = packages::CUDA_MAJORS.filter(|other| *other != suitable.cuda_major).filter(is_installed);
     let wheels: Vec<String> = others.map(|other| Component::Cudnn.wheel(other)).collect();
-    if wheels.is_empty() {
-        return None;
-    }
-    packages::pip(Some(&root), "uninstall", ["--yes".to_owned()].into_iter().chain(wheels))
+    if wheels.is_empty() { None } else { place.uninstall(&wheels) }
 }
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
@@ -234,7 +246,8 @@ pub(super) fn requirement(pin: &Pin) -> String {
 
 /// conda's command, whose solver knows what else it has installed.
 fn of_conda(framework: &Framework, survey: &Survey) -> Option<Command> {
-    let minimum = framework.built_for.cudnn.as_ref()?.value.to_string();
+    let minimum = framework.built_for.cudnn.as_ref()?.value;
+    let minimum = format!("{minimum},<{}", minimum.major + 1);
     let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, &survey.environment.root);
     packages::upgrade(&package, &minimum)
 }

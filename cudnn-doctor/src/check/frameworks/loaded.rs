@@ -2,18 +2,19 @@
 
 use cudnn_frameworks::{By, Distribution, Framework, Pin, Remedy, Survey, Unreadable};
 use cudnn_probe::InstallationReport;
-use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::packages::Command;
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
 use super::text::{found, source, title};
 use super::{foreign, incomplete};
-use crate::check::demand::{is_of_conda, root_of};
+use crate::check::demand::is_of_conda;
 use crate::check::finding::{
     FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
     FindingKind, Severity,
 };
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::Machine;
+use crate::check::place::Place;
 use crate::check::suitable::suitable;
 use crate::dependency_report::OLDER_SHIM;
 use crate::escape::Printable;
@@ -113,9 +114,9 @@ fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
 /// of `jax-cuda12-plugin`.
 fn again_with_parts(framework: &Framework, survey: &Survey) -> Option<Command> {
     let Distribution { name, version, .. } = &framework.distribution;
-    let root = &root_of(framework, survey);
+    let place = Place::of(framework, survey);
     // None for a package that only a private index has.
-    let own = packages::reinstall(&Package::new(Installer::Pip, name, Some(version), root))?;
+    let own = place.reinstall_package(name, version)?;
     let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);
     let is_part = |pin: &&Pin| {
         let rest = pin.package.strip_prefix(family).and_then(|rest| rest.strip_prefix('-'));
@@ -125,5 +126,5 @@ fn again_with_parts(framework: &Framework, survey: &Survey) -> Option<Command> {
     if parts.is_empty() {
         return Some(own);
     }
-    packages::reinstall_requirements(root, [format!("{name}=={version}")].into_iter().chain(parts))
+    place.reinstall([format!("{name}=={version}")].into_iter().chain(parts).collect())
 }

@@ -19,10 +19,11 @@ use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable
 use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Host, InstallationReport, Origin};
 
-use super::demand::Demand;
+use super::demand::{CUDNN_MAJOR, Demand};
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
 use super::fix_commands::{permit, with_commands};
 use super::machine::Machine;
+use super::suitable::suitable;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{doctor, quoted_path};
@@ -86,6 +87,16 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     let demanding = || survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
     let first = demanding().find(|framework| !framework.opens.is_optional).or_else(|| demanding().next())?;
     Some(help::install(first, &survey, machine))
+}
+
+/// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
+/// project serves.
+pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
+    let survey = survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false });
+    let suitable = suitable(&survey.frameworks, machine).ok()?;
+    let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
+    let major = suitable.cudnn_major;
+    (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
 fn unreadable(survey: &Survey) -> Option<Finding> {

@@ -1,14 +1,15 @@
 //! The packages that a framework requires, and those that are installed.
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey};
-use cudnn_probe::packages::{self, Command};
+use cudnn_probe::packages::Command;
 
 use super::help::{remove_other_cuda, requirement};
 use super::text::title;
-use crate::check::demand::{WHEEL, is_of_conda, root_of};
+use crate::check::demand::{WHEEL, is_of_conda};
 use crate::check::finding::{FRAMEWORK_PIN, Finding};
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::Machine;
+use crate::check::place::Place;
 use crate::check::suitable::suitable;
 
 /// Packages that are not those that it requires.
@@ -34,8 +35,8 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
     }
     // The cuDNN that it requires must suit the other frameworks, too.
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
-    let root = root_of(framework, survey);
-    let install = |requirements: Vec<String>| packages::pip(Some(&root), "install", requirements);
+    let place = Place::of(framework, survey);
+    let install = |requirements: Vec<String>| place.install(requirements);
     let requirements: Vec<String> = others.iter().map(|pin| requirement(pin)).collect();
     let Some(pin) = cudnn.first() else {
         return Some(finding.help(with_commands("install what it requires:", install(requirements).as_slice())));
