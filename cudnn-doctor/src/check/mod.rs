@@ -390,7 +390,9 @@ fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
     let (names, ours) = (frameworks.join(", "), demand::CUDNN_MAJOR);
     Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
-        .note(format!("this project serves cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"))
+        .note(format!(
+            "this project serves cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
+        ))
         .help(format!(
             "nothing is to be done for them; a program that needs cuDNN {ours} needs an environment of its own"
         ))

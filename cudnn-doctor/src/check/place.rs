@@ -57,8 +57,11 @@ impl Place {
     pub(in crate::check) fn uninstall(&self, names: &[String]) -> Option<Command> {
         if let Some(target) = &self.target {
             // pip removes no package there. What it installs replaces the files, but not the records.
-            let records: Vec<PathBuf> =
-                records(target).into_iter().filter(|record| names.contains(&record.name)).map(|record| record.dir).collect();
+            let records: Vec<PathBuf> = records(target)
+                .into_iter()
+                .filter(|record| names.contains(&record.name))
+                .map(|record| record.dir)
+                .collect();
             let arguments = ["-r".into()].into_iter().chain(records.into_iter().map(PathBuf::into_os_string));
             return Some(Command::new("rm", arguments));
         }
@@ -68,7 +71,9 @@ impl Place {
     /// The version of a wheel that pip has a record of there.
     pub(in crate::check) fn recorded_version(&self, wheel: &str) -> Option<String> {
         match &self.target {
-            Some(target) => records(target).into_iter().find(|record| record.name == wheel).map(|record| record.version),
+            Some(target) => {
+                records(target).into_iter().find(|record| record.name == wheel).map(|record| record.version)
+            }
             None => packages::recorded_version(&self.root, wheel),
         }
     }

@@ -183,10 +183,8 @@ mod tests {
         let for_13 = || demand("ORT", "nvidia-cudnn-cu13~=9.0", (9, 0, 0), false);
         let pinned_13 = || demand("torch", "nvidia-cudnn-cu13==9.13.0.50", (9, 13, 0), true);
         let old = || demand("torch", "nvidia-cudnn-cu12==8.9.2.26", (8, 9, 2), true);
-        let optional = || Demand {
-            is_optional: true,
-            ..demand("CuPy", "nvidia-cudnn-cu12>=8.8.0,<9", (8, 8, 0), false)
-        };
+        let optional =
+            || Demand { is_optional: true, ..demand("CuPy", "nvidia-cudnn-cu12>=8.8.0,<9", (8, 8, 0), false) };
         let of_ctranslate2 = || demand("ctranslate2", "nvidia-cudnn-cu12>=9.1.0,<10", (9, 1, 0), false);
         let old_gpu = [Gpu { name: "V100".into(), compute_capability: 70 }];
         let none: &[Gpu] = &[];

@@ -21,8 +21,10 @@ fn cudnn_8_wheel(venv: &PythonEnvironment) {
     let mut package = venv.package("nvidia-cudnn-cu12", "8.9.2.26");
     for part in ["", "_ops_infer", "_ops_train", "_cnn_infer", "_cnn_train", "_adv_infer", "_adv_train"] {
         let name = format!("libcudnn{part}.so.8");
-        package = package
-            .library(&format!("nvidia/cudnn/lib/{name}"), &ExtensionLibrary::new().with_soname(&name).with_rpath("$ORIGIN"));
+        package = package.library(
+            &format!("nvidia/cudnn/lib/{name}"),
+            &ExtensionLibrary::new().with_soname(&name).with_rpath("$ORIGIN"),
+        );
     }
 }
 

@@ -43,10 +43,7 @@ const SITUATIONS: [Situation; 18] = [
             ctranslate2(&world.venv, "4.4.0", "libcudnn-463fd6d5.so.8.9.7");
         },
         findings: &[
-            (
-                "C070",
-                &["CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8", "install ctranslate2>=4.5.0"],
-            ),
+            ("C070", &["CTranslate2 4.4.0 would not find libcudnn_ops_infer.so.8", "install ctranslate2>=4.5.0"]),
             ("C074", &["CTranslate2 4.4.0 would not find libcublas.so.12"]),
         ],
     },
