@@ -147,6 +147,14 @@ Examples:
         /// The subcommand.
         subcommand: Option<String>,
     },
+    /// Show which layers CUDNN_LAYERS turns on, from which files, and which others there are.
+    ///
+    /// Reads files; loads none.
+    #[command(after_help = "\
+Examples:
+  CUDNN_LAYERS=trace cudnn-doctor layers --beside /opt/cudnn-shim/lib
+                              whether a program with this drop-in would be traced")]
+    Layers(cmd::layers::Arguments),
     /// Print the data behind the other commands: drivers, GPUs, releases, known issues, and the codes of findings.
     Facts,
     /// Query NVML, for `check`.
@@ -208,6 +216,7 @@ fn main() -> ExitCode {
         Command::Fetch(arguments) => cmd::fetch::run(&arguments, format),
         Command::Preload(arguments) => cmd::preload::run(&arguments, format),
         Command::Log(arguments) => cmd::log::run(&arguments, format),
+        Command::Layers(arguments) => cmd::layers::run(&arguments, &context, format),
         Command::Facts => cmd::facts::run(format),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -94,6 +94,7 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         ("fetch", document(&["fetch", "jit-cu12-9.19.0", "--into", &cache], None)),
         ("log", document(&["log", concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log")], None)),
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
+        ("layers", document(&["layers"], None)),
         ("facts", document(&["facts"], None)),
         ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
     ];

@@ -6,6 +6,11 @@ use cudnn_layer_api::abi;
 
 use crate::trace::Trace;
 
+/// States that this library has the layer: the loader and `cudnn-doctor layers` look for it.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "a name for other languages")]
+pub static cudnn_layer_trace: u8 = 1;
+
 /// Turns the layer on that the host names: see `cudnn_layer.h`. Refuses names that it does not know.
 ///
 /// # Safety

@@ -18,6 +18,12 @@ pub const LAYER_PATH_VARIABLE: &str = "CUDNN_LAYER_PATH";
 /// The library that has this project's layers, without prefix and suffix.
 const BUILT_IN: &str = "cudnn_layers";
 
+/// How the names of other layers' libraries begin, without prefix.
+const STEM: &str = "cudnn_layer_";
+
+/// This project's layers.
+const BUILT_IN_LAYERS: &[&str] = &["trace"];
+
 /// A layer that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -87,6 +93,37 @@ pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     dirs
 }
 
+/// The layers that there are in these directories, with their files, by name.
+#[must_use]
+pub fn available_layers(dirs: &[PathBuf]) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for dir in dirs {
+        let Ok(entries) = std::fs::read_dir(dir) else { continue };
+        for file in entries.flatten().map(|entry| entry.path()) {
+            let Some(stem) = file.file_name().and_then(OsStr::to_str).and_then(stem) else { continue };
+            if stem == BUILT_IN {
+                found.extend(BUILT_IN_LAYERS.iter().map(|name| ((*name).to_owned(), file.clone())));
+            } else if let Some(name) = stem.strip_prefix(STEM) {
+                found.push((name.to_owned(), file.clone()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The symbol by which this project's library states that it has the layer of this name; `None` for another library.
+#[must_use]
+pub fn marker(name: &str, file: &Path) -> Option<String> {
+    let stem = file.file_name().and_then(OsStr::to_str).and_then(stem)?;
+    (stem == BUILT_IN).then(|| format!("{STEM}{name}"))
+}
+
+/// A library's file name without prefix and suffix.
+fn stem(file_name: &str) -> Option<&str> {
+    file_name.strip_prefix(DLL_PREFIX)?.strip_suffix(DLL_SUFFIX)
+}
+
 fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
     let path = Path::new(name);
     if path.is_absolute() {
@@ -97,7 +134,7 @@ fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
         return Err(LayerError::NotAName);
     };
     let file_names =
-        [format!("cudnn_layer_{name}"), BUILT_IN.to_owned()].map(|stem| format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
+        [format!("{STEM}{name}"), BUILT_IN.to_owned()].map(|stem| format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
     let tried: Vec<PathBuf> =
         dirs.iter().flat_map(|dir| file_names.iter().map(|file_name| dir.join(file_name))).collect();
     let found: Vec<PathBuf> = tried.iter().filter(|path| path.is_file()).cloned().collect();

@@ -61,12 +61,20 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
         .current_dir(&root)
         // The library must not contain paths of this machine.
         .env("RUSTFLAGS", remapped(&root))
-        .args(["build", "--quiet", "--package", "cudnn-shim", "--profile", "dist", "--target-dir"])
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "cudnn-shim",
+            "--package",
+            "cudnn-layers",
+            "--profile",
+            "dist",
+            "--target-dir",
+        ])
         .arg(&target);
-    run(match platform.triple {
-        Some(triple) => cargo.args(["--target", triple]),
-        None => &mut cargo,
-    })?;
+    cargo.args(platform.triple.iter().flat_map(|triple| ["--target", *triple]));
+    run(&mut cargo)?;
     let built = target.join(platform.triple.unwrap_or_default()).join("dist");
     let version = env!("CARGO_PKG_VERSION");
     let dir = target.join(format!("dist/cudnn-shim-{version}-{}", platform.name));
@@ -74,7 +82,9 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     std::fs::create_dir_all(&lib)?;
     if platform.is_windows {
         put_dll(&platform, &built, &dir)?;
+        put_stripped(&platform, &built.join("cudnn_layers.dll"), &dir.join("bin"), "cudnn_layers.dll")?;
     } else {
+        put_stripped(&platform, &built.join("libcudnn_layers.so"), &lib, "libcudnn_layers.so")?;
         let library = put_stripped(&platform, &built.join("libcudnn.so"), &lib, "libcudnn.so.9")?;
         let link = library.with_file_name("libcudnn.so");
         if link.symlink_metadata().is_err() {

@@ -7,6 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use cudnn_layer_api::{ENTRY_POINT, abi};
+use cudnn_probe::layers::marker;
 use cudnn_probe::shown_path;
 
 use super::requests::{self, Request, Source};
@@ -177,7 +178,7 @@ fn begin() -> Option<&'static Link> {
 fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> Result<&'static Link, String> {
     let mut reasons = Vec::new();
     for path in files {
-        match open(path).and_then(|begin| begin_one(name, Some(path), begin, inner)) {
+        match open(name, path).and_then(|begin| begin_one(name, Some(path), begin, inner)) {
             Ok(link) => return Ok(link),
             Err(reason) => reasons.push(format!("{}: {reason}", shown_path(path))),
         }
@@ -186,8 +187,12 @@ fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> 
 }
 
 /// Loads a layer's file.
-fn open(path: &Path) -> Result<abi::Begin, String> {
+fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
     let library = dl::open(path).map_err(|error| error.message)?;
+    let marker = marker(&name.to_string_lossy(), path).and_then(|marker| CString::new(marker).ok());
+    if marker.is_some_and(|marker| dl::symbol(&library, &marker).is_none()) {
+        return Err("it has no layer of this name".into());
+    }
     let begin = dl::symbol(&library, ENTRY_POINT)
         .ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
     // SAFETY: a library that exports this name is a layer, whose function has this type.

@@ -312,3 +312,58 @@ fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
         .run(&[]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), "tensor descriptors: 2 made, 1 left\n"), "{output:#?}");
 }
+
+/// The built-in layers lie beside the drop-in, which finds them by name.
+#[test]
+fn the_drop_in_finds_the_built_in_layers_beside_itself() {
+    let world = World::new();
+    let lib = drop_in().join("lib");
+    let answer = |layers: &str| {
+        let output = Child::new(DRIVER, Subject::Shim, &lib)
+            .env("CUDNN_LOADER_DIR", world.dir.path())
+            .env("CUDNN_LAYERS", layers)
+            .run(&["cudnnGetVersion"]);
+        assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+        output.stderr
+    };
+    assert!(!answer("trace").contains("is off"), "{}", answer("trace"));
+    let unknown = answer("nonsense");
+    assert!(
+        unknown.contains("layer \"nonsense\" is off") && unknown.contains("has no layer of this name"),
+        "{unknown}"
+    );
+}
+
+/// `cudnn-doctor layers` says of each what the loader does.
+#[test]
+fn the_doctor_says_which_layers_would_be_taken() {
+    let world = World::new();
+    world.layer("mine", &[]);
+    let dir = world.dir.path();
+    support::compile("int nothing;", &["-shared", "-fPIC"], &dir.join("libcudnn_layer_empty.so"));
+    let lib = drop_in().join("lib");
+    let report = |layers: &str| {
+        let mut doctor = Command::new(support::doctor());
+        doctor.args(["layers", "--json", "--beside"]).arg(&lib);
+        let output = doctor.env("CUDNN_LAYERS", layers).env("CUDNN_LAYER_PATH", dir).output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), document)
+    };
+    let (code, good) = report("trace,mine");
+    assert_eq!(code, Some(0), "{good}");
+    assert_eq!(good["requested"][0]["file"], lib.join("libcudnn_layers.so").to_str().unwrap(), "{good}");
+    assert_eq!(good["requested"][1]["file"], dir.join("libcudnn_layer_mine.so").to_str().unwrap(), "{good}");
+    let names: Vec<_> =
+        good["available"].as_array().unwrap().iter().map(|layer| layer["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["empty", "mine", "trace"]);
+    for (layer, problem) in [
+        ("nonsense", "has no layer nonsense"),
+        ("empty", "does not export cudnnLayerBegin"),
+        ("/no/file.so", "does not exist"),
+        ("../x", "is neither a name"),
+    ] {
+        let (code, bad) = report(layer);
+        assert_eq!(code, Some(2), "{bad}");
+        assert!(bad["requested"][0]["problem"].as_str().unwrap().contains(problem), "{bad}");
+    }
+}

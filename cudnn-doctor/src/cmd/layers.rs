@@ -1,0 +1,102 @@
+//! `layers`: which layers the environment turns on, from which files, and which others there are. Reads files; loads none.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use cudnn_probe::layers::{LAYERS_VARIABLE, RequestedLayer, available_layers, layer_dirs, marker, requested_layers};
+use cudnn_probe::{exports, shown_path};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::output::{Format, Outcome, SCHEMA, document, outln};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The directory of the drop-in, or of the program that contains cudnn-loader: layers are looked up there too.
+    /// Default: beside cudnn-doctor.
+    #[arg(long, value_name = "DIRECTORY")]
+    beside: Option<PathBuf>,
+}
+
+/// What would become of a requested layer.
+struct Answer {
+    name: String,
+    /// The file that would be taken, or the reasons why there is none.
+    file: Result<PathBuf, String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
+    let beside = arguments.beside.clone().or_else(|| Some(std::env::current_exe().ok()?.parent()?.to_owned()));
+    let dirs = layer_dirs(&context.host, beside.as_deref());
+    let answers: Vec<Answer> = requested_layers(&context.host, beside.as_deref()).into_iter().map(judge).collect();
+    let available = available_layers(&dirs);
+    match format {
+        Format::Json => document(&value(&answers, &dirs, &available)),
+        Format::Text => text(&answers, &dirs, &available),
+    }
+    if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors }
+}
+
+fn judge(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+    let name = name.to_string_lossy().into_owned();
+    let file = files.map_err(|error| error.to_string()).and_then(|files| {
+        let mut reasons = Vec::new();
+        for file in files {
+            match refusal(&name, &file) {
+                None => return Ok(file),
+                Some(reason) => reasons.push(format!("{} {reason}", shown_path(&file))),
+            }
+        }
+        Err(reasons.join("; "))
+    });
+    Answer { name, file }
+}
+
+/// Why the loader would not take the layer from this file.
+fn refusal(name: &str, file: &Path) -> Option<String> {
+    let marker = marker(name, file);
+    let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(marker.as_deref()).collect();
+    match exports(file, &wanted) {
+        Err(error) => Some(error.to_string()),
+        Ok(found) if found.first() == Some(&false) => Some("is no layer: it does not export cudnnLayerBegin".into()),
+        Ok(found) if found.contains(&false) => Some(format!("has no layer {name}")),
+        Ok(_) => None,
+    }
+}
+
+fn value(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "requested": answers.iter().map(|Answer { name, file }| json!({
+            "name": name,
+            "file": file.as_ref().ok(),
+            "problem": file.as_ref().err(),
+        })).collect::<Vec<_>>(),
+        "dirs": dirs,
+        "available": available.iter().map(|(name, file)| json!({ "name": name, "file": file })).collect::<Vec<_>>(),
+    })
+}
+
+fn text(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) {
+    if answers.is_empty() {
+        outln!("No layer is on: {LAYERS_VARIABLE} is not set.");
+    } else {
+        outln!("On, the outermost first ({LAYERS_VARIABLE}):");
+    }
+    for Answer { name, file } in answers {
+        match file {
+            Ok(file) => outln!("  {name}: {}", shown_path(file)),
+            Err(problem) => outln!("  {name}: stays off: {problem}"),
+        }
+    }
+    outln!("\nLayers in these directories:");
+    for dir in dirs {
+        outln!("  {}", shown_path(dir));
+        for (name, file) in available.iter().filter(|(_, file)| file.parent() == Some(dir)) {
+            outln!("    {name}: {}", shown_path(file));
+        }
+    }
+    if available.is_empty() {
+        outln!("  none. The drop-in's directory has libcudnn_layers: name it with --beside or CUDNN_LAYER_PATH.");
+    }
+}
