@@ -100,6 +100,21 @@ impl Content {
         }
     }
 
+    /// Sets an attribute to elements that are no descriptors.
+    #[inline]
+    pub(super) fn set_elements(&mut self, name: Name, ty: Type, count: i64, bytes: &[u8]) {
+        let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
+        match self.attributes.iter_mut().find(|known| known.name == name) {
+            Some(Attribute { ty: known_ty, count: known_count, value: Value::Elements(known), .. }) => {
+                (*known_ty, *known_count) = (ty, count);
+                known.assign(bytes);
+            }
+            Some(known) => *known = Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) },
+            None if is_full => self.lacks_attributes = true,
+            None => self.attributes.push(Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) }),
+        }
+    }
+
     /// An attribute that the program has set.
     pub(crate) fn attribute(&self, name: Name) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use content::{Attribute, Content, Origin};
 use table::CachedLabel;
-use value::{Child, Kind, MAX_DESCRIPTORS, Name, Raw, Type, Value};
+use value::{Bytes, Child, Kind, MAX_DESCRIPTORS, Name, Raw, Type, Value};
 
 /// `cudnnBackendCreateDescriptor` has returned this descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
@@ -56,19 +56,36 @@ pub(crate) fn initialized(descriptor: Raw) {
 /// # Safety
 /// The arguments are those with which cuDNN returned success: it has read `count` elements.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
-    // Children first: never two locks at once.
+    let address = descriptor.addr();
     let value = if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+        // Before the descriptor itself: never two locks at once.
         // SAFETY: the caller's obligation.
         unsafe { children(count, elements) }
     } else {
         // SAFETY: the caller's obligation.
-        unsafe { Value::copy(ty, count, elements.cast()) }
+        match unsafe { value::bytes_of(ty, count, elements.cast()) } {
+            Ok(bytes) if bytes.len() <= MAX_SMALL => return small_attribute_set(address, name, ty, count, bytes),
+            Ok(bytes) => Value::Elements(Bytes::new(bytes)),
+            Err(value) => value,
+        }
     };
-    let address = descriptor.addr();
     let _former = table::with(address, |part| {
         let record = part.get(address)?;
         record.label = None;
         Arc::make_mut(&mut record.content).set(Attribute { name, ty, count, value })
+    });
+}
+
+/// As much as may be copied under the lock.
+const MAX_SMALL: usize = 4096;
+
+/// The path of nearly all attributes, and of the addresses of each step: without a copy besides that in its place.
+fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: &[u8]) {
+    let _former = table::with(address, |part| {
+        let record = part.get(address)?;
+        let former = record.label.take();
+        Arc::make_mut(&mut record.content).set_elements(name, ty, count, bytes);
+        former
     });
 }
 

@@ -35,20 +35,19 @@ pub(crate) enum Child {
     Unknown,
 }
 
-impl Value {
-    /// Copies elements of any type but descriptors.
-    ///
-    /// # Safety
-    /// `elements` points to `count` elements of the type, or is null.
-    pub(super) unsafe fn copy(ty: Type, count: i64, elements: *const u8) -> Value {
-        let Some(size) = element_size(ty) else { return Value::UnknownType };
-        let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
-        match count.checked_mul(size) {
-            Some(0) => Value::Elements(Bytes::new(&[])),
-            // SAFETY: the caller's obligation.
-            Some(len) if len <= MAX_BYTES => Value::Elements(Bytes::new(unsafe { bytes_at(elements, len) })),
-            _ => Value::TooLarge,
-        }
+/// The bytes of elements of any type but descriptors, or what is kept in their place.
+///
+/// # Safety
+/// `elements` points to `count` elements of the type, or is null. Nobody writes them for as long as the slice lives.
+#[inline]
+pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
+    let Some(size) = element_size(ty) else { return Err(Value::UnknownType) };
+    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    match count.checked_mul(size) {
+        Some(0) => Ok(&[]),
+        // SAFETY: the caller's obligation.
+        Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
+        _ => Err(Value::TooLarge),
     }
 }
 
@@ -67,8 +66,8 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// Two numbers of 64 bits, and so most attributes.
-    const INLINE: usize = 22;
+    /// Five numbers of 64 bits, and so nearly all attributes. With it, an attribute fills a cache line.
+    const INLINE: usize = 46;
 
     #[inline]
     pub(super) fn new(bytes: &[u8]) -> Bytes {
@@ -79,6 +78,23 @@ impl Bytes {
                 Bytes::Inline(bytes.len() as u8, inline)
             }
             None => Bytes::Shared(bytes.into()),
+        }
+    }
+
+    /// Replaces the bytes, in the same memory if that is possible.
+    #[inline]
+    pub(super) fn assign(&mut self, bytes: &[u8]) {
+        let target = match self {
+            Bytes::Inline(len, inline) if bytes.len() <= inline.len() => {
+                *len = bytes.len() as u8;
+                inline.get_mut(..bytes.len())
+            }
+            Bytes::Shared(shared) if shared.len() == bytes.len() => Arc::get_mut(shared),
+            _ => None,
+        };
+        match target {
+            Some(target) => target.copy_from_slice(bytes),
+            None => *self = Bytes::new(bytes),
         }
     }
 
