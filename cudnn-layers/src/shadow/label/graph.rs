@@ -28,18 +28,19 @@ pub(super) fn is_operation(content: &Content) -> bool {
 pub(super) fn label(graph: &Content) -> String {
     let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     let operations: Vec<_> = operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect();
-    describe(&operations)
+    let (inputs, outputs) = ends(&operations);
+    describe(&operations, &inputs, &outputs)
 }
 
 /// The label of one operation.
 pub(super) fn operation_label(operation: &Content) -> String {
-    describe(&[Operation::new(operation)])
+    let operation = Operation::new(operation);
+    describe(std::slice::from_ref(&operation), &operation.inputs, &operation.outputs)
 }
 
-fn describe(operations: &[Operation<'_>]) -> String {
+fn describe(operations: &[Operation<'_>], inputs: &[Named<'_>], outputs: &[Named<'_>]) -> String {
     let mut text = operation_names(operations);
-    let (inputs, outputs) = ends(operations);
-    for (separator, tensors) in [(" ", &inputs), (" -> ", &outputs)] {
+    for (separator, tensors) in [(" ", inputs), (" -> ", outputs)] {
         if !tensors.is_empty() {
             text.push_str(separator);
             text.push_str(&tensor::list(tensors));
@@ -53,7 +54,7 @@ fn describe(operations: &[Operation<'_>]) -> String {
     if let Some(convolution) = operations.iter().find_map(|operation| convolution(operation.content)) {
         describe_convolution(convolution, &mut text);
     }
-    if let Some(order) = tensor::order(inputs.iter().chain(&outputs)) {
+    if let Some(order) = tensor::order(inputs.iter().chain(outputs)) {
         let _ = write!(text, ", {order}");
     }
     text

@@ -7,6 +7,11 @@ use super::content::Content;
 use super::value::{Child, Kind, Name, Raw, Type, Value};
 use super::*;
 
+#[cfg(unix)]
+mod fork;
+#[cfg(unix)]
+mod real;
+
 /// An address that no other test has.
 fn address() -> Raw {
     static LAST: AtomicUsize = AtomicUsize::new(0x1000);

@@ -1,0 +1,89 @@
+//! Forks while other threads use the table.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Runs in a child of `fork`; whether it returned `true`.
+fn in_child(check: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child uses memory and the table, and ends without destructors.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = if check() { 0 } else { 1 };
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(code) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for the child that was just made.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            status == 0
+        }
+    }
+}
+
+#[test]
+fn a_child_waits_for_no_thread_of_the_parent_and_knows_its_descriptors() {
+    let known = graph();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let proposed = Proposed::new();
+                    proposed.read_engine(1);
+                    let _ = text(proposed.plan);
+                    proposed.destroy();
+                }
+            });
+        }
+        for round in 0..40 {
+            let is_well = in_child(|| {
+                let start = Instant::now();
+                // In every part of the table.
+                let graphs: Vec<_> = (0..100).map(|_| graph()).collect();
+                let all = graphs.iter().chain([&known]).all(|graph| text(*graph) == GRAPH_LABEL);
+                let proposed = Proposed::new();
+                proposed.read_engine(1);
+                graphs.into_iter().for_each(destroy);
+                all && start.elapsed() < Duration::from_millis(900)
+            });
+            assert!(is_well, "round {round}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    destroy(known);
+}
+
+#[test]
+fn a_thread_that_stays_inside_delays_others_once_and_what_they_missed_is_forgotten() {
+    // In a child, because all tests of this process share the table.
+    let is_well = in_child(|| {
+        let (descriptor, is_inside, leave) = (graph(), AtomicBool::new(false), AtomicBool::new(false));
+        let mut is_well = text(descriptor) == GRAPH_LABEL;
+        let address = descriptor.addr();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                table::with(address, |_| {
+                    is_inside.store(true, Ordering::Relaxed);
+                    while !leave.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            });
+            while !is_inside.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let start = Instant::now();
+            (0..10).for_each(|_| destroy(std::ptr::without_provenance_mut(address)));
+            is_well &= (Duration::from_millis(900)..Duration::from_secs(5)).contains(&start.elapsed());
+            leave.store(true, Ordering::Relaxed);
+        });
+        // It may have been destroyed: nothing is known about what is at this address.
+        is_well &= content(descriptor).is_none();
+        created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
+        is_well && content(descriptor).is_some()
+    });
+    assert!(is_well);
+}

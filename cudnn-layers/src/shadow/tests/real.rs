@@ -1,0 +1,248 @@
+//! Real cuDNN without a GPU: a layer follows a program that plans for a described device. Each release in a process of
+//! its own, because cuDNN is loaded once.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::{self, Target};
+use cudnn_backend::engine::{
+    ConfigurationInfo, can_load_cublas_lt, can_try_every_engine, configuration, proposals, supporting_engines,
+};
+use cudnn_backend::graph::{Convolution, add, graph, relu};
+use cudnn_backend::plan::Plan;
+use cudnn_backend::tensor::Tensor;
+use cudnn_layer_api::{Host, Layer};
+use cudnn_loader::cudnnBackendHeurMode_t as Mode;
+use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
+
+use super::*;
+
+/// A layer that follows and does nothing else.
+struct Follower;
+
+static NEXT: [AtomicPtr<c_void>; 6] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 6];
+const NAMES: [&CStr; 6] = [
+    c"cudnnBackendCreateDescriptor",
+    c"cudnnBackendInitialize",
+    c"cudnnBackendSetAttribute",
+    c"cudnnBackendFinalize",
+    c"cudnnBackendDestroyDescriptor",
+    c"cudnnBackendGetAttribute",
+];
+
+type Create = unsafe extern "C" fn(Kind, *mut Raw) -> Status;
+type Use = unsafe extern "C" fn(Raw) -> Status;
+type Set = unsafe extern "C" fn(Raw, Name, Type, i64, *const c_void) -> Status;
+type Get = unsafe extern "C" fn(Raw, Name, Type, i64, *mut i64, *mut c_void) -> Status;
+
+/// The function behind the layer.
+fn next<F: Copy>(index: usize) -> F {
+    let address = NEXT[index].load(Ordering::Acquire);
+    // SAFETY: `F` is the type of the function with this index.
+    unsafe { std::mem::transmute_copy(&address) }
+}
+
+unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Create>(0)(kind, descriptor) };
+    if status.is_success() {
+        // SAFETY: cuDNN has written it.
+        created(kind, unsafe { *descriptor });
+    }
+    status
+}
+
+unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Use>(1)(descriptor) };
+    if status.is_success() {
+        initialized(descriptor);
+    }
+    status
+}
+
+unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Set>(2)(descriptor, name, ty, count, elements) };
+    if status.is_success() {
+        // SAFETY: cuDNN has read them.
+        unsafe { attribute_set(descriptor, name, ty, count, elements) };
+    }
+    status
+}
+
+unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Use>(3)(descriptor) };
+    if status.is_success() {
+        finalized(descriptor);
+    }
+    status
+}
+
+unsafe extern "C" fn destroy(descriptor: Raw) -> Status {
+    let destruction = destroying(descriptor);
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Use>(4)(descriptor) };
+    if status.is_success() {
+        destruction.succeeded();
+    }
+    status
+}
+
+unsafe extern "C" fn get(
+    descriptor: Raw,
+    name: Name,
+    ty: Type,
+    requested: i64,
+    count: *mut i64,
+    elements: *mut c_void,
+) -> Status {
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next::<Get>(5)(descriptor, name, ty, requested, count, elements) };
+    if status.is_success() {
+        // SAFETY: cuDNN has written them.
+        unsafe { attribute_read(descriptor, name, ty, requested, count, elements) };
+    }
+    status
+}
+
+// SAFETY: each function has the signature of the one that it calls.
+unsafe impl Layer for Follower {
+    fn begin(_: Host) -> Result<Self, String> {
+        Ok(Follower)
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        let wrappers = [
+            create as *const c_void,
+            initialize as *const c_void,
+            set as *const c_void,
+            finalize as *const c_void,
+            destroy as *const c_void,
+            get as *const c_void,
+        ];
+        let Some(index) = NAMES.iter().position(|name| *name == function) else { return next };
+        NEXT[index].store(next.cast_mut(), Ordering::Release);
+        wrappers[index]
+    }
+}
+
+/// Names the directory of the release to a child process.
+const DIR: &str = "CUDNN_SHADOW_TEST_DIR";
+
+/// Follows a program that uses this release; what it printed. `None` if the release is not on this machine.
+fn follow(id: &str) -> Option<String> {
+    let release = cudnn_fetch::release(id).unwrap();
+    let Ok(dir) = cudnn_fetch::fetch(release, cudnn_fetch::Network::Forbidden) else {
+        eprintln!("NOT RUN: {id} is not in the cache");
+        return None;
+    };
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "--ignored", "--nocapture", "shadow::tests::real::program"]);
+    let output = child.env(DIR, release.lib_dir(&dir)).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    Some(text)
+}
+
+const CONVOLUTION: &str = "conv_fwd x[32,64,56,56] w[64,64,3,3] half -> y[32,64,56,56] half / float, pad 1, nhwc";
+const FUSION: &str = "conv_fwd + bias + relu x[32,64,56,56] w[64,64,3,3] b[1,64,1,1] half -> y[32,64,56,56] half / float, \
+                      pad 1, nhwc";
+
+#[test]
+fn a_release_without_heuristics() {
+    let Some(text) = follow("jit-cu12-9.19.0") else { return };
+    for label in [CONVOLUTION, FUSION] {
+        assert!(text.contains(&format!("graph: {label}\n")), "{text}");
+        assert!(text.contains(&format!("engine: {label}; engine ")), "{text}");
+    }
+    check(&text);
+}
+
+#[test]
+fn a_full_release() {
+    let Some(text) = follow("cu12-9.10.2") else { return };
+    check(&text);
+}
+
+fn check(text: &str) {
+    for line in [
+        "x: tensor 1 [32,64,56,56] half nhwc",
+        "operation: bias x[32,64,56,56] float b[1,64,1,1] half -> y[32,64,56,56] float / float, nhwc",
+        &format!("graph: {CONVOLUTION}"),
+        &format!("graph: {FUSION}"),
+        // All were destroyed.
+        "left: 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+#[ignore = "run by the others in a child process"]
+fn program() {
+    let dir = std::env::var_os(DIR).unwrap();
+    cudnn_loader::layers::add::<Follower>("follower").unwrap();
+    cudnn_loader::Options::new().path(dir).load().unwrap();
+    plan();
+    println!("left: {}", table::len());
+}
+
+fn shown(descriptor: &Descriptor) -> String {
+    label(descriptor.raw()).as_deref().unwrap_or("none").to_owned()
+}
+
+fn plan() {
+    let device = device::from_json(device::H200).unwrap();
+    let target = Target::Device(&device);
+    let half = DataType::CUDNN_DATA_HALF;
+    let x = Tensor::channels_last(1, half, &[32, 64, 56, 56]);
+    let w = Tensor::channels_last(2, half, &[64, 64, 3, 3]);
+    let y = Tensor::channels_last(3, half, &[32, 64, 56, 56]);
+    println!("x: {}", shown(&x.descriptor().unwrap()));
+    let convolution = Convolution::padded(1, 2);
+    let single = graph(None, &[&convolution.forward([&x, &w, &y], 1.0, 0.0).unwrap()]).unwrap();
+    let b = Tensor::channels_last(4, half, &[1, 64, 1, 1]);
+    let (sum, biased) = (y.to_virtual(5, DataType::CUDNN_DATA_FLOAT), y.to_virtual(6, DataType::CUDNN_DATA_FLOAT));
+    let operations = [
+        convolution.forward([&x, &w, &sum], 1.0, 0.0).unwrap(),
+        add([&sum, &b, &biased]).unwrap(),
+        relu([&biased, &y]).unwrap(),
+    ];
+    operations.iter().for_each(|operation| println!("operation: {}", shown(operation)));
+    let fused = graph(None, &operations.each_ref()).unwrap();
+    drop(operations);
+    for graph in [&single, &fused] {
+        println!("graph: {}", shown(graph));
+        if can_try_every_engine() {
+            for engine in supporting_engines(graph, target).unwrap().take(4) {
+                println!("engine: {}", shown(&engine));
+                show_plan(configuration(&engine, &[]), target);
+            }
+        }
+        if can_load_cublas_lt() {
+            for proposed in proposals(graph, Mode::CUDNN_HEUR_MODE_A, target).unwrap_or_default().into_iter().take(4) {
+                show_plan(Ok(proposed), target);
+            }
+        }
+    }
+}
+
+fn show_plan(configuration: Result<Descriptor, cudnn_loader::Error>, target: Target<'_>) {
+    let Ok(configuration) = configuration else { return };
+    println!("before: {}", shown(&configuration));
+    let plan = Plan::new(&configuration, target);
+    if let Ok(plan) = &plan {
+        println!("plan before: {}", shown(&plan.descriptor));
+    }
+    let info = ConfigurationInfo::new(&configuration).unwrap();
+    println!("configuration: {}", shown(&configuration));
+    assert!(shown(&configuration).ends_with(&info.engine_text().replace(" {}", "")), "{}", info.engine_text());
+    drop(configuration);
+    match plan {
+        Ok(plan) => println!("plan: {}", shown(&plan.descriptor)),
+        Err(error) => println!("no plan: {error:?}"),
+    }
+}
