@@ -27,12 +27,10 @@ pub enum Source {
     File(PathBuf),
     /// A requirement of the package's metadata.
     Requirement(String),
-    /// A public document, read on this day (`2026-11-22`).
-    Document {
-        /// Its address.
-        url: &'static str,
-        /// The day.
-        date: &'static str,
+    /// No file of the package: one of [`FACTS`](facts::FACTS).
+    Fact {
+        /// Where that was read, and when.
+        reading: facts::Reading,
         /// The newest release of the framework that was known then; the package is a newer one.
         is_older_than_package: bool,
     },
@@ -228,7 +226,7 @@ fn is_same_cuda((major, minor): (u32, Option<u32>), (other, other_minor): (u32, 
 }
 
 fn document(fact: &facts::Fact, is_older_than_package: bool) -> Source {
-    Source::Document { url: fact.url, date: facts::DATE, is_older_than_package }
+    Source::Fact { reading: fact.source, is_older_than_package }
 }
 
 fn kernels(kind: &Kind, dir: &Path) -> Option<Stated<BTreeSet<GpuCode>>> {

@@ -16,43 +16,95 @@ pub struct Fact {
     pub cudnn: Option<(u32, u32, u32)>,
     /// The CUDA release: major, and minor if it matters.
     pub cuda: Option<(u32, Option<u32>)>,
-    /// The document.
-    pub url: &'static str,
+    /// Where it was read.
+    pub source: Reading,
 }
 
-/// The day on which the documents were read.
-pub const DATE: &str = "2026-11-22";
+/// What was read, where, and when. Rows that are read again later get a reading of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// What states it.
+    pub evidence: Evidence,
+    /// The document, or the page of the package.
+    pub url: &'static str,
+    /// The day: `2026-11-22`.
+    pub date: &'static str,
+}
+
+/// What states a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evidence {
+    /// The metadata of releases in the package index (`Requires-Dist`).
+    Metadata,
+    /// The files in wheels of releases: a library that they contain, what theirs are linked to.
+    Wheel,
+    /// A document of the project or of NVIDIA.
+    Document,
+}
+
+impl Evidence {
+    /// In a word, for programs: `metadata`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Evidence::Metadata => "metadata",
+            Evidence::Wheel => "wheel",
+            Evidence::Document => "document",
+        }
+    }
+}
 
 const fn fact(
     package: &'static str,
     since: &'static str,
     cudnn: Option<(u32, u32, u32)>,
     cuda: Option<(u32, Option<u32>)>,
-    url: &'static str,
+    source: Reading,
 ) -> Fact {
-    Fact { package, since, cudnn, cuda, url }
+    Fact { package, since, cudnn, cuda, source }
 }
 
-const CT2_RELEASES: &str = "https://github.com/OpenNMT/CTranslate2/releases/tag/v4.5.0";
-const CT2_WITHOUT: &str = "https://github.com/OpenNMT/CTranslate2/pull/1949";
-const CUPY13: &str = "https://docs.cupy.dev/en/v13.2.0/install.html";
-const CUPY14: &str = "https://docs.cupy.dev/en/latest/upgrade.html";
-const JAX12: &str = "https://pypi.org/project/jax-cuda12-plugin/";
-const JAX13: &str = "https://pypi.org/project/jax-cuda13-plugin/";
-const ORT: &str = "https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html";
-const PADDLE: &str = "https://pypi.org/project/paddlepaddle-gpu/2.6.2/";
-const TENSORFLOW: &str = "https://pypi.org/project/tensorflow/";
-const TENSORRT: &str = "https://docs.nvidia.com/deeplearning/tensorrt/latest/getting-started/release-notes.html";
-const TENSORRT8: &str = "https://docs.nvidia.com/deeplearning/tensorrt/archives/tensorrt-861/support-matrix/index.html";
-const TORCH: &str = "https://pypi.org/project/torch/";
-const TE: &str = "https://pypi.org/project/transformer-engine-cu12/2.20.2/";
+const fn metadata(url: &'static str, date: &'static str) -> Reading {
+    Reading { evidence: Evidence::Metadata, url, date }
+}
+
+const fn wheel(url: &'static str, date: &'static str) -> Reading {
+    Reading { evidence: Evidence::Wheel, url, date }
+}
+
+const fn document(url: &'static str, date: &'static str) -> Reading {
+    Reading { evidence: Evidence::Document, url, date }
+}
+
+// In the wheels of 4.4.0, 4.5.0, 4.6.0, 4.6.2, 4.6.3, 4.7.2 and 4.8.5.
+const CT2: Reading = wheel("https://pypi.org/project/ctranslate2/", "2026-11-22");
+const CUPY13: Reading = document("https://docs.cupy.dev/en/v13.2.0/install.html", "2026-11-22");
+const CUPY14: Reading = document("https://docs.cupy.dev/en/latest/upgrade.html", "2026-11-22");
+const JAX12: Reading = metadata("https://pypi.org/project/jax-cuda12-plugin/", "2026-11-22");
+const JAX13: Reading = metadata("https://pypi.org/project/jax-cuda13-plugin/", "2026-11-22");
+const ORT: Reading =
+    document("https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html", "2026-11-22");
+const ORT_EXTRAS: Reading = metadata("https://pypi.org/project/onnxruntime-gpu/", "2026-11-22");
+const PADDLE: Reading = wheel("https://pypi.org/project/paddlepaddle-gpu/2.6.2/", "2026-11-22");
+const TENSORFLOW: Reading = metadata("https://pypi.org/project/tensorflow/", "2026-11-22");
+const TENSORRT: Reading =
+    document("https://docs.nvidia.com/deeplearning/tensorrt/latest/getting-started/release-notes.html", "2026-11-22");
+const TENSORRT8: Reading = document(
+    "https://docs.nvidia.com/deeplearning/tensorrt/archives/tensorrt-861/support-matrix/index.html",
+    "2026-11-22",
+);
+const TORCH: Reading = metadata("https://pypi.org/project/torch/", "2026-11-22");
+const TE: Reading = wheel("https://pypi.org/project/transformer-engine-cu12/2.20.2/", "2026-11-22");
+const TE13: Reading = wheel("https://pypi.org/project/transformer-engine-cu13/2.20.2/", "2026-11-22");
 
 /// All facts, by package, oldest release first.
 pub const FACTS: &[Fact] = &[
     // 4.4.0 and 4.5.0 to 4.6.2 contain the shims of these releases.
-    fact("ctranslate2", "4.0.0", Some((8, 9, 7)), Some((12, None)), CT2_RELEASES),
-    fact("ctranslate2", "4.5.0", Some((9, 1, 0)), Some((12, None)), CT2_RELEASES),
-    fact("ctranslate2", "4.6.3", None, Some((12, None)), CT2_WITHOUT),
+    fact("ctranslate2", "4.0.0", Some((8, 9, 7)), Some((12, None)), CT2),
+    fact("ctranslate2", "4.5.0", Some((9, 1, 0)), Some((12, None)), CT2),
+    fact("ctranslate2", "4.6.3", None, Some((12, None)), CT2),
     fact("cupy", "13.0.0", Some((8, 8, 0)), None, CUPY13),
     fact("cupy", "14.0.0", None, None, CUPY14),
     fact("cupy-cuda11x", "13.0.0", Some((8, 8, 0)), Some((11, None)), CUPY13),
@@ -67,7 +119,7 @@ pub const FACTS: &[Fact] = &[
     // These are the builds of the Python package index. Microsoft's index has others for the same releases.
     fact("onnxruntime-gpu", "1.17.0", Some((8, 0, 0)), Some((11, Some(8))), ORT),
     fact("onnxruntime-gpu", "1.19.0", Some((9, 0, 0)), Some((12, None)), ORT),
-    fact("onnxruntime-gpu", "1.28.0", Some((9, 0, 0)), Some((13, None)), ORT),
+    fact("onnxruntime-gpu", "1.28.0", Some((9, 0, 0)), Some((13, None)), ORT_EXTRAS),
     fact("paddlepaddle-gpu", "2.6.2", Some((8, 6, 0)), Some((11, Some(8))), PADDLE),
     fact("tensorflow", "2.14.0", Some((8, 7, 0)), Some((11, Some(8))), TENSORFLOW),
     fact("tensorflow", "2.15.0", Some((8, 9, 4)), Some((12, Some(2))), TENSORFLOW),
@@ -88,27 +140,28 @@ pub const FACTS: &[Fact] = &[
     fact("torch", "2.14.0", Some((9, 24, 0)), Some((13, Some(0))), TORCH),
     fact("torch", "2.15.0", Some((9, 26, 0)), Some((13, Some(2))), TORCH),
     fact("transformer-engine-cu12", "2.20.2", Some((9, 12, 0)), Some((12, None)), TE),
-    fact("transformer-engine-cu13", "2.20.2", Some((9, 12, 0)), Some((13, None)), TE),
+    fact("transformer-engine-cu13", "2.20.2", Some((9, 12, 0)), Some((13, None)), TE13),
 ];
 
-/// The newest release of each package on [`DATE`]: facts say nothing of later ones.
-pub const NEWEST: &[(&str, &str)] = &[
-    ("ctranslate2", "4.8.5"),
-    ("cupy", "14.2.0"),
-    ("cupy-cuda11x", "13.6.0"),
-    ("cupy-cuda12x", "14.2.0"),
-    ("cupy-cuda13x", "14.2.0"),
-    ("jax-cuda12-plugin", "0.12.0.1"),
-    ("jax-cuda13-plugin", "0.12.0.1"),
-    ("onnxruntime-gpu", "1.31.1"),
-    ("paddlepaddle-gpu", "2.6.2"),
-    ("tensorflow", "2.21.0"),
-    ("tensorrt-cu12-libs", "11.4.0.106"),
-    ("tensorrt-cu13-libs", "11.4.0.106"),
-    ("tensorrt-libs", "11.4.0.106"),
-    ("torch", "2.15.0"),
-    ("transformer-engine-cu12", "2.20.2"),
-    ("transformer-engine-cu13", "2.20.2"),
+/// The newest release of each package in the package index, and the day on which it was the newest: facts say nothing of
+/// later ones.
+pub const NEWEST: &[(&str, &str, &str)] = &[
+    ("ctranslate2", "4.8.5", "2026-11-22"),
+    ("cupy", "14.2.0", "2026-11-22"),
+    ("cupy-cuda11x", "13.6.0", "2026-11-22"),
+    ("cupy-cuda12x", "14.2.0", "2026-11-22"),
+    ("cupy-cuda13x", "14.2.0", "2026-11-22"),
+    ("jax-cuda12-plugin", "0.12.0.1", "2026-11-22"),
+    ("jax-cuda13-plugin", "0.12.0.1", "2026-11-22"),
+    ("onnxruntime-gpu", "1.31.1", "2026-11-22"),
+    ("paddlepaddle-gpu", "2.6.2", "2026-11-22"),
+    ("tensorflow", "2.21.0", "2026-11-22"),
+    ("tensorrt-cu12-libs", "11.4.0.106", "2026-11-22"),
+    ("tensorrt-cu13-libs", "11.4.0.106", "2026-11-22"),
+    ("tensorrt-libs", "11.4.0.106", "2026-11-22"),
+    ("torch", "2.15.0", "2026-11-22"),
+    ("transformer-engine-cu12", "2.20.2", "2026-11-22"),
+    ("transformer-engine-cu13", "2.20.2", "2026-11-22"),
 ];
 
 /// The fact about a release of a package, and whether the release is newer than the newest that was known.
@@ -116,7 +169,7 @@ pub(crate) fn about(package: &str, version: &str) -> Option<(&'static Fact, bool
     let version = without_local(version)?;
     let is_since = |fact: &&Fact| fact.package == package && parse(fact.since).is_some_and(|since| since <= version);
     let fact = FACTS.iter().rfind(is_since)?;
-    let newest = NEWEST.iter().find(|(known, _)| *known == package).and_then(|(_, newest)| parse(newest));
+    let newest = NEWEST.iter().find(|(known, ..)| *known == package).and_then(|(_, newest, _)| parse(newest));
     Some((fact, newest.is_none_or(|newest| version > newest)))
 }
 
@@ -143,11 +196,21 @@ mod tests {
             }
         }
         for fact in FACTS {
-            let newest = NEWEST.iter().find(|(package, _)| *package == fact.package);
-            assert!(newest.is_some_and(|(_, newest)| parse(newest) >= parse(fact.since)), "{fact:?}");
-            assert!(fact.url.starts_with("https://"), "{fact:?}");
+            let newest = NEWEST.iter().find(|(package, ..)| *package == fact.package);
+            assert!(newest.is_some_and(|(_, newest, _)| parse(newest) >= parse(fact.since)), "{fact:?}");
+            assert!(fact.source.url.starts_with("https://") && is_day(fact.source.date), "{fact:?}");
+            // Metadata and wheels are those of this package.
+            let is_of_index = fact.source.url.starts_with(&format!("https://pypi.org/project/{}/", fact.package));
+            assert_eq!(is_of_index, fact.source.evidence != Evidence::Document, "{fact:?}");
         }
-        assert!(NEWEST.iter().all(|(package, _)| FACTS.iter().any(|fact| fact.package == *package)));
+        assert!(NEWEST.iter().all(|(package, ..)| FACTS.iter().any(|fact| fact.package == *package)));
+        assert!(NEWEST.iter().all(|(.., date)| is_day(date)));
+    }
+
+    /// `2026-11-22`.
+    fn is_day(text: &str) -> bool {
+        let numbers: Vec<u32> = text.split('-').filter_map(|number| number.parse().ok()).collect();
+        text.len() == 10 && matches!(numbers[..], [year, 1..=12, 1..=31] if year >= 2026)
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! `facts`: the data behind the other commands: releases, drivers, GPUs, and the kinds of findings.
 
+use cudnn_frameworks::facts::{FACTS, Fact};
 use cudnn_probe::release_facts;
 use serde_json::{Value, json};
 
+use crate::check::frameworks::release;
 use crate::check::machine::capability;
 use crate::check::{FINDINGS, FindingKind};
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
@@ -30,6 +32,15 @@ fn value() -> Value {
             "fixed_in": issue.fixed_in.to_string(),
             "message": issue.description,
         })).collect::<Vec<_>>(),
+        "frameworks": FACTS.iter().map(|fact| json!({
+            "package": fact.package,
+            "since": fact.since,
+            "cudnn": cudnn(fact),
+            "cuda": cuda(fact),
+            "evidence": fact.source.evidence.as_str(),
+            "url": fact.source.url,
+            "date": fact.source.date,
+        })).collect::<Vec<_>>(),
         "findings": FINDINGS.iter().map(|kind| json!({
             "code": kind.code,
             "severity": kind.severity.as_str(),
@@ -37,6 +48,14 @@ fn value() -> Value {
             "cause": kind.cause,
         })).collect::<Vec<_>>(),
     })
+}
+
+fn cudnn(fact: &Fact) -> Option<String> {
+    fact.cudnn.map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"))
+}
+
+fn cuda(fact: &Fact) -> Option<String> {
+    fact.cuda.map(|(major, minor)| release(major, minor))
 }
 
 fn text() {
@@ -55,6 +74,14 @@ fn text() {
     outln!("\nKnown issues (NVIDIA's release notes):");
     for issue in release_facts::KNOWN_ISSUES {
         outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.description);
+    }
+    outln!("\nWhat releases of frameworks were built for, or accept, where their files do not state it:");
+    for fact in FACTS {
+        let cudnn = cudnn(fact).map_or("no cuDNN".to_owned(), |cudnn| format!("cuDNN {cudnn}"));
+        let cuda = cuda(fact).map_or(String::new(), |cuda| format!(", CUDA {cuda}"));
+        let source = fact.source;
+        outln!("  {} since {}: {cudnn}{cuda}", fact.package, fact.since);
+        outln!("       {}: {}, read on {}", source.evidence.as_str(), source.url, source.date);
     }
     outln!("\nFindings of `cudnn-doctor check`:");
     for FindingKind { code, severity, title, cause } in FINDINGS {

@@ -1,5 +1,6 @@
 //! How the frameworks of an environment are named, and how a finding describes a file and the source of a fact.
 
+use cudnn_frameworks::facts::{Evidence, Reading};
 use cudnn_frameworks::{By, Framework, Opened, Source};
 use cudnn_probe::ld_so::Rule;
 
@@ -48,9 +49,14 @@ pub(crate) fn source(source: &Source) -> String {
     match source {
         Source::File(file) => file.printable(),
         Source::Requirement(requirement) => format!("it requires {requirement}"),
-        Source::Document { url, date, is_older_than_package } => {
+        Source::Fact { reading: Reading { evidence, url, date, .. }, is_older_than_package } => {
+            let what = match evidence {
+                Evidence::Metadata => "metadata of its releases, ",
+                Evidence::Wheel => "wheels of its releases, ",
+                _ => "",
+            };
             let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };
-            format!("{url}, read on {date}{doubt}")
+            format!("{what}{url}, read on {date}{doubt}")
         }
         _ => String::new(),
     }
