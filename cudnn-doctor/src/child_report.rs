@@ -19,6 +19,8 @@ pub(crate) enum Work {
     StartDriver,
     /// Loads a library of cuDNN, or makes a first call that loads some.
     Load,
+    /// Loads a library of CUDA that cuDNN opens.
+    LoadCuda,
     /// Computes.
     Compute,
     /// Fetches a release. pip has limits of its own.
@@ -26,11 +28,12 @@ pub(crate) enum Work {
 }
 
 /// Each kind of work, and its name in a message.
-const NAMES: [(Work, &str); 6] = [
+const NAMES: [(Work, &str); 7] = [
     (Work::OpenDriver, "open driver"),
     (Work::QueryNvml, "query NVML"),
     (Work::StartDriver, "start driver"),
     (Work::Load, "load"),
+    (Work::LoadCuda, "load CUDA"),
     (Work::Compute, "compute"),
     (Work::Fetch, "fetch"),
 ];
@@ -92,7 +95,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_work_has_a_name() {
-        for work in [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute, Work::Fetch] {
+        let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::LoadCuda, Work::Compute];
+        for work in works.into_iter().chain([Work::Fetch]) {
             assert_eq!(NAMES.iter().filter(|(known, _)| *known == work).count(), 1, "{work:?}");
         }
     }

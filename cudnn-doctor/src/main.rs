@@ -177,6 +177,9 @@ Examples:
         /// Also make cuDNN register its engines.
         #[arg(long)]
         engines: bool,
+        /// Also load this library of CUDA. Can be repeated.
+        #[arg(long)]
+        cuda: Vec<PathBuf>,
     },
 }
 
@@ -227,9 +230,9 @@ fn main() -> ExitCode {
         Command::Man { subcommand } => manual(subcommand.as_deref(), format),
         Command::InternalMachine => return check::machine::run_child(),
         Command::InternalDriver => return driver::run_child(),
-        Command::InternalLoad { dir, gpu, driver, engines } => {
-            let parts = check::load_test::Parts { convolution: gpu, driver, engines };
-            return check::load_test::run_child(&dir, parts);
+        Command::InternalLoad { dir, gpu, driver, engines, cuda } => {
+            let parts = check::load_test::Parts { convolution: gpu, driver, engines, cuda };
+            return check::load_test::run_child(&dir, &parts);
         }
     }
     .into()

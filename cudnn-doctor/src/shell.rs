@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Os;
 use cudnn_probe::packages::{Command, powershell_literal, quoted, quoted_for_sh};
 
-use crate::platform::{is_search_path_separator, names_of_parents, split_search_path};
+use crate::platform::{executable, is_search_path_separator, launcher, names_of_parents, split_search_path};
 
 /// The shells whose lines are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -98,7 +98,11 @@ pub(crate) fn quoted_path(path: &Path) -> String {
 /// The doctor itself as a command: its name if `PATH` leads to it, else its path.
 pub(crate) fn doctor() -> String {
     const NAME: &str = "cudnn-doctor";
-    let Ok(program) = std::env::current_exe() else { return NAME.to_owned() };
+    let Ok(program) = executable() else { return NAME.to_owned() };
+    let mut words = launcher().into_iter();
+    if let Some(loader) = words.next() {
+        return Command::new(loader, words.chain([program.into_os_string()])).to_string();
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
     let first = std::env::split_paths(&path).map(|dir| dir.join(&name)).find(|file| file.is_file());
@@ -156,18 +160,25 @@ pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Op
     })
 }
 
-/// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files.
-pub(crate) fn removal(dir: &Path) -> String {
-    match Os::HOST {
-        Os::Windows => {
-            let dir = powershell_literal(dir);
-            format!("Get-ChildItem -LiteralPath {dir} -Filter cudnn*64_9.dll | Remove-Item")
-        }
-        _ => {
-            let dir = quoted_path(dir);
-            format!("rm -f {dir}/libcudnn.so.9 {dir}/libcudnn.so.9.* {dir}/libcudnn_*.so.9 {dir}/libcudnn_*.so.9.*")
-        }
+/// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files. `None` if
+/// none can be seen there. It names each file: zsh runs no command with a pattern that fits none.
+pub(crate) fn removal(dir: &Path) -> Option<String> {
+    if Os::HOST == Os::Windows {
+        let dir = powershell_literal(dir);
+        return Some(format!("Get-ChildItem -LiteralPath {dir} -Filter cudnn*64_9.dll | Remove-Item"));
     }
+    let is_cudnn_9 = |name: &str| {
+        let Some((stem, version)) = name.split_once(".so.") else { return false };
+        (stem == "libcudnn" || stem.starts_with("libcudnn_")) && (version == "9" || version.starts_with("9."))
+    };
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_cudnn_9))
+        .map(|entry| dir.join(entry.file_name()))
+        .collect();
+    files.sort();
+    let files: Vec<String> = files.iter().map(|file| quoted_path(file)).collect();
+    (!files.is_empty()).then(|| format!("rm -f {}", files.join(" ")))
 }
 
 /// The command that removes a file.

@@ -574,7 +574,11 @@ fn a_damaged_library_of_cuda_is_reported_before_cudnn_opens_it() {
             let scenario = Scenario::complete();
             let used = scenario.used.path().to_owned();
             for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
-                support::compile("char data[1 << 16] = {1};", &["-shared", "-nostdlib"], &used.join(name));
+                support::compile(
+                    &format!("char data[1 << 16] = {{1}}; {OF_CUDA}"),
+                    &["-shared", "-nostdlib"],
+                    &used.join(name),
+                );
             }
             match contents {
                 Some(text) => std::fs::write(used.join(name), text).unwrap(),
@@ -592,7 +596,7 @@ fn a_damaged_library_of_cuda_is_reported_before_cudnn_opens_it() {
         let scenario = Scenario::complete();
         let used = scenario.used.path().to_owned();
         for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
-            support::compile("", &["-shared", "-nostdlib"], &used.join(name));
+            cuda_library(&used.join(name));
         }
         std::fs::remove_file(used.join(name)).unwrap();
         std::os::unix::fs::symlink("/nowhere/library", used.join(name)).unwrap();
@@ -637,7 +641,7 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
     let graph = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(code);
     let scenario = Scenario::complete().replace(graph, Library::Graph);
     let used = scenario.used.path().to_owned();
-    support::compile("", &["-shared", "-nostdlib"], &used.join("libcublasLt.so.12"));
+    cuda_library(&used.join("libcublasLt.so.12"));
     let scenario = scenario.variable("LD_LIBRARY_PATH", &used);
     assert!(refused(&scenario).is_some());
     // Files of one wheel are not mixed: that saves the time, unless all shall be verified.
@@ -696,7 +700,7 @@ fn a_complete_installation_on_the_search_path_has_no_findings() {
     let scenario = Scenario::complete();
     let used = scenario.used.path().to_owned();
     for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
-        support::compile("", &["-shared", "-nostdlib"], &used.join(name));
+        cuda_library(&used.join(name));
     }
     let (findings, _) = scenario.variable("LD_LIBRARY_PATH", &used).check();
     let codes: Vec<&str> = findings.iter().filter_map(|finding| finding.get("code")?.as_str()).collect();
@@ -778,7 +782,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     let variables = vec![("CUDNN_LOADER_DIR", dir.display().to_string())];
     let scenario = Scenario { variables, ..scenario };
     let text = finding(&scenario, "C014");
-    has(&text, &["rm ", "/libcudnn.so.9.* ", "/libcudnn_*.so.9.*"]);
+    has(&text, &["rm ", "/libcudnn_adv.so.9 ", "/libcudnn_*.so.9.*"]);
     assert!(!text.contains("libcudnn*") && !text.contains("rm -r"), "{text}");
 
     // Upgrading the framework does not upgrade the cuDNN that it ships.
@@ -865,6 +869,182 @@ fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     assert_eq!(status, 2);
     let text = format!("{findings:?}");
     assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
+}
+
+/// A function that cuDNN calls in each library of CUDA.
+const OF_CUDA: &str = "void nvrtcVersion(void) {} void cublasLtCreate(void) {}";
+
+/// A stand-in for a library of CUDA.
+fn cuda_library(file: &Path) {
+    support::compile(OF_CUDA, &["-shared", "-nostdlib"], file);
+}
+
+/// What the libraries of CUDA lack shows when they are loaded, and some of it only then.
+#[test]
+fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
+    let needing = |name: &str| ExtensionLibrary::new().with_soname(name).needing("libabsent.so.1");
+    let crashing = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }";
+    type Break<'a> = &'a dyn Fn(&Path);
+    let cases: [(&str, &str, &str, Break<'_>); 6] = [
+        ("libnvrtc.so.12", "C031", "libabsent.so.1, which ", &|file| needing("libnvrtc.so.12").build(file)),
+        ("libcublasLt.so.12", "C030", "libabsent.so.1, which ", &|file| needing("libcublasLt.so.12").build(file)),
+        ("libnvrtc.so.12", "C031", "it has no nvrtcVersion", &|file| support::compile("", &["-shared"], file)),
+        ("libcublasLt.so.12", "C030", "it has no cublasLtCreate", &|file| support::compile("", &["-shared"], file)),
+        ("libcublasLt.so.12", "C030", "undefined symbol: absent", &|file| {
+            support::compile("extern int absent; int *const use = &absent;", &["-shared", "-fPIC"], file);
+        }),
+        ("libnvrtc.so.12", "C031", "cannot be loaded: a child process was ended by signal", &|file| {
+            support::compile(&format!("{OF_CUDA} {crashing}"), &["-shared", "-fPIC"], file);
+        }),
+    ];
+    for (name, code, expected, breaking) in cases {
+        let scenario = Scenario::complete();
+        let used = scenario.used.path().to_owned();
+        for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
+            cuda_library(&used.join(name));
+        }
+        std::fs::remove_file(used.join(name)).unwrap();
+        breaking(&used.join(name));
+        let (findings, status) = scenario.variable("LD_LIBRARY_PATH", &used).check();
+        let found = with_code(&findings, code);
+        assert!(status == 1 && found.len() == 1 && found[0].contains(expected), "{name} {expected}: {findings:#?}");
+        let others = ["C030", "C031", "C050", "C051"].into_iter().filter(|other| *other != code);
+        assert!(others.into_iter().all(|other| with_code(&findings, other).is_empty()), "{findings:#?}");
+    }
+}
+
+/// The doctor, where this script has prepared the machine in name spaces; `None` if none can be made here.
+fn in_name_spaces(scenario: &Scenario, script: &str, arguments: &[&str]) -> Option<std::process::Output> {
+    let output = Command::new("unshare")
+        .args(["-rm", "/bin/sh", "-c", &format!("{script} || exit 77; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_cudnn-doctor"))
+        .args(arguments)
+        .envs(scenario.variables.iter().cloned())
+        .output();
+    output.ok().filter(|output| output.status.code() != Some(77) && !output.stderr.starts_with(b"unshare: "))
+}
+
+#[test]
+fn a_file_system_without_the_right_to_execute_is_named() {
+    let scenario = Scenario::complete();
+    let (used, other) = (scenario.used.path().to_owned(), scenario.other.path().to_owned());
+    for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
+        cuda_library(&other.join(name));
+    }
+    let mount = |dir: &Path| format!("mount --bind '{0}' '{0}' && mount -o remount,bind,noexec '{0}'", dir.display());
+    let scenario = scenario.variable("LD_LIBRARY_PATH", &other);
+    let Some(output) = in_name_spaces(&scenario, &mount(&other), &["check", "--json"]) else {
+        return support::not_run("a file system that is mounted noexec", "this user can mount nothing");
+    };
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    for code in ["C030", "C031"] {
+        let found = with_code(document["findings"].as_array().unwrap(), code);
+        assert!(found.len() == 1 && found[0].contains("is mounted noexec"), "{document:#}");
+    }
+    for (dir, status) in [(&used, 2), (&other, 0)] {
+        let output = in_name_spaces(&scenario, &mount(dir), &["env", used.to_str().unwrap()]).unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(status) && text.contains("noexec") == (status == 2), "{output:?}");
+    }
+}
+
+const LD_SO: &str =
+    if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
+
+/// The child process is started as the doctor itself was.
+#[test]
+fn the_doctor_works_if_ld_so_starts_it_or_its_parent_ignores_the_ends_of_children() {
+    let crashing = "int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n";
+    let crashing = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(crashing);
+    for crashes in [false, true] {
+        let scenario = Scenario::complete();
+        let scenario = if crashes { scenario.replace(crashing.clone(), Library::Graph) } else { scenario };
+        for (script, is_by_ld_so) in [
+            (format!("exec {LD_SO} \"$0\" \"$@\""), true),
+            (format!("exec {LD_SO} --library-path /nowhere --inhibit-cache \"$0\" \"$@\""), true),
+            ("trap '' CHLD; exec \"$0\" \"$@\"".to_owned(), false),
+        ] {
+            let output = Command::new("/bin/sh")
+                .args(["-c", &script, env!("CARGO_BIN_EXE_cudnn-doctor"), "check", "--json"])
+                .env_clear()
+                .envs(scenario.variables.iter().cloned())
+                .output()
+                .unwrap();
+            let value: Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+            let findings = value["findings"].as_array().unwrap();
+            assert_eq!(with_code(findings, "C050").len(), usize::from(crashes), "{script}: {findings:#?}");
+            assert!(with_code(findings, "C055").is_empty(), "{script}: {findings:#?}");
+            assert_eq!(output.status.code(), Some(if crashes { 2 } else { 1 }), "{script}: {findings:#?}");
+            // The doctor as a command.
+            let text = value.to_string();
+            assert!(!is_by_ld_so || !text.contains(" env ") || text.contains(LD_SO), "{text}");
+        }
+    }
+}
+
+/// A child that ends before it begins says nothing about cuDNN.
+#[test]
+fn a_child_that_does_not_begin_is_no_fault_of_cudnn() {
+    let scenario = Scenario::complete();
+    let library = scenario.other.path().join("end.so");
+    let code = "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n
+        __attribute__((constructor)) static void end(void) {
+            char line[4096] = {0};
+            FILE *file = fopen(\"/proc/self/cmdline\", \"r\");
+            size_t length = fread(line, 1, sizeof line - 1, file);
+            for (size_t at = 0; at < length; at++) if (!strncmp(line + at, \"internal-load\", 13)) _exit(127);
+        }";
+    support::compile(code, &["-shared", "-fPIC", "-w"], &library);
+    let (findings, status) = scenario.variable("LD_PRELOAD", &library).check();
+    let found = with_code(&findings, "C055");
+    assert!(status == 3 && found.len() == 1 && found[0].contains("cannot start itself again"), "{findings:#?}");
+    assert!(!found[0].contains("rm -f") && with_code(&findings, "C050").is_empty(), "{findings:#?}");
+}
+
+/// ld.so takes a file below `glibc-hwcaps` before the one in the directory of the search path.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_file_for_this_processor_that_hides_the_one_of_cudnn_is_removed() {
+    if !is_x86_feature_detected!("sse4.2") {
+        return support::not_run("glibc-hwcaps", "this processor is too old");
+    }
+    let scenario = Scenario::complete();
+    let used = scenario.used.path().to_owned();
+    let hidden = used.join("glibc-hwcaps/x86-64-v2");
+    std::fs::create_dir_all(&hidden).unwrap();
+    std::fs::write(hidden.join("libcudnn.so.9"), "junk").unwrap();
+    let scenario = scenario.variable("LD_LIBRARY_PATH", &used).options(&["--no-load"]);
+    let found = |scenario: &Scenario| {
+        let (findings, _) = scenario.check();
+        findings.into_iter().find(|finding| finding["code"] == "C021")
+    };
+    let commands = found(&scenario).unwrap()["commands"].clone();
+    let command = commands[0].as_str().unwrap();
+    assert!(Command::new("/bin/sh").args(["-c", command]).status().unwrap().success(), "{command}");
+    assert_eq!(found(&scenario), None, "{command}");
+}
+
+/// It is alone in a directory that comes before that of its installation.
+#[test]
+fn a_lone_library_on_the_search_path_is_a_mix_for_programs_that_are_linked_to_it() {
+    let scenario = Scenario::complete();
+    let fake = |library, version| FakeLibrary::new(library, version).with_ptx(8).needing("libcudnn_graph.so.9");
+    // NVIDIA's shim finds the libraries beside itself first, by its RPATH.
+    let shim = FakeLibrary::new(Library::Shim, VERSION).with_ptx(8).with_rpath();
+    let scenario = scenario.replace(shim, Library::Shim).replace(fake(Library::Adv, VERSION), Library::Adv);
+    fake(Library::Adv, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Adv));
+    let _ = scenario.other.cleared(Library::Graph);
+    let path = std::env::join_paths([scenario.other.path(), scenario.used.path()]).unwrap();
+    let scenario = scenario.variable("LD_LIBRARY_PATH", Path::new(&path)).options(&["--no-load"]);
+    let (findings, _) = scenario.check();
+    let found = with_code(&findings, "C025");
+    assert!(found.len() == 1 && found[0].contains("9.10.2") && found[0].contains("libcudnn_adv.so.9"), "{findings:#?}");
+    let (findings, _) = {
+        let used = scenario.used.path().to_owned();
+        scenario.variable("LD_LIBRARY_PATH", &used).check()
+    };
+    assert!(with_code(&findings, "C025").is_empty(), "{findings:#?}");
 }
 
 /// A file of NVRTC whose messages name the builtins of this release.
@@ -1220,7 +1400,7 @@ fn the_library_that_is_damaged_is_named_and_no_file_that_could_not_be_opened() {
     let scenario = Scenario::complete();
     let used = scenario.used.path().to_owned();
     for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
-        support::compile("", &["-shared", "-nostdlib"], &used.join(name));
+        cuda_library(&used.join(name));
     }
     let (findings, _) = scenario.variable("LD_LIBRARY_PATH", &used).limit("-n 4").check();
     assert!(!findings.iter().any(|finding| finding["message"].as_str().unwrap().contains("damaged")), "{findings:#?}");

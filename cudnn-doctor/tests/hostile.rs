@@ -112,6 +112,24 @@ fn log_of_a_file_that_never_ends_is_an_error() {
     }
 }
 
+/// Files of /proc look like regular ones, and reading some of them waits.
+#[test]
+fn no_command_waits_for_a_file_of_proc_in_place_of_cudnn() {
+    let dir = TempDir::new();
+    for library in [Library::Graph, Library::EnginesRuntimeCompiled] {
+        FakeLibrary::new(library, VERSION).build(&dir.file(library));
+    }
+    std::os::unix::fs::symlink("/proc/kmsg", dir.file(Library::Shim)).unwrap();
+    let shim = dir.file(Library::Shim);
+    for arguments in [&["check"][..], &["check", "--no-load"], &["check", "--verify"], &["explain"], &["list"]] {
+        let mut command = doctor(arguments);
+        command.env("LD_LIBRARY_PATH", dir.path());
+        let (code, stdout) = within(20, &mut command);
+        assert!(matches!(code, Some(2 | 3)), "{arguments:?}: {code:?} {stdout}");
+    }
+    let _ = within(20, &mut doctor(&["explain", shim.to_str().unwrap()]));
+}
+
 #[test]
 fn check_does_not_wait_for_a_grandchild_that_holds_its_pipe() {
     let dir = TempDir::new();

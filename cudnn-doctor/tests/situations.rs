@@ -621,6 +621,131 @@ fn no_command_serves_a_program_where_it_does_not_look() {
     }
 }
 
+/// The shim has every function, and a JIT-only cuDNN has few of the libraries that it opens for them.
+#[test]
+fn a_program_that_calls_what_its_cudnn_does_not_include_is_reported() {
+    let root = TempDir::new();
+    let (dir, program) = (root.path().join("cudnn"), root.path().join("program"));
+    build(&dir, &all(), VERSION);
+    let shim = dir.join("libcudnn.so.9");
+    let main = "int cudnnCreateTensorDescriptor(void); int cudnnConvolutionForward(void);
+        int main(void) { return cudnnCreateTensorDescriptor() + cudnnConvolutionForward(); }";
+    let run_path = format!("-Wl,-rpath,{}", dir.display());
+    support::compile(main, &["-w", "-Wl,--no-as-needed", shim.to_str().unwrap(), &run_path], &program);
+    let arguments = ["check", "--no-load", "--for", program.to_str().unwrap()];
+    let found = || {
+        let findings = check(&arguments[2..], &[]);
+        with_code(&findings, "C019").into_iter().map(Value::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(found(), [""; 0]);
+    for library in all().into_iter().filter(|library| !JIT.contains(library)) {
+        std::fs::remove_file(dir.join(library.file_name())).unwrap();
+    }
+    assert_eq!(doctor(&arguments, &[]).code, Some(2));
+    let found = found();
+    assert!(found.len() == 1 && found[0].contains("cudnnConvolutionForward: in libcudnn_cnn.so.9"), "{found:?}");
+    assert!(found[0].contains(program.to_str().unwrap()), "{found:?}");
+}
+
+/// What its owner has installed is missing if it is not there, also if the rest is what a JIT-only package has.
+#[test]
+fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
+    let has_jit_part = |name: &str| JIT.iter().any(|library| library.file_name() == name);
+    for (records, expected) in [
+        (&[("nvidia_cudnn_cu12-9.19.0.56", "")][..], Some("nvidia-cudnn-cu12==9.19.0.56")),
+        (&[("nvidia_cudnn_jit_cu12-9.19.0.56", "")], None),
+        (&[], None),
+    ] {
+        let root = TempDir::new();
+        let dir = wheel(&root, records);
+        for library in all().iter().map(|library| library.file_name()).filter(|name| !has_jit_part(name)) {
+            std::fs::remove_file(dir.join(library)).unwrap();
+        }
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let found = with_code(&findings, "C012");
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{records:?}: {findings:#?}");
+        let command = found.first().map(|found| found["commands"][0].as_str().unwrap());
+        assert!(command.is_none_or(|command| command.ends_with(expected.unwrap())), "{command:?}");
+    }
+    // There was no JIT-only package of the release.
+    let dir = TempDir::new();
+    build(dir.path(), &JIT, Version::new(9, 10, 2));
+    let findings = check(&[], &[("CUDNN_LOADER_DIR", dir.path())]);
+    assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
+}
+
+/// conda regards the package as installed: to install it would do nothing.
+#[test]
+fn a_package_of_conda_whose_files_are_deleted_is_installed_again() {
+    let root = TempDir::new();
+    let record = root.path().join("conda-meta/libcudnn-9.19.0.56-h1.json");
+    std::fs::create_dir_all(root.path().join("conda-meta")).unwrap();
+    std::fs::create_dir_all(root.path().join("lib")).unwrap();
+    std::fs::write(record, r#"{"files": ["lib/libcudnn_graph.so.9"]}"#).unwrap();
+    let findings = check(&[], &[("CONDA_PREFIX", root.path())]);
+    for code in ["C010", "C011"] {
+        let found = with_code(&findings, code);
+        let command = found[0]["commands"][0].as_str().unwrap();
+        assert!(command.contains("--force-reinstall") && command.ends_with("libcudnn=9.19.0.56"), "{findings:#?}");
+    }
+}
+
+/// `docker run --user`: the home directory is `/`, or does not exist.
+#[test]
+fn commands_write_where_the_user_can_write() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return not_run("a user without a home directory", "only root can become another user");
+    }
+    let (root, tools) = (TempDir::new(), TempDir::new());
+    std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = root.path().join("cudnn-doctor");
+    std::fs::copy(DOCTOR, &program).unwrap();
+    let dir = root.path().join("copied");
+    build(&dir, &JIT, VERSION);
+    let home = root.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    std::fs::set_permissions(tools.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&tools.path().join("bin/pip"), "#!/bin/sh\n");
+    script(&tools.path().join("sudo/sudo"), "#!/bin/sh\n");
+    let bin = tools.path().join("bin").display().to_string();
+    let with_sudo = format!("{bin}:{}", tools.path().join("sudo").display());
+    for (home, path, expected) in [
+        (home.to_str().unwrap(), &bin, format!("pip install --no-deps --target {}/.local/share/", home.display())),
+        ("/", &bin, "export HOME=\"$(mktemp -d)\"".to_owned()),
+        ("/nonexistent", &bin, "export HOME=\"$(mktemp -d)\"".to_owned()),
+        ("/", &with_sudo, "sudo pip install --no-deps --target /opt/nvrtc-cuda-12 ".to_owned()),
+    ] {
+        let child = support::Child::bare(program.to_str().unwrap()).env("HOME", home).env("PATH", path);
+        let child = child.env("CUDNN_LOADER_DIR", &dir).without_privileges();
+        let output = child.run(&["check", "--no-load", "--json"]);
+        let value: Value = serde_json::from_str(&output.stdout).unwrap();
+        let found = with_code(value["findings"].as_array().unwrap(), "C031");
+        let command = found[0]["commands"][0].as_str().unwrap();
+        assert!(command.starts_with(&expected), "{home}: {command}");
+    }
+}
+
+/// The directory can be entered: the file cannot be read.
+#[test]
+fn a_file_that_the_user_may_not_read_is_named() {
+    let (root, bin) = (TempDir::new(), TempDir::new());
+    let program = bin.path().join("cudnn-doctor");
+    std::fs::copy(DOCTOR, &program).unwrap();
+    let graph = root.path().join("lib/libcudnn_graph.so.9");
+    build(graph.parent().unwrap(), &JIT, VERSION);
+    std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&graph, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::create_dir(root.path().join("conda-meta")).unwrap();
+    let child = support::Child::bare(program.to_str().unwrap()).env("CONDA_PREFIX", root.path()).without_privileges();
+    let output = child.run(&["check", "--no-load", "--json"]);
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
+    let found = with_code(value["findings"].as_array().unwrap(), "C011");
+    let message = format!("{} cannot be read: Permission denied", graph.display());
+    assert!(found.len() == 1 && found[0]["message"].as_str().unwrap().starts_with(&message), "{value:#}");
+}
+
 /// ONNX Runtime's provider is linked to CUDA, and opens cuDNN by a name that it puts together.
 #[test]
 fn a_program_that_is_not_linked_to_cudnn_may_lack_other_libraries() {

@@ -1,7 +1,6 @@
 //! Whether a file is this project's drop-in library, which stands in place of NVIDIA's shim and opens nothing by ld.so's
 //! rules. Knows nothing of frameworks.
 
-use std::io::Read;
 use std::path::Path;
 
 use crate::cudnn_name::CudnnName;
@@ -26,7 +25,7 @@ pub fn is_drop_in_named(name: &Path, file: &Path) -> bool {
     if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_LEN) {
         return false;
     }
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_LEN).read_to_end(&mut bytes));
-    read.is_ok() && bytes.windows(SYMBOL.len()).any(|window| window == SYMBOL)
+    // To read a file of /proc may take for ever, and its length is 0.
+    let bytes = cudnn_probe::read_bounded(file, MAX_LEN);
+    bytes.is_ok_and(|bytes| bytes.windows(SYMBOL.len()).any(|window| window == SYMBOL))
 }

@@ -76,7 +76,10 @@ pub use library::Library;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
-pub use report::{ArmVariant, Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_wheels};
+pub use report::{
+    ArmVariant, Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_packages,
+    deleted_system_packages,
+};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES, base_python, environment_of};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

@@ -8,6 +8,10 @@ use crate::version::Version;
 pub const LIBRARY_SINCE: &[(Library, Version)] =
     &[(Library::EnginesTensorIr, Version::new(9, 21, 0)), (Library::Ext, Version::new(9, 22, 0))];
 
+/// The first release with JIT-only packages. Source: the versions of the wheels nvidia-cudnn-jit-cu12 and
+/// nvidia-cudnn-jit-cu13.
+pub const JIT_ONLY_SINCE: Version = Version::new(9, 12, 0);
+
 /// The oldest Linux driver for each CUDA major version. Source: NVIDIA's table of CUDA compatibility.
 pub const MIN_DRIVER: &[(u32, &str)] = &[(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use cudnn_probe::{Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_wheels, inventory};
+use cudnn_probe::{
+    Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_packages, deleted_system_packages,
+    inventory,
+};
 #[cfg(feature = "full-releases")]
 use cudnn_probe::{Os, missing_symbols};
 use support::{FakeLibrary, TempDir, lib_dir};
@@ -509,6 +512,34 @@ fn a_damaged_symbol_table_is_damage_and_not_another_release() {
     assert!(error.contains("is damaged: its table of symbols"), "{error}");
 }
 
+/// The records of conda and Debian list the libraries that are deleted.
+#[test]
+fn the_record_of_a_full_cudnn_makes_the_libraries_of_a_jit_only_one_partial() {
+    let jit = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
+    let world = TempDir::new();
+    let root = world.path();
+    for (dir, record, text) in [
+        (
+            "env/lib",
+            "env/conda-meta/libcudnn-9.19.0.56-h1.json",
+            "\"lib/libcudnn_graph.so.9\", \"lib/libcudnn_ops.so.9\"",
+        ),
+        (
+            "usr/lib",
+            "var/lib/dpkg/info/libcudnn9-cuda-12.list",
+            "/usr/lib/libcudnn_graph.so.9\n/usr/lib/libcudnn_cnn.so.9\n",
+        ),
+    ] {
+        let dir = root.join(dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        fake_libraries(&dir, &jit);
+        let variant = || InstallationReport::read(&dir, &Host::sandbox(root)).unwrap().variant;
+        assert_eq!(variant(), Variant::JitOnly);
+        write(&root.join(record), text);
+        assert_eq!(variant(), Variant::Partial, "{record}");
+    }
+}
+
 /// Programs are linked to the shim: without it a JIT-only set is incomplete, whoever installed it.
 #[test]
 fn a_jit_only_set_without_its_shim_is_partial() {
@@ -520,7 +551,7 @@ fn a_jit_only_set_without_its_shim_is_partial() {
 }
 
 #[test]
-fn a_wheel_of_cudnn_without_its_main_library_is_deleted() {
+fn a_package_of_cudnn_without_its_main_library_is_deleted() {
     let world = TempDir::new();
     let packages = world.path().join("lib/python3.12/site-packages");
     for (record, files) in [
@@ -534,7 +565,26 @@ fn a_wheel_of_cudnn_without_its_main_library_is_deleted() {
         write(&packages.join(format!("{record}.dist-info/RECORD")), files);
     }
     write(&packages.join("there/libcudnn_graph.so.9"), "");
-    let mut found: Vec<String> = deleted_wheels(world.path()).iter().map(ToString::to_string).collect();
+    for (record, file) in [
+        ("libcudnn-9.10.1.4-h1", "lib/libcudnn_graph.so.9"),
+        ("libcudnn-jit-9.19.0.56-h1", "lib/there/libcudnn_graph.so.9"),
+        ("libcudnn-dev-9.10.1.4-h1", "lib/libcudnn_graph.so"),
+    ] {
+        write(&world.path().join(format!("conda-meta/{record}.json")), &format!("{{\"files\": [\n  \"{file}\"\n]}}"));
+    }
+    write(&world.path().join("lib/there/libcudnn_graph.so.9"), "");
+    let mut found: Vec<String> = deleted_packages(world.path()).iter().map(ToString::to_string).collect();
     found.sort();
-    assert_eq!(found, ["pip nvidia-cudnn-cu11 8.9.7.29", "pip nvidia-cudnn-cu13 9.28.0.42"]);
+    let expected = ["conda libcudnn 9.10.1.4", "pip nvidia-cudnn-cu11 8.9.7.29", "pip nvidia-cudnn-cu13 9.28.0.42"];
+    assert_eq!(found, expected);
+    let system = |list: &str| {
+        let name = "libcudnn9-cuda-12";
+        write(&world.path().join(format!("var/lib/dpkg/info/{name}.list")), list);
+        let status = format!("Package: {name}\nStatus: install ok installed\nVersion: 9.19.0.56-1\n");
+        write(&world.path().join("var/lib/dpkg/status"), &status);
+        let found = deleted_system_packages(&Host::sandbox(world.path()));
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(system("/usr/lib/libcudnn_graph.so.9\n"), ["dpkg libcudnn9-cuda-12 9.19.0.56-1"]);
+    assert_eq!(system("/lib/there/libcudnn_graph.so.9\n"), [""; 0]);
 }

@@ -23,7 +23,7 @@ use super::machine::{Gpu, Machine};
 use super::suitable::{Suitable, suitable};
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_root, permit_command, python_in};
+use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_of_root, is_root, permit_command, python_in};
 use crate::shell::{
     SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, removal_of, unset_variable, use_dir,
 };
@@ -251,11 +251,11 @@ fn by_hand(report: &InstallationReport) -> Help {
             Help::new(format!("unpack {name} again, or unpack another release elsewhere and use that"))
         }
         _ => {
-            let removal = removal(&report.dir);
             let sudo = if is_foreign(&report.dir) { "sudo " } else { "" };
-            Help::new(format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:"))
-                .command(format!("{sudo}{removal}"))
-                .effect(Effect::SameDir)
+            let help =
+                Help::new(format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:"));
+            let removal = removal(&report.dir).map(|removal| format!("{sudo}{removal}"));
+            removal.into_iter().fold(help, Help::command).effect(Effect::SameDir)
         }
     }
 }
@@ -314,7 +314,7 @@ fn install_apart(
     has_ensurepip: bool,
     tools: &SystemTools,
 ) -> Option<Help> {
-    let dir = apart_dir(Component::Cudnn, cuda_major);
+    let Some(dir) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
     let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, commands) = if has_pip {
         // pip adds nothing to a directory that it has filled.
@@ -392,7 +392,7 @@ pub(super) fn install_older(minimum: Version, cuda_major: u32) -> Option<Help> {
     if minimum.major != last.major || minimum > last {
         return None;
     }
-    let home = apart_dir(Component::Cudnn, cuda_major);
+    let Some(home) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
     let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
     // pip adds nothing to a directory that it has filled.
@@ -409,11 +409,14 @@ pub(super) fn install_older(minimum: Version, cuda_major: u32) -> Option<Help> {
 }
 
 /// What a program requires, and this installation is not or does not have.
+#[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) minimum: Option<Version>,
     pub(crate) cuda_major: Option<u32>,
     /// Libraries that only the full cuDNN has.
     pub(crate) full: bool,
+    /// It is a program with this installation on its search path, and has to find the one in its place.
+    pub(crate) is_of_program: bool,
 }
 
 /// Installs what is wanted: all of it, so that one help serves all findings.
@@ -479,7 +482,8 @@ fn meet_by(report: &InstallationReport, wanted: &Wanted, cuda: u32, choice: &Cho
                     format!("{} own the same files: remove all of them, then install one:", names(&packages))
                 }
             };
-            return with_env(change(&packages, text, &commands), report, component.wheel_dir(cuda), context);
+            let is_named = wanted.is_of_program || context.search.explicit_candidate().is_some();
+            return with_env(change(&packages, text, &commands), report, component.wheel_dir(cuda), is_named);
         }
     }
     let text = match (wanted.full, &version) {
@@ -500,7 +504,7 @@ pub(super) fn with_shim(report: &InstallationReport) -> Help {
         let text = format!("{} Then have {LOADER} search its directory first.", help.text);
         return Help { text, ..help }.command(export);
     }
-    let apart = apart_dir(Component::Cudnn, cuda_major(report));
+    let Some(apart) = apart_dir(Component::Cudnn, cuda_major(report)) else { return no_place() };
     let command = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
     let Some((command, dir)) = command else { return by_hand(report) };
     with_commands("no package can restore it: install a complete cuDNN elsewhere, and use that:", &[command])
@@ -534,11 +538,11 @@ fn beside(
     install_wheel(context, text, (&requirement, cuda_major), minimum, choice).effect(Effect::OtherDir)
 }
 
-/// Has the shell use the directory that the commands install into, if they move a wheel of cuDNN and the shell names
-/// the directory that they remove.
-fn with_env(help: Help, report: &InstallationReport, wheel_dir: PathBuf, context: &Context) -> Help {
+/// Has the shell use the directory that the commands install into, if they move a wheel of cuDNN and the shell or a program
+/// names the directory that they remove.
+fn with_env(help: Help, report: &InstallationReport, wheel_dir: PathBuf, is_named: bool) -> Help {
     let dir = site_packages(report).map(|site| site.join(wheel_dir)).filter(|dir| *dir != report.dir);
-    match dir.filter(|_| help.effect == Effect::OtherDir && context.search.explicit_candidate().is_some()) {
+    match dir.filter(|_| help.effect == Effect::OtherDir && is_named) {
         Some(dir) => help.command(use_dir(&dir)),
         None => help,
     }
@@ -574,16 +578,17 @@ pub(super) fn install_version(
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     limits(package, &[], context).accept(wheel_version, cuda_major)?;
     let packages = all_packages(report);
+    let is_named = context.search.explicit_candidate().is_some();
     // Old releases have no JIT-only wheel.
     let commands = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if commands.is_empty() {
         let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
         let requirement = requirement(&Component::Cudnn.wheel(cuda_major), None, &choice);
         let help = install_wheel(context, "install that release:", (&requirement, cuda_major), None, &choice);
-        return Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), context));
+        return Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), is_named));
     }
     let help = change(&packages, "install that release:", &commands);
-    Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), context))
+    Ok(with_env(help, report, Component::Cudnn.wheel_dir(cuda_major), is_named))
 }
 
 /// A library of CUDA that cuDNN opens by name and ld.so does not find, or finds without what it needs.
@@ -613,7 +618,7 @@ impl Companion<'_> {
         let (name, cuda_major) = (self.name, self.cuda_major);
         let Some((component, _)) = Component::from_soname(name) else { return Help::new(format!("install {name}")) };
         let apart = apart_dir(component, cuda_major);
-        let found = self.places(report, component, &apart, context);
+        let found = self.places(report, component, apart.as_deref(), context);
         if let Some(dir) = found.into_iter().find(|dir| self.is_in(dir, context))
             && let Some(line) = prepend_library_path(&dir)
         {
@@ -637,6 +642,7 @@ impl Companion<'_> {
                 None => help,
             };
         }
+        let Some(apart) = apart else { return no_place() };
         let Some((command, dir)) = packages::install_apart(component, cuda_major, &apart) else {
             return Help::new(format!(
                 "install {component} for CUDA {cuda_major}, and have {LOADER} search its directory"
@@ -657,7 +663,7 @@ impl Companion<'_> {
         &self,
         report: &InstallationReport,
         component: Component,
-        apart: &Path,
+        apart: Option<&Path>,
         context: &Context,
     ) -> Vec<PathBuf> {
         let wheel_dir = component.wheel_dir(self.cuda_major);
@@ -668,7 +674,7 @@ impl Companion<'_> {
             dirs.extend(packages::site_packages(root).map(|site| site.join(&wheel_dir)));
             dirs.push(root.join("lib"));
         }
-        dirs.push(apart.join(wheel_dir));
+        dirs.extend(apart.map(|apart| apart.join(wheel_dir)));
         dirs
     }
 
@@ -707,14 +713,22 @@ fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
     report.dir.ancestors().find(is_site_packages).filter(|_| is_pip).map(Path::to_owned)
 }
 
-/// A directory of its own for each library: pip does not add to a directory that it has filled.
-fn apart_dir(component: Component, cuda_major: u32) -> PathBuf {
+/// The help where this user can write to no directory that is meant for what is installed apart: `docker run --user`.
+fn no_place() -> Help {
+    let text = "this user has no home directory to write to, nor sudo for /opt: give it a directory";
+    Help::new(format!("{text}, and run `{} check` again, which then has the commands:", doctor()))
+        .command("export HOME=\"$(mktemp -d)\"")
+}
+
+/// A directory of its own for each library: pip does not add to a directory that it has filled. `None` if this user can
+/// write to none.
+fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf> {
     let name = match component {
         Component::Cublas => "cublas",
         Component::Nvrtc => "nvrtc",
         _ => "cudnn",
     };
-    data_dir().join(format!("{name}-cuda-{cuda_major}"))
+    Some(data_dir()?.join(format!("{name}-cuda-{cuda_major}")))
 }
 
 /// The library directories of the installed toolkits for this CUDA major.
@@ -900,7 +914,20 @@ fn move_wheels(commands: &[Command]) -> bool {
 }
 
 fn line(command: &Command) -> String {
-    format!("{}{command}", sudo(command, is_root()))
+    format!("{}{}{command}", sudo(command, is_root()), without_pips_variables(command))
+}
+
+/// Takes away variables that would have pip install elsewhere.
+fn without_pips_variables(command: &Command) -> String {
+    const NAMES: [&str; 4] = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER"];
+    let is_pip = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "pip" || name == "pip3");
+    let has_pip = is_pip(&command.program) || command.arguments.iter().any(is_pip);
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !has_pip || command.program == "uv" || Os::HOST == Os::Windows {
+        return String::new();
+    }
+    let names: Vec<String> = NAMES.iter().filter(|name| is_set(name)).map(|name| format!("-u {name} ")).collect();
+    if names.is_empty() { String::new() } else { format!("env {}", names.concat()) }
 }
 
 /// System packages, and environments of root, need the administrator's rights. A container whose user is root often
@@ -910,9 +937,10 @@ fn sudo(command: &Command, is_root: bool) -> &'static str {
     // pip would change the user's packages.
     let is_of_system =
         (command.program == "pip" || command.program == "pip3") && has_argument(command, "--break-system-packages");
-    let needs_root = command.needs_root()
-        || environment(command).map_or(is_of_system, belongs_to_root)
-        || value(command, "--target").is_some_and(belongs_to_root);
+    // What does not exist yet is made by who may write to the directory above it.
+    let made = value(command, "--target").or_else(|| value(command, "venv").filter(|dir| dir.is_absolute()));
+    let needs_root =
+        command.needs_root() || environment(command).map_or(is_of_system, is_of_root) || made.is_some_and(is_of_root);
     if needs_root && !is_root && !packages::changes_packages_of_user(command) { "sudo " } else { "" }
 }
 
@@ -952,6 +980,8 @@ mod tests {
         let own = std::env::temp_dir().join(format!("cudnn-doctor-own-{}", std::process::id()));
         let _ = std::fs::create_dir_all(own.join("bin"));
         let of_user = !belongs_to_root(&own);
+        let own_target = format!("/usr/bin/python3 -I -m pip install --target {}/x/y z", own.display());
+        let own_venv = format!("/usr/bin/python3 -m venv {}/x/y", own.display());
         let own_python = format!("{} -I -m pip install x", own.join("bin/python3").display());
         for (line, expected) in [
             ("/usr/bin/python3 -I -m pip install x", true),
@@ -961,8 +991,13 @@ mod tests {
             ("uv pip install --python /usr/bin/python3 --no-cache x", true),
             ("env CONDA_PKGS_DIRS=/usr/x conda install --prefix /usr x", true),
             ("apt-get install x", true),
-            ("/usr/bin/python3 -I -m pip install --target /home/x y", false),
-            ("/usr/bin/python3 -m venv /home/x", false),
+            (own_target.as_str(), !of_user),
+            (own_venv.as_str(), !of_user),
+            // Neither exists.
+            ("/usr/bin/python3 -I -m pip install --target /opt/x/y z", true),
+            ("/usr/bin/python3 -m venv /opt/x/y", true),
+            ("/opt/x/y/bin/python3 -I -m pip install z", true),
+            ("/usr/bin/python3 -I -m pip install --target /tmp/x/y z", false),
             ("pip install x", false),
             // Debian's Python has its packages below /usr/local, which has no Python.
             ("pip install --break-system-packages --force-reinstall x", true),
@@ -982,7 +1017,7 @@ mod tests {
     #[test]
     fn a_python_that_takes_no_packages_gets_a_directory_apart() {
         let apt = || SystemTools::with(Some(Command::new("apt-get", ["install", "-y", "python3-venv"])), false);
-        let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR);
+        let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR).unwrap_or_default();
         let dir = quoted_path(&dir);
         let venv =
             |python: &str| format!("{python} -m venv {dir}\n{dir}/bin/python3 -I -m pip install nvidia-cudnn-cu12");

@@ -269,7 +269,12 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
 fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);
-    let message = format!("{} packages own the files in {}", packages().count(), report.dir.printable());
+    let (count, dir) = (packages().count(), report.dir.printable());
+    let message = if packages().all(|other| other.name == package.name) {
+        format!("{count} versions of {} are recorded as the owner of the files in {dir}", package.name)
+    } else {
+        format!("{count} packages own the files in {dir}")
+    };
     Some(
         Finding::new(OVERLAPPING_PACKAGES, message)
             .notes(packages().map(|package| format!("installed: {package}")))
@@ -293,7 +298,7 @@ fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) ->
 }
 
 fn wanted(minimum: Version) -> Wanted {
-    Wanted { minimum: Some(minimum), cuda_major: None, full: false }
+    Wanted { minimum: Some(minimum), ..Wanted::default() }
 }
 
 /// Is the GPU older than those that the release supports? Jetson has packages of its own, with their own limits.
@@ -332,7 +337,7 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
             .note(format!("the cuDNN in {} is built for CUDA {major}", report.dir.printable()));
     let install = format!("install driver {minimum} or newer");
     let older = (FIRST_CUDA_WITH_WHEELS..major).rev().find(|major| machine.too_old_for(*major).is_none());
-    let wanted = older.map(|older| Wanted { minimum: None, cuda_major: Some(older), full: false });
+    let wanted = older.map(|older| Wanted { cuda_major: Some(older), ..Wanted::default() });
     Some(match wanted.map(|wanted| fix_commands::meet(report, &wanted, &machine.gpus, context)) {
         Some(Ok(help)) => {
             let text = format!("{install}; or {}", help.text);

@@ -110,7 +110,8 @@ fn with_pip(command: &Command, tools: &SystemTools) -> (Vec<Command>, Command) {
     if !has(command, "--target") {
         return (Vec::new(), command.clone());
     }
-    let dir = data_dir().join("cudnn-doctor-pip");
+    let Some(data) = data_dir() else { return (Vec::new(), command.clone()) };
+    let dir = data.join("cudnn-doctor-pip");
     let venv = Command::new(program, ["-m".into(), "venv".into(), dir.clone().into_os_string()]);
     let tools = tools.python().filter(|_| !has_ensurepip);
     (tools.into_iter().chain([venv]).collect(), by(dir.join("bin/python3"), &command.arguments))

@@ -113,7 +113,7 @@ fn help(
     };
     // Builds for servers have kernels for it.
     if let Some(since) = chip.server_builds_since.filter(|since| report.cuda_major.is_some_and(|cuda| cuda < *since)) {
-        let wanted = Wanted { minimum: None, cuda_major: Some(since), full: false };
+        let wanted = Wanted { cuda_major: Some(since), ..Wanted::default() };
         return fix_commands::meet(report, &wanted, &[], context).unwrap_or_else(Help::new);
     }
     match jetson.and_then(|jetson| Some((jetson.l4t?, jetson.jetpack_cuda()))) {

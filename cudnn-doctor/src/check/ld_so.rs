@@ -10,6 +10,7 @@ use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
 };
 use super::fix_commands::{self, Companion};
+use super::load_test::Unusable;
 use super::{culprit, installation, nvrtc};
 use crate::context::Context;
 use crate::cudnn_file;
@@ -97,7 +98,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
             other_on_path(&path, context)
                 .note(format!("found by: {rule}"))
                 .note(format!("this project's loader uses the cuDNN in {dir}"))
-                .help(separate(report, context)),
+                .help(separate(report, context, &[path])),
         ),
         Some(_) => None,
     }
@@ -185,14 +186,15 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
             .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .help(separate(report, context)),
+            .help(separate(report, context, &dependencies.into_iter().filter_map(|one| one.file).collect::<Vec<_>>())),
     )
 }
 
 /// Has ld.so search the directory of the installation before others; and no others of cuDNN, if it would still go on to
-/// them: for the libraries that the installation lacks, or although it comes first already.
-fn separate(report: &InstallationReport, context: &Context) -> Help {
-    if let Some(help) = without_preload(report, context) {
+/// them: for the libraries that the installation lacks, or although it comes first already. `found`: the files that ld.so
+/// finds now.
+fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Help {
+    if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
         return help;
     }
     let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
@@ -210,6 +212,20 @@ fn separate(report: &InstallationReport, context: &Context) -> Help {
         Some(line) if !is_first => help.command(line),
         _ => help,
     }
+}
+
+/// Removes a file of cuDNN below the installation's directory, which ld.so prefers to the one in that directory:
+/// `glibc-hwcaps/x86-64-v3`. No search path leads past it, and NVIDIA's packages have none.
+fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Help> {
+    let is_below = |file: &&PathBuf| {
+        let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
+        dir.is_some_and(|dir| dir != report.dir && dir.starts_with(report.dir.join("glibc-hwcaps")))
+    };
+    let file = found.iter().find(is_below)?;
+    Some(fix_commands::remove(
+        "ld.so takes a file in a directory for this processor before the one in the directory above: remove it:".into(),
+        file,
+    ))
 }
 
 /// Takes files of another cuDNN off LD_PRELOAD: what is loaded already comes before all search paths.
@@ -231,10 +247,27 @@ fn without_preload(report: &InstallationReport, context: &Context) -> Option<Hel
 /// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without
 /// NVIDIA's shim? ld.so searches LD_LIBRARY_PATH before its run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
-    [Library::Ops, Library::Cnn, Library::Adv].into_iter().find_map(|library| {
-        let file = &report.library(library)?.path;
-        let dependencies = dependencies(Simulation::new(file, &context.host).ok()?);
+    const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
+    let by_name = LINKED.into_iter().find_map(|library| {
+        // One that is alone in a directory of the search path.
+        let (file, rule) = resolve(&mut plain_program(&context.host)?, library.file_name())?;
+        let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
+        let is_alone = !dir.join(Library::Graph.file_name()).exists();
+        let dependencies = dependencies(Simulation::new(&file, &context.host).ok().filter(|_| is_alone)?);
         Some(
+            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
+                .note(format!("for programs that are linked to {library}, or open it by its name: {rule}"))
+                .note("programs that use this project's loader get one installation")
+                .notes(foreign(&dependencies, report))
+                .help(separate(report, context, &[file])),
+        )
+    });
+    let by_path =
+        || {
+            LINKED.into_iter().find_map(|library| {
+                let file = &report.library(library)?.path;
+                let dependencies = dependencies(Simulation::new(file, &context.host).ok()?);
+                Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
                 .note("programs that use this project's loader get one installation")
@@ -244,7 +277,9 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                         .command(format!("{} explain {}", doctor(), quoted_path(file)))
                 })),
         )
-    })
+            })
+        };
+    by_name.or_else(by_path)
 }
 
 /// A mix that a search path can separate: the checks of the installation report one within a directory (C014, C015).
@@ -277,13 +312,50 @@ fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<Stri
 const COMPANIONS: [(Library, FindingKind, &str); 2] =
     [(Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"), (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc")];
 
-/// Would cuDNN open a damaged library of CUDA? That may end the process.
+/// Would cuDNN open a damaged library of CUDA, or one without what it needs? That may end the process.
 pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Context) -> bool {
     COMPANIONS.iter().any(|(opener, _, stem)| {
         let (Some(part), Some(major)) = (report.library(*opener), report.cuda_major) else { return false };
         let simulation = Simulation::new(&part.path, &context.host);
         simulation.is_ok_and(|mut simulation| damage(&mut simulation, &format!("{stem}.so.{major}")).is_some())
     })
+}
+
+/// The libraries of CUDA that ld.so finds for this cuDNN, with all that they need.
+pub(super) fn companion_files(report: &InstallationReport, context: &Context) -> Vec<PathBuf> {
+    let find = |(opener, _, stem): &(Library, FindingKind, &str)| {
+        let (part, major) = (report.library(*opener)?, report.cuda_major?);
+        let mut simulation = Simulation::new(&part.path, &context.host).ok()?;
+        let name = format!("{stem}.so.{major}");
+        let is_loaded = simulation.dlopen(&name, 0);
+        let object = simulation.objects().get(simulation.loaded(&name).filter(|_| is_loaded)?)?;
+        Some(object.path.clone())
+    };
+    COMPANIONS.iter().filter_map(find).collect()
+}
+
+/// The finding for a library of CUDA that ld.so finds for this cuDNN, and cannot load.
+pub(super) fn unusable_companion(
+    report: &InstallationReport,
+    context: &Context,
+    unusable: &Unusable,
+) -> Option<Finding> {
+    let Unusable { file, reason } = unusable;
+    let cuda_major = report.cuda_major?;
+    let found = file.file_name()?.to_string_lossy();
+    let (opener, kind, stem) = COMPANIONS.into_iter().find(|(_, _, stem)| found.starts_with(stem))?;
+    let name = format!("{stem}.so.{cuda_major}");
+    let finding =
+        Finding::new(kind, format!("{} {reason}", file.printable())).note(format!("{opener} opens {name} when needed"));
+    if platform::is_noexec(file) {
+        let help = "its file system is mounted noexec, so that no program can load a library from there: mount it with \
+                    exec, or install the library on another file system";
+        return Some(finding.help(help));
+    }
+    let opener = report.library(opener)?;
+    let help = Companion { name: &name, cuda_major, opener, incomplete: Some(file) }.help(report, context);
+    let text = format!("replace it (a damaged file that stays must come after the new one): {}", help.text);
+    Some(finding.help(Help { text, ..help }))
 }
 
 /// A damaged file that ld.so would find.
@@ -305,6 +377,17 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
         }
         _ => None,
     })
+}
+
+/// The file that ld.so would find for a library that the simulated one opens, and what that one needs and ld.so does not
+/// find.
+fn lacking(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
+    let before = simulation.lookups().len();
+    simulation.dlopen(name, 0);
+    let mut lookups = simulation.lookups().iter().skip(before);
+    let Resolution::Found { path, .. } = &lookups.next()?.resolution else { return None };
+    let missing = lookups.find(|lookup| matches!(lookup.resolution, Resolution::Missing))?;
+    Some((path.clone(), missing.name.printable()))
 }
 
 /// Could the file not be read because too many files are open? That says nothing about the file.
@@ -343,6 +426,15 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
                     .note(format!("{opener} opens it when needed"))
                     .help(Help { text, ..help }),
             );
+            continue;
+        }
+        if let Some((path, lacking)) = lacking(&mut simulation, &name) {
+            let help = Companion { incomplete: Some(&path), ..companion }.help(report, context);
+            let text = format!("install the package that contains {lacking}, or replace {name}: {}", help.text);
+            let message =
+                format!("{name} cannot be loaded: {lacking}, which {} needs, was not found", path.printable());
+            let finding = Finding::new(kind, message).note(format!("{opener} opens {name} when needed"));
+            findings.push(finding.help(Help { text, ..help }));
             continue;
         }
         if let Some((path, _)) = resolve(&mut simulation, &name) {

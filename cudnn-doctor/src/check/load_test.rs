@@ -2,8 +2,8 @@
 //! a crash of the driver is not blamed on cuDNN. It reports each step and each failure to its parent; its output belongs
 //! to the convolution, and to libraries that print.
 
-use std::ffi::{OsStr, c_void};
-use std::path::Path;
+use std::ffi::{OsStr, OsString, c_void};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
@@ -36,6 +36,9 @@ const MAX_STDERR_LINE_PART: usize = 200;
 
 type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
 
+/// The option with a library of CUDA.
+const CUDA_OPTION: &str = "--cuda=";
+
 /// The prefix of the help that the demo prints.
 const HELP_PREFIX: &str = "help: ";
 
@@ -44,6 +47,7 @@ const FAILURE: &str = "failure";
 const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
 const CONVOLUTION: &str = "convolution";
+const CUDA: &str = "library of CUDA";
 const DRIVER: &str = "driver";
 const CUDA_VERSION: &str = "CUDA version";
 /// The key of the child's last message. A library may end the child with status 0 before.
@@ -57,10 +61,19 @@ pub(super) struct LoadTest {
     pub(super) convolution: Vec<String>,
     /// The CUDA release, major and minor, that the driver's library states after its start.
     pub(super) cuda: Option<(u32, u32)>,
+    /// The libraries of CUDA that could not be loaded.
+    pub(super) unusable_cuda: Vec<Unusable>,
+}
+
+/// A library of CUDA that ld.so finds, and that cannot be loaded.
+pub(super) struct Unusable {
+    pub(super) file: PathBuf,
+    /// Why, to follow its name.
+    pub(super) reason: String,
 }
 
 /// What the child process does besides loading cuDNN.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Parts {
     /// Runs the convolution.
     pub(crate) convolution: bool,
@@ -68,15 +81,20 @@ pub(crate) struct Parts {
     pub(crate) driver: bool,
     /// Makes cuDNN register its engines: what they open must not be damaged.
     pub(crate) engines: bool,
+    /// Loads these files, which cuDNN would find when it opens libraries of CUDA by their names.
+    pub(crate) cuda: Vec<PathBuf>,
 }
 
 /// Loads the cuDNN in this directory in a child process.
-pub(super) fn load(report: &InstallationReport, parts: Parts, patience: &Patience) -> LoadTest {
+pub(super) fn load(report: &InstallationReport, parts: &Parts, patience: &Patience) -> LoadTest {
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];
     let options = [("--gpu", parts.convolution), ("--driver", parts.driver), ("--engines", parts.engines)];
     arguments.extend(options.iter().filter(|(_, is_wanted)| *is_wanted).map(|(option, _)| OsStr::new(*option)));
+    let files = parts.cuda.iter().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let files: Vec<OsString> = files.map(|file| option(CUDA_OPTION, &file)).collect();
+    arguments.extend(files.iter().map(OsString::as_os_str));
     arguments.extend([OsStr::new("--"), dir.as_os_str()]);
     match subprocess::run(&arguments, patience) {
         Ok(ended) => result(&ended, report, parts),
@@ -88,20 +106,55 @@ pub(super) fn load(report: &InstallationReport, parts: Parts, patience: &Patienc
     }
 }
 
-fn result(ended: &Ended, installation: &InstallationReport, parts: Parts) -> LoadTest {
+/// `--cuda=/usr/lib/libnvrtc.so.12`.
+fn option(name: &str, value: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(value);
+    option
+}
+
+fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -> LoadTest {
     let mut findings: Vec<Finding> =
         ended.messages.iter().filter_map(|message| parse_failure(message, installation, ended)).collect();
     // Each library that needs the driver's fails for the same reason. The parent reports a library that it found to be
     // missing or damaged itself.
     let mut is_driver_reported = !parts.driver;
     findings.retain(|finding| finding.kind.code != NO_DRIVER.code || !std::mem::replace(&mut is_driver_reported, true));
-    findings.extend(crash(ended, installation));
+    let mut unusable_cuda: Vec<Unusable> =
+        ended.messages.iter().filter_map(|message| parse_unusable(message, ended, parts)).collect();
+    match crash_of_cuda(ended, parts) {
+        Some(crash) => unusable_cuda.push(crash),
+        None => findings.extend(crash(ended, installation)),
+    }
     let convolution = if parts.convolution { ended.stdout.lines().map(str::to_owned).collect() } else { Vec::new() };
     let cuda = ended.messages.iter().find_map(|message| {
         let number = |index: usize| u32::try_from(message.get(CUDA_VERSION)?.get(index)?.as_u64()?).ok();
         Some((number(0)?, number(1)?))
     });
-    LoadTest { findings, convolution, cuda }
+    LoadTest { findings, convolution, cuda, unusable_cuda }
+}
+
+/// A library of CUDA that ended the child, or hung in it. A lack of memory has a finding of its own.
+fn crash_of_cuda(ended: &Ended, parts: &Parts) -> Option<Unusable> {
+    let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda)?;
+    let is_finished = ended.messages.iter().any(|message| message.get(FINISHED).is_some());
+    if is_finished || ended.lack_of_memory().is_some() {
+        return None;
+    }
+    let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;
+    let how = ended.end.failure().unwrap_or_else(|| "was ended by it, with status 0".to_owned());
+    Some(Unusable { file: file.clone(), reason: format!("cannot be loaded: a child process {how}{}", ended.during()) })
+}
+
+/// A report from the child about a library of CUDA.
+fn parse_unusable(report: &Value, ended: &Ended, parts: &Parts) -> Option<Unusable> {
+    let text = |key: &str| report.get(key).and_then(Value::as_str);
+    text(FAILURE).filter(|kind| *kind == CUDA)?;
+    if ended.limits.explains_message(&report.to_string()).is_some() {
+        return None;
+    }
+    let index = usize::try_from(report.get("index")?.as_u64()?).ok()?;
+    Some(Unusable { file: parts.cuda.get(index)?.clone(), reason: text("message")?.to_owned() })
 }
 
 /// The finding for a child that did not end as it should. It blames what the child was doing.
@@ -114,6 +167,13 @@ fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
     };
     let during = ended.during();
     let notes = last_lines(&ended.stderr);
+    if ended.step.is_none() && ended.end.has_exited() {
+        let message = format!("the doctor cannot start itself again in a child process: that {how}");
+        let note = "cuDNN was not loaded, and its files were only read";
+        let help =
+            "check that the doctor's own file can be executed, and that LD_PRELOAD names no library that ends it";
+        return Some(Finding::new(NOT_TESTED, message).note(note).notes(notes).help(help));
+    }
     if let Some(reason) = ended.lack_of_memory() {
         let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
         return Some(Finding::new(NO_MEMORY, message).note(reason).notes(notes).help(MEMORY_HELP));
@@ -210,7 +270,7 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
 
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
 /// context.
-pub(crate) fn run_child(dir: &Path, parts: Parts) -> ExitCode {
+pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
     end_with_parent();
     if parts.driver {
         start_driver();
@@ -248,7 +308,7 @@ fn report_damaged_driver(message: &str) {
     report_failure(DRIVER, &text, Vec::new(), driver::DAMAGED_HELP);
 }
 
-fn load_and_check(dir: &Path, parts: Parts) {
+fn load_and_check(dir: &Path, parts: &Parts) {
     begin(Work::Load, format!("loaded {}", Library::Graph));
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
@@ -274,12 +334,34 @@ fn load_and_check(dir: &Path, parts: Parts) {
         }
     }
     open_others(dir);
-    if parts.engines {
+    let are_usable = open_cuda(&parts.cuda);
+    if parts.engines && are_usable {
         register_engines(dir);
     }
     if parts.convolution {
         run_convolution();
     }
+}
+
+/// Opens the libraries of CUDA that cuDNN opens later, and looks for a function of each that cuDNN calls. Are all usable?
+fn open_cuda(files: &[PathBuf]) -> bool {
+    let mut are_usable = true;
+    for (index, file) in files.iter().enumerate() {
+        begin(Work::LoadCuda, format!("loaded {}", file.printable()));
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let function = if name.starts_with("libnvrtc") { c"nvrtcVersion" } else { c"cublasLtCreate" };
+        let message = match open(file) {
+            Err(message) => format!("cannot be loaded: {message}"),
+            // SAFETY: the handle is that of an open library.
+            Ok(handle) if unsafe { platform::symbol(handle, function) }.is_null() => {
+                format!("is not the library that its name states: it has no {}", function.to_string_lossy())
+            }
+            Ok(_) => continue,
+        };
+        are_usable = false;
+        send(&json!({ FAILURE: CUDA, "index": index, "message": message }));
+    }
+    are_usable
 }
 
 /// Makes cuDNN register its engines. The libraries that it opens by name state no version in their files: it compares

@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::Depth;
 use cudnn_loader::Function;
-use cudnn_probe::packages::{python_problem, site_packages};
+use cudnn_probe::packages::{Installer, Package, python_problem, site_packages};
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, Os, ProbeError,
-    RejectedCandidate, Requirements, Version, check_dir, deleted_wheels, identify_any,
+    RejectedCandidate, Requirements, Version, check_dir, deleted_packages, deleted_system_packages, identify_any,
 };
 
 use crate::context::Context;
@@ -96,7 +96,7 @@ pub(crate) struct Diagnosis {
 
 pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Patience) -> Diagnosis {
     let mut machine = Machine::detect(&context.host, patience);
-    let Examined { findings: of_program, dir, how, loaded } =
+    let Examined { findings: of_program, dir, how, loaded, called } =
         requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
     let mut findings: Vec<Finding> = relative_path().into_iter().collect();
     findings.extend(of_program);
@@ -110,7 +110,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     });
     let (mut convolution, mut verified) = (Vec::new(), requested.verify.then(Vec::new));
     if let Some((installation, report)) = &used {
-        let mut of_used = requirements::findings(requested, context, installation, report, &machine.gpus);
+        let called = requested.program.as_deref().filter(|_| program.is_some()).map(|name| (name, called.as_slice()));
+        let mut of_used = requirements::findings(requested, called, context, installation, report, &machine.gpus);
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
         match (program.is_some(), Os::HOST) {
             (true, Os::Windows) => of_used.extend(dlls::companions(report, context, &loaded)),
@@ -134,9 +135,12 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
                 convolution: requested.convolution,
                 driver: machine.has_driver_library(),
                 engines: may_be_mixed && !ld_so::has_damaged_companion(report, context),
+                cuda: ld_so::companion_files(report, context),
             };
-            let loaded = load_test::load(report, parts, patience);
+            let loaded = load_test::load(report, &parts, patience);
             of_used.extend(loaded.findings);
+            let unusable = loaded.unusable_cuda.iter();
+            of_used.extend(unusable.filter_map(|unusable| ld_so::unusable_companion(report, context, unusable)));
             convolution = loaded.convolution;
             machine.set_cuda(loaded.cuda);
         }
@@ -322,7 +326,8 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         let Some(help) = links.or(permit).or_else(|| fix_commands::repair(error, report.as_ref())) else { continue };
         // `identify_any` also tells a 32-bit library from one for another processor.
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
-        let path = denied.unwrap_or_else(|| one.path());
+        // A file that can be seen is the one that cannot be read.
+        let path = denied.filter(|_| one.path().symlink_metadata().is_err()).unwrap_or_else(|| one.path());
         let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).help(help);
         seen.push((dir, finding));
@@ -334,20 +339,26 @@ fn is_about_architecture(error: &ProbeError) -> bool {
     matches!(error, ProbeError::WrongArchitecture { .. })
 }
 
-/// One finding for each environment with wheels of cuDNN that pip regards as installed, and whose files are deleted.
+/// One finding for each environment, and for the system, with packages of cuDNN that their installer regards as installed,
+/// and whose files are deleted.
 fn deleted(context: &Context) -> Vec<Finding> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
     roots.dedup();
-    let finding = |root: &Path| {
-        let wheels = deleted_wheels(root);
-        let names: Vec<String> = wheels.iter().map(ToString::to_string).collect();
+    let of_roots = roots.into_iter().flat_map(|root| {
+        let (wheels, others): (Vec<Package>, Vec<Package>) =
+            deleted_packages(root).into_iter().partition(|package| package.installer == Installer::Pip);
+        [wheels, others]
+    });
+    let finding = |packages: Vec<Package>| {
+        let first = packages.first()?;
+        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
         let (graph, names) = (Library::Graph, names.join(" and "));
-        let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", root.printable());
-        let finding = Finding::new(REJECTED, message).note("pip regards them as installed");
-        Some(finding.help(fix_commands::restore(&wheels)?))
+        let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
+        let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
+        Some(finding.help(fix_commands::restore(&packages)?))
     };
-    roots.into_iter().filter_map(finding).collect()
+    of_roots.chain([deleted_system_packages(&context.host)]).filter_map(finding).collect()
 }
 
 /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.

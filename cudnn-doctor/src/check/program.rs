@@ -21,7 +21,7 @@ use crate::shell::{doctor, quoted_path};
 use crate::system;
 
 /// A function of cuDNN, and the file that calls it.
-type Call = (Function, PathBuf);
+pub(super) type Call = (Function, PathBuf);
 
 /// What a program finds.
 #[derive(Default)]
@@ -33,6 +33,8 @@ pub(super) struct Examined {
     pub(super) how: Option<String>,
     /// The names of the libraries that it loads at its start: cuDNN finds them by these names later.
     pub(super) loaded: Vec<String>,
+    /// What it calls, it and its own libraries.
+    pub(super) called: Vec<Call>,
 }
 
 impl Examined {
@@ -84,7 +86,7 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     let findings = findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect();
     let found = installation(&dependencies, context);
     let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
-    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
+    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded, called }
 }
 
 fn unreadable(name: &str, error: &ProbeError) -> Examined {
@@ -110,7 +112,7 @@ fn examine_for_windows(program: &Path, context: &Context) -> Examined {
     let found = installation(&dependencies, context);
     let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
-    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded }
+    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded, called: Vec::new() }
 }
 
 /// The program is linked to the libraries of another CUDA than its cuDNN.

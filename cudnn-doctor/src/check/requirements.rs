@@ -1,5 +1,7 @@
 //! The program's requirements, as the command line states them, against the installation that it would get.
 
+use std::path::Path;
+
 use cudnn_loader::Function;
 use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir};
 
@@ -7,15 +9,20 @@ use super::Requested;
 use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
 use super::fix_commands::{self, Wanted};
 use super::machine::Gpu;
+use super::program::Call;
 use crate::context::Context;
 use crate::escape::Printable;
 
 /// The major that this tool examines.
 pub(super) const MAJOR: u32 = 9;
 
-/// All findings have one help, which meets all requirements.
+/// The most functions that a finding lists.
+const MAX_FUNCTIONS: usize = 8;
+
+/// All findings have one help, which meets all requirements. `called`: the program that finds this cuDNN, and what it calls.
 pub(super) fn findings(
     requested: &Requested,
+    called: Option<(&Path, &[Call])>,
     context: &Context,
     used: &Installation,
     report: &InstallationReport,
@@ -25,11 +32,18 @@ pub(super) fn findings(
     let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
     let unmet = (!errors.is_empty()).then(|| unmet(&errors, report));
-    let lacking: Vec<Finding> = requested.functions.iter().filter_map(|function| lacks(*function, report)).collect();
+    let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
+    let lacking: Vec<Finding> =
+        lacking.chain(called.and_then(|(name, called)| lacks_called(name, called, report))).collect();
     if unmet.is_none() && lacking.is_empty() {
         return Vec::new();
     }
-    let (note, help) = fix(requested, context, report, gpus);
+    let functions = requested
+        .functions
+        .iter()
+        .chain(called.into_iter().flat_map(|(_, called)| called).map(|(function, _)| function));
+    let functions: Vec<Function> = functions.copied().collect();
+    let (note, help) = fix(requested, &functions, called.is_some(), context, report, gpus);
     let add = |finding: Finding| finding.notes(&note).help(help.clone());
     unmet.into_iter().chain(lacking).map(add).collect()
 }
@@ -47,9 +61,16 @@ fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requiremen
 }
 
 /// Another installation that has all that is requested, or the commands that install it.
-fn fix(requested: &Requested, context: &Context, report: &InstallationReport, gpus: &[Gpu]) -> (Option<String>, Help) {
-    let libraries = || requested.functions.iter().map(|function| function.library().library());
-    let newer = requested.functions.iter().map(|function| function.since());
+fn fix(
+    requested: &Requested,
+    functions: &[Function],
+    is_of_program: bool,
+    context: &Context,
+    report: &InstallationReport,
+    gpus: &[Gpu],
+) -> (Option<String>, Help) {
+    let libraries = || functions.iter().map(|function| function.library().library());
+    let newer = functions.iter().map(|function| function.since());
     let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
     let minimum = minimum(requested).into_iter().chain(newer).max();
     let requirements = requirements(minimum, requested.cuda_major);
@@ -63,7 +84,7 @@ fn fix(requested: &Requested, context: &Context, report: &InstallationReport, gp
     let is_jit = report.variant == Variant::JitOnly;
     let lacks = |library: Library| report.library(library).is_none() && (is_jit || report.missing.contains(&library));
     let full = libraries().any(lacks);
-    let wanted = Wanted { minimum, cuda_major: requested.cuda_major, full };
+    let wanted = Wanted { minimum, cuda_major: requested.cuda_major, full, is_of_program };
     (None, fix_commands::meet(report, &wanted, gpus, context).unwrap_or_else(Help::new))
 }
 
@@ -88,4 +109,34 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
         return None;
     };
     Some(finding.note(format!("the loader uses the cuDNN in {}", report.dir.printable())))
+}
+
+/// What a program calls, and is in libraries that this cuDNN does not have. What a later release added is reported already
+/// (C083).
+fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
+    let version = report.version?;
+    let is_lacking =
+        |(function, _): &&Call| function.since() <= version && report.library(function.library().library()).is_none();
+    let lacking: Vec<&Call> = called.iter().filter(is_lacking).collect();
+    let (name, variant) = (program.printable(), report.variant);
+    let message = match lacking.as_slice() {
+        [] => return None,
+        [(function, _)] => {
+            format!(
+                "{name} calls {function}, which is in {}: this cuDNN ({variant}) does not include it",
+                function.library()
+            )
+        }
+        _ => format!(
+            "{name} calls {} functions of libraries that this cuDNN ({variant}) does not include",
+            lacking.len()
+        ),
+    };
+    let list = lacking
+        .iter()
+        .take(MAX_FUNCTIONS)
+        .map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
+    let rest = (lacking.len() > MAX_FUNCTIONS).then(|| format!("and {} more", lacking.len() - MAX_FUNCTIONS));
+    let dir = format!("the program finds the cuDNN in {}", report.dir.printable());
+    Some(Finding::new(LACKS_FUNCTION, message).notes(list).notes(rest).note(dir))
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use crate::platform::is_noexec;
 use crate::shell::{SEARCH_PATH, Shell, doctor, quoted_path, set_variable};
 
 /// The options of `env`.
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     let Some(line) = shell.set(DIR_VARIABLE, &selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
     let mut lines = vec![line];
     let problem = report.as_ref().and_then(unusable_shim);
+    let noexec = is_noexec(&selected.dir).then(|| unloadable(&selected.dir));
     if problem.is_none() {
         let Some(library_path) = shell.prepend(&selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
         lines.push(library_path);
@@ -63,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             "schema": SCHEMA,
             "directory": selected.dir.to_string_lossy(),
             "lines": lines,
-            "problem": problem,
+            "problem": problem.as_ref().or(noexec.as_ref()),
         })),
         Format::Text => lines.iter().for_each(|line| outln!("{line}")),
     }
@@ -72,6 +74,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         remark("note: for these lines, cmd must have read them in UTF-8: `chcp 65001` comes first");
     }
     if let Some(problem) = problem {
+        remark(format_args!("error: {problem}"));
+        return Outcome::Errors;
+    }
+    if let Some(problem) = noexec {
         remark(format_args!("error: {problem}"));
         return Outcome::Errors;
     }
@@ -98,6 +104,15 @@ fn unfit(shell: Shell, dir: &Path) -> String {
              sign. Make a symbolic link to the directory and use the link's name."
         ),
     }
+}
+
+/// Why no program can load what is in this directory.
+fn unloadable(dir: &Path) -> String {
+    format!(
+        "{} is on a file system that is mounted noexec: no program can load a library from there. Mount it with exec, or \
+         use a cuDNN on another file system.",
+        dir.printable()
+    )
 }
 
 /// Why programs cannot use this directory by the system's search. With it on the search path they would fail, or get a mix.

@@ -173,7 +173,7 @@ fn old_cudnn(
     machine: &Machine,
 ) -> Help {
     let Some(report) = loaded else { return fix_commands::install(context, machine) };
-    let wanted = Wanted { minimum: built_for, cuda_major: None, full: false };
+    let wanted = Wanted { minimum: built_for, ..Wanted::default() };
     fix_commands::meet(&report, &wanted, &[], context).unwrap_or_else(Help::new)
 }
 

@@ -70,6 +70,10 @@ pub(crate) fn belongs_to_root(_path: &Path) -> bool {
     false
 }
 
+pub(crate) fn is_of_root(_path: &Path) -> bool {
+    false
+}
+
 pub(crate) fn belongs_to_user(_path: &Path) -> bool {
     true
 }
@@ -208,8 +212,16 @@ pub(crate) fn python_in(root: &Path) -> PathBuf {
     root.join("bin/python3")
 }
 
-pub(crate) fn data_dir() -> PathBuf {
-    "/opt".into()
+pub(crate) fn data_dir() -> Option<PathBuf> {
+    Some("/opt".into())
+}
+
+pub(crate) fn launcher() -> Vec<OsString> {
+    Vec::new()
+}
+
+pub(crate) fn is_noexec(_file: &Path) -> bool {
+    false
 }
 
 pub(crate) fn permit_command(quoted_dir: &str, _is_own: bool) -> String {

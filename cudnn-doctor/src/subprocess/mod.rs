@@ -52,6 +52,11 @@ impl End {
         if let End::Exited(status) = self { platform::crash_number(*status) } else { None }
     }
 
+    /// Did the process end by itself, and by no signal?
+    pub(crate) fn has_exited(&self) -> bool {
+        matches!(self, End::Exited(status) if status.code().is_some())
+    }
+
     /// Did the parent end it?
     pub(crate) fn is_hang(&self) -> bool {
         !matches!(self, End::Exited(_))
@@ -86,7 +91,7 @@ impl Ended {
 /// Runs the doctor with these arguments. In another directory: an empty or relative element of a search path must not lead
 /// to libraries in the caller's working directory.
 pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended> {
-    let mut command = Command::new(executable()?);
+    let mut command = this_program()?;
     command
         .args(arguments)
         .current_dir(platform::safe_working_dir())
@@ -95,6 +100,16 @@ pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<
         .env_remove("CUDNN_LOGDEST_DBG")
         .env_remove("CUDNN_LOGLEVEL_DBG");
     run_command(command, patience)
+}
+
+/// The command that starts this program as it was started.
+fn this_program() -> std::io::Result<Command> {
+    let program = executable()?;
+    let mut words = platform::launcher().into_iter();
+    let Some(loader) = words.next() else { return Ok(Command::new(program)) };
+    let mut command = Command::new(loader);
+    command.args(words).arg(program);
+    Ok(command)
 }
 
 /// Runs another program, which sends the same messages.
@@ -107,7 +122,7 @@ pub(crate) fn run_command(mut command: Command, patience: &Patience) -> std::io:
 
 /// Runs this command line again in a child process, with this argument before the others, on the same terminal.
 pub(crate) fn supervise(first: &str, patience: &Patience) -> std::io::Result<Ended> {
-    let mut command = Command::new(executable()?);
+    let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
     // The child changes its working directory.
     if let Some(log) = absolute_log(std::env::var_os("CUDNN_LOGDEST_DBG")) {

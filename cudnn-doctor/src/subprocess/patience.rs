@@ -34,7 +34,7 @@ impl Patience {
         let work = step.map_or(Work::Load, |step| step.work);
         let seconds = match work {
             Work::OpenDriver | Work::QueryNvml => 10,
-            Work::Load => 20,
+            Work::Load | Work::LoadCuda => 20,
             Work::StartDriver => 30,
             // Compiling a kernel reads nothing.
             Work::Compute => 120,

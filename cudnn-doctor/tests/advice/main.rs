@@ -108,6 +108,19 @@ fn commands_repair_wheels() {
     }
 }
 
+/// pip's variables lead elsewhere, for what the user installs else.
+#[test]
+fn commands_repair_an_environment_whatever_variables_pip_has() {
+    for (name, value) in [("PIP_TARGET", "elsewhere"), ("PIP_PREFIX", "elsewhere"), ("PIP_USER", "1")] {
+        let world = World::new("env", true);
+        let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
+        let world = world.variable(name, value);
+        let case = Case::new("pip's variables", "C012", &["nvidia-cudnn-cu12"], |world| remove(world, Library::Cnn));
+        let commands = case.run(&world);
+        assert!(commands[0].starts_with(&format!("env -u {name} ")), "{commands:?}");
+    }
+}
+
 /// Of two wheels in one directory, the one that the driver can run stays.
 #[test]
 fn commands_keep_the_wheel_that_the_driver_can_run() {
@@ -470,7 +483,9 @@ fn commands_repair_archives_and_copied_libraries() {
     }
     std::fs::write(dir.join("libcudnn_graph.so.9.18.0"), "").unwrap();
     let world = world.variable("LD_LIBRARY_PATH", &dir);
-    Case::new("copied files", "C014", &[], |_| {}).run(&world);
+    let commands = Case::new("copied files", "C014", &[], |_| {}).run(&world);
+    // zsh runs no command with a pattern that fits no file.
+    assert!(commands.iter().all(|command| !command.contains('*')), "{commands:?}");
     let mut left: Vec<String> =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     left.sort();

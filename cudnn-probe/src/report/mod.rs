@@ -4,7 +4,7 @@ mod arm;
 mod package;
 
 pub use arm::ArmVariant;
-pub use package::deleted_wheels;
+pub use package::{deleted_packages, deleted_system_packages};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::ld_so::is_candidate;
 use crate::library::{Library, older_shim};
 use crate::packages::{Component, Installer, Package};
 use crate::platform::{Architecture, Os, canonicalize};
-use crate::release_facts::has_library;
+use crate::release_facts::{JIT_ONLY_SINCE, has_library};
 use crate::version::Version;
 
 /// The abilities of an installation, by the libraries that it has.
@@ -160,8 +160,17 @@ impl InstallationReport {
         let name = Library::Graph.name_on(os);
         let mut packages = package::packages(&dir, name, os, version, &wheels, host).into_iter();
         let package = packages.next();
-        let is_jit_package = package.as_ref().and_then(Package::component) == Some(Component::CudnnJit);
-        let is_jit = is_jit_package || is_jit_set(&libraries);
+        let is_jit = match package.as_ref().and_then(Package::component) {
+            Some(Component::CudnnJit) => true,
+            // Libraries of the full cuDNN that its owner has installed are missing, and not left out.
+            _ => {
+                is_jit_set(&libraries)
+                    && version.is_none_or(|version| version >= JIT_ONLY_SINCE)
+                    && !COMPILED.iter().any(|library| {
+                        package::is_recorded(&dir, library.name_on(os), os, package.as_ref(), &wheels, host)
+                    })
+            }
+        };
         let missing = missing(&libraries, version, is_jit);
         let versioned = version.filter(|_| os == Os::Linux);
         let versioned = versioned.map(|version| read_versioned(&dir, version, &libraries)).unwrap_or_default();
@@ -348,11 +357,14 @@ fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) 
     Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
 }
 
+/// The libraries that the full cuDNN has, and a JIT-only set of any release has not.
+const COMPILED: [Library; 5] =
+    [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
+
 /// Are these the libraries of a JIT-only set, perhaps without the shim? No package says so if they were copied.
 fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     let has = |library: Library| libraries.iter().any(|report| report.library == library);
-    let compiled = [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
-    has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !compiled.into_iter().any(has)
+    has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
 }
 
 fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) -> Vec<Evidence> {

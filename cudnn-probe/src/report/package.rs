@@ -119,26 +119,71 @@ fn records(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, 
     })
 }
 
-/// The wheels of cuDNN that are recorded in the environment at this root, and whose main library is deleted. pip regards
-/// them as installed, and a search does not find them.
+/// Does the owner of this directory's libraries list a file with this name there, whether it exists or not?
+pub(super) fn is_recorded(
+    dir: &Path,
+    file: &str,
+    os: Os,
+    package: Option<&Package>,
+    wheels: &[WheelRecord],
+    host: &Host,
+) -> bool {
+    match package.map(|package| package.installer) {
+        Some(Installer::Pip) => wheels.iter().any(|record| record.files.iter().any(|recorded| recorded.name == file)),
+        Some(Installer::Conda) => conda(dir, file).is_some(),
+        Some(Installer::Dpkg) => os == Os::Linux && dpkg(dir, file, host).is_some(),
+        // Its lists of files are not read: the package for the full cuDNN has all libraries.
+        Some(Installer::Rpm) => true,
+        _ => false,
+    }
+}
+
+/// The packages of cuDNN that are recorded in the environment at this root, by pip or by conda, and whose main library is
+/// deleted. Their installer regards them as installed, and a search does not find them.
 #[must_use]
-pub fn deleted_wheels(root: &Path) -> Vec<Package> {
-    let is_main = |file: &&str| {
-        let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
-        name == Library::Graph.file_name() || ["libcudnn.so.8", "cudnn64_8.dll"].contains(&name)
-    };
+pub fn deleted_packages(root: &Path) -> Vec<Package> {
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
         let is_deleted = |record: &str| {
-            let files = record.lines().filter_map(|line| line.split(',').next());
-            // One that cannot be looked at may exist: the directory may be readable to its owner alone.
-            let is_deleted = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-            files.filter(is_main).any(|file| site_packages.join(file).symlink_metadata().is_err_and(is_deleted))
+            let mut files = record.lines().filter_map(|line| line.split(',').next());
+            files.any(|file| is_main(file) && is_deleted(&site_packages.join(file)))
         };
         let wheels = records(&site_packages, root).filter(|(package, _)| package.is_cudnn());
         found.extend(wheels.filter(|(_, record)| is_deleted(record)).map(|(package, _)| package));
     }
+    found.extend(entries(&root.join("conda-meta"), |name| name.contains("cudnn")).filter_map(|path| {
+        let (name, version) = conda_name(&path)?;
+        // The record is JSON: `"lib/libcudnn_graph.so.9",`.
+        let record = read(&path)?;
+        let is_deleted = record.split('"').any(|file| is_main(file) && is_deleted(&root.join(file)));
+        is_deleted.then(|| Package::new(Installer::Conda, &name, Some(&version), root))
+    }));
     found
+}
+
+/// The same for Debian's packages of the system.
+#[must_use]
+pub fn deleted_system_packages(host: &Host) -> Vec<Package> {
+    let lists = entries(&host.system("/var/lib/dpkg/info"), |name| name.contains("cudnn") && name.ends_with(".list"));
+    let package = |path: PathBuf| {
+        let is_deleted = read(&path)?.lines().any(|file| is_main(file) && is_deleted(&host.system(file)));
+        let name = path.file_name()?.to_str()?.strip_suffix(".list")?.split(':').next()?.to_owned();
+        is_deleted.then(|| dpkg_package(&name, host))
+    };
+    lists.filter_map(package).collect()
+}
+
+/// Is this path, as a record has it, that of cuDNN's main library?
+fn is_main(file: &str) -> bool {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
+    let is_path = name.len() < file.len();
+    let older = ["libcudnn.so.8", "cudnn64_8.dll"];
+    is_path && (name == Library::Graph.file_name() || older.contains(&name))
+}
+
+/// One that cannot be looked at may exist: the directory may be readable to its owner alone.
+fn is_deleted(file: &Path) -> bool {
+    file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// `ROOT/lib`, or `ROOT/Library/bin` on Windows, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.
@@ -149,14 +194,18 @@ fn conda(dir: &Path, file: &str) -> Option<Package> {
         Some(root) => (root, format!("Library/bin/{file}")),
         None => (above, format!("lib/{file}")),
     };
-    let mut records = entries(&root.join("conda-meta"), |name| name.contains("cudnn")).filter_map(|path| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
-        let (rest, _build) = name.rsplit_once('-')?;
-        let (name, version) = rest.rsplit_once('-')?;
-        read(&path)?.contains(&listed).then(|| (name.to_owned(), version.to_owned()))
-    });
+    let mut records = entries(&root.join("conda-meta"), |name| name.contains("cudnn"))
+        .filter_map(|path| read(&path)?.contains(&listed).then(|| conda_name(&path)).flatten());
     let (name, version) = records.next()?;
     Some(Package::new(Installer::Conda, &name, Some(&version), root))
+}
+
+/// Name and version of the package with this record: `libcudnn-9.10.1.4-h1.json`.
+fn conda_name(record: &Path) -> Option<(String, String)> {
+    let name = record.file_name()?.to_str()?.strip_suffix(".json")?;
+    let (rest, _build) = name.rsplit_once('-')?;
+    let (name, version) = rest.rsplit_once('-')?;
+    Some((name.to_owned(), version.to_owned()))
 }
 
 /// The Debian package whose list of files has the graph library.
@@ -172,14 +221,19 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     });
     // With packages for two architectures: `libcudnn9-cuda-13:amd64`.
     let name = names.next()?.split(':').next()?.to_owned();
+    Some(dpkg_package(&name, host))
+}
+
+/// The Debian package with this name, with what the list of all packages states of it.
+fn dpkg_package(name: &str, host: &Host) -> Package {
     let status = read(&host.system("/var/lib/dpkg/status")).unwrap_or_default();
     let mut paragraphs = status.split("\n\n").filter(|text| text.lines().next() == Some(&format!("Package: {name}")));
     let paragraph = paragraphs.next().unwrap_or_default();
     let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name));
-    let mut package = Package::new(Installer::Dpkg, &name, field("Version: "), host.system("/"));
+    let mut package = Package::new(Installer::Dpkg, name, field("Version: "), host.system("/"));
     // `hold ok installed`.
     package.is_held = field("Status: ").is_some_and(|status| status.starts_with("hold "));
-    Some(package)
+    package
 }
 
 /// Does this list of a Debian package have this file?

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, create_private_dir, is_root, open_without_waiting, skip_hole,
+    belongs_to_root, belongs_to_user, create_private_dir, is_noexec, is_of_root, is_root, open_without_waiting,
+    skip_hole,
 };
 pub(crate) use interruption::{Interruption, end_by};
 pub(crate) use library::{open_library, symbol};
@@ -29,16 +30,35 @@ pub(crate) use processes::Child;
 pub(crate) const OPEN_LIMITS_HELP: &str =
     "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)";
 
-/// Prepares this process: nothing is to do here.
-pub(crate) fn prepare() {}
+/// Prepares this process: whoever started it may have had it ignore the ends of its children, whose statuses would be lost.
+pub(crate) fn prepare() {
+    // SAFETY: the process has one thread, and no handler of this signal.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
 
 /// A directory in which ld.so finds nothing by an empty or relative element of LD_LIBRARY_PATH.
 pub(crate) fn safe_working_dir() -> PathBuf {
     "/".into()
 }
 
+/// The words before this program on its command line: an ld.so that somebody started with the program as its argument,
+/// and ld.so's options.
+pub(crate) fn launcher() -> Vec<OsString> {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
+    // ld.so takes its own words away.
+    let count = words.len().saturating_sub(std::env::args_os().count());
+    let options = words.iter().take(count).skip(1).map(|word| OsStr::from_bytes(word).to_owned());
+    let loader = std::env::current_exe().ok().filter(|_| count > 0).map(PathBuf::into_os_string);
+    loader.into_iter().chain(options).collect()
+}
+
 /// This program's file. Without /proc, the path by which it was started.
 pub(crate) fn executable() -> Result<PathBuf> {
+    // The process's program is ld.so.
+    if let (false, Some(program)) = (launcher().is_empty(), std::env::args_os().next()) {
+        return std::path::absolute(program);
+    }
     std::env::current_exe().or_else(|error| {
         // SAFETY: the call has no requirements.
         let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
@@ -142,10 +162,12 @@ pub(crate) fn python_in(root: &Path) -> PathBuf {
     root.join("bin/python3")
 }
 
-/// The directory for what the doctor advises to install apart.
-pub(crate) fn data_dir() -> PathBuf {
+/// The directory for what the doctor advises to install apart; `None` if this user can write to none.
+pub(crate) fn data_dir() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.is_dir());
-    home.map_or_else(|| PathBuf::from("/opt"), |home| home.join(".local/share"))
+    let of_user = home.map(|home| home.join(".local/share")).filter(|dir| files::can_write(dir));
+    let of_root = || (is_root() || cudnn_probe::packages::is_on_path("sudo")).then(|| PathBuf::from("/opt"));
+    of_user.or_else(of_root)
 }
 
 /// The command that lets everybody read a directory, whose name is quoted.

@@ -31,6 +31,11 @@ pub(crate) fn belongs_to_root(_path: &Path) -> bool {
     false
 }
 
+/// Does only the administrator make files at this path?
+pub(crate) fn is_of_root(_path: &Path) -> bool {
+    false
+}
+
 pub(crate) fn belongs_to_user(_path: &Path) -> bool {
     true
 }

@@ -20,7 +20,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, create_private_dir, is_root, open_without_waiting, skip_hole,
+    belongs_to_root, belongs_to_user, create_private_dir, is_of_root, is_root, open_without_waiting, skip_hole,
 };
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
@@ -145,9 +145,19 @@ pub(crate) fn python_in(root: &Path) -> PathBuf {
 }
 
 /// The directory for what the doctor advises to install apart.
-pub(crate) fn data_dir() -> PathBuf {
+pub(crate) fn data_dir() -> Option<PathBuf> {
     let data = std::env::var_os("LOCALAPPDATA").map(PathBuf::from).filter(|data| data.is_absolute());
-    data.unwrap_or_else(|| PathBuf::from(r"C:\ProgramData"))
+    Some(data.unwrap_or_else(|| PathBuf::from(r"C:\ProgramData")))
+}
+
+/// Windows starts programs in one way.
+pub(crate) fn launcher() -> Vec<OsString> {
+    Vec::new()
+}
+
+/// No file system here keeps programs from being executed.
+pub(crate) fn is_noexec(_file: &Path) -> bool {
+    false
 }
 
 /// The command that lets all users read a directory, whose name is quoted: `*S-1-5-32-545` are the users, in any language.
