@@ -674,6 +674,16 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
+/// An interrupted upgrade leaves the record of the older version.
+#[test]
+fn two_records_of_one_package_are_no_two_packages() {
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.18.0.56", ""), ("nvidia_cudnn_cu12-9.19.0.56", "")]);
+    let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+    let message = with_code(&findings, "C023")[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
+}
+
 /// conda regards the package as installed: to install it would do nothing.
 #[test]
 fn a_package_of_conda_whose_files_are_deleted_is_installed_again() {

@@ -98,13 +98,13 @@ findings! {
         "ld.so or Windows finds NVIDIA's shim and the libraries that it opens by different rules, in two directories.";
     OVERLAPPING_PACKAGES = "C023" Warning "several packages own the same files":
         "Wheels for two CUDA majors, or the full and the JIT-only wheel, install into the same directory; the last one \
-         overwrites the others.";
+         overwrites the others. An interrupted upgrade leaves two records of one wheel.";
     NOT_AS_INSTALLED = "C024" Warning "a file is not the one that its package installed":
         "Another package or a copy has overwritten it, or it was patched or damaged later. The record of a wheel has the \
          size and the sha256 of each file; `--verify` compares the sha256, too.";
     LINKED_MIX = "C025" Warning "ld.so would mix two installations for programs linked to a sub-library":
-        "LD_LIBRARY_PATH leads to another installation. It comes before the run path by which a sub-library finds the \
-         libraries that it needs.";
+        "LD_LIBRARY_PATH leads to another installation, or to a single library of one. It comes before the run path by \
+         which a sub-library finds the libraries that it needs.";
     NOT_VERIFIED = "C026" Warning "files could not be verified":
         "With `--verify`: only the record of a wheel states the sha256 of its files for this. Those of conda, Debian and \
          RPM are not read, and an archive or a copy has none.";
@@ -114,10 +114,11 @@ findings! {
     LOST_PYTHON = "C028" Warning "a virtual environment has lost the Python of its packages":
         "The system was upgraded to another Python, or that Python was removed.";
     NO_CUBLAS = "C030" Warning "cuBLASLt was not found or is damaged":
-        "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major.";
+        "Precompiled engines open it. It comes with the CUDA toolkit, or as a wheel for the same CUDA major. The doctor \
+         loads it in a child process, and so finds what it needs itself and lacks.";
     NO_NVRTC = "C031" Warning "NVRTC was not found or is damaged":
         "Engines that compile kernels at run time open it. It comes with the CUDA toolkit, or as a wheel for the same \
-         CUDA major.";
+         CUDA major. The doctor loads it, too.";
     NO_BUILTINS = "C032" Warning "NVRTC's builtins library is missing or damaged":
         "NVRTC opens libnvrtc-builtins when it compiles a kernel. Copying libnvrtc alone leaves it behind.";
     OLD_GPU = "C040" Error "a GPU is too old for this release":
