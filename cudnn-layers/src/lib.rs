@@ -15,5 +15,6 @@
 pub mod entry;
 mod platform;
 mod shadow;
+mod step;
 pub mod trace;
 mod wrappers;

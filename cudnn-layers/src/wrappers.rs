@@ -17,6 +17,9 @@ macro_rules! names {
         pub(crate) enum Id { $($($variant,)*)* }
 
         impl Id {
+            /// All functions, in the order of the table.
+            pub(crate) const ALL: &'static [Id] = &[$($(Id::$variant,)*)*];
+
             /// All functions' names, in the order of the table.
             pub(crate) const NAMES: &'static [&'static str] = &[$($(stringify!($name),)*)*];
 
@@ -40,9 +43,9 @@ impl Id {
         Id::PARAMETERS.get(self as usize).copied().unwrap_or_default()
     }
 
-    /// The function's place in the table, by its name.
-    pub(crate) fn index_of(name: &[u8]) -> Option<usize> {
-        Id::NAMES.iter().position(|known| known.as_bytes() == name)
+    /// The function of this name.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Id> {
+        Id::ALL.iter().copied().find(|function| function.name().as_bytes() == name)
     }
 }
 
@@ -62,8 +65,10 @@ pub(crate) struct Call<'a> {
     /// The first argument that is a handle.
     pub(crate) handle: Option<cudnnHandle_t>,
     /// Passes the values of the arguments, in order. A closure, so that a layer that does not look pays nothing.
-    arguments: &'a dyn Fn(&mut dyn FnMut(Value<'_>)),
+    arguments: &'a Arguments<'a>,
 }
+
+type Arguments<'a> = dyn Fn(&mut dyn FnMut(Value<'_>)) + 'a;
 
 impl Call<'_> {
     /// Visits the values of the arguments, in the order of [`Id::parameters`].
@@ -215,8 +220,8 @@ impl Next {
         Next([const { AtomicPtr::new(std::ptr::null_mut()) }; Id::NAMES.len()])
     }
 
-    pub(crate) fn set(&self, index: usize, next: *const c_void) {
-        if let Some(cell) = self.0.get(index) {
+    pub(crate) fn set(&self, function: Id, next: *const c_void) {
+        if let Some(cell) = self.0.get(function as usize) {
             cell.store(next.cast_mut(), Ordering::Release);
         }
     }
@@ -271,10 +276,10 @@ macro_rules! wrappers {
             )*)*
         }
 
-        /// The wrapper of the function at this place of the table.
-        fn wrapper<L: Around>(index: usize) -> Option<*const c_void> {
+        /// The wrapper of a function.
+        fn wrapper<L: Around>(function: Id) -> Option<*const c_void> {
             let wrappers = [$($(functions::$name::<L> as *const c_void,)*)*];
-            wrappers.get(index).copied()
+            wrappers.get(function as usize).copied()
         }
     };
 }
@@ -282,7 +287,7 @@ cudnn_sys::for_each_function!(wrappers);
 
 /// The wrapper to call in place of `next`, which it calls; `next` for a function that these bindings do not know.
 pub(crate) fn wrap<L: Around>(function: &CStr, next: *const c_void) -> *const c_void {
-    let Some(index) = Id::index_of(function.to_bytes()) else { return next };
-    L::next().set(index, next);
-    wrapper::<L>(index).unwrap_or(next)
+    let Some(function) = Id::from_name(function.to_bytes()) else { return next };
+    L::next().set(function, next);
+    wrapper::<L>(function).unwrap_or(next)
 }

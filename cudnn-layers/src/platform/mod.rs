@@ -1,11 +1,19 @@
-//! The border to the operating system: system calls, and no rules. Each system has the same modules.
+//! The border to the operating system. One of [`linux`], [`windows`] and [`other`] does system calls; all have the modules
+//! that this file lists. They know files, threads and clocks, and nothing of cuDNN, records or settings.
 
-#[cfg(unix)]
-#[path = "unix/mod.rs"]
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
 mod os;
 
-#[cfg(not(unix))]
-#[path = "windows/mod.rs"]
+#[cfg(windows)]
+#[path = "windows.rs"]
 mod os;
 
-pub(crate) use os::fork;
+#[cfg(not(any(target_os = "linux", windows)))]
+#[path = "other.rs"]
+mod os;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod unmapped_file;
+
+pub(crate) use os::{clock, fork, process, text_file, trace_file};

@@ -1,33 +1,92 @@
-//! The layer `trace`: writes each call with its time, arguments and status.
+//! The layer `trace`: writes each call with its time, thread, handle, stream, arguments and status.
+//!
+//! | output | chosen by | is |
+//! | --- | --- | --- |
+//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, whole whenever the process ends |
+//! | [`Options::lines`] | `CUDNN_TRACE_LINES` | a line for each call |
+//! | [`Options::summary`] | `CUDNN_TRACE_SUMMARY`, or no other output | a summary when the process exits |
+//!
+//! In a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::trace::{self, Trace};
+//!
+//! let mut options = trace::Options::default();
+//! options.chrome = Some("trace.json".into());
+//! trace::configure(options);
+//! cudnn_loader::layers::add::<Trace>("trace")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod call;
+mod chrome;
+mod graphs;
+mod lines;
+mod options;
+mod parameters;
+mod record;
+mod statistics;
+mod streams;
+mod summary;
+mod tracer;
 
 use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Event, EventKind, Host, Layer};
+use cudnn_sys::types::cudnnStatus_t;
 
-use crate::wrappers::{self, Around, Call, Next, Returned};
+use self::call::FinishedCall;
+use self::tracer::{STREAMS, Tracer, tracer};
+use crate::platform::clock;
+use crate::shadow::Destruction;
+use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+
+pub use self::options::{Destination, Options, configure};
 
 /// The layer.
 #[derive(Debug)]
-pub struct Trace {
-    _host: Host,
-}
+pub struct Trace(());
 
 static NEXT: Next = Next::new();
+/// There is one set of wrappers, so it can be in the chain once.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: the wrappers have the signatures of the functions that they call.
+unsafe impl Layer for Trace {
+    fn begin(host: Host) -> Result<Self, String> {
+        if HAS_BEGUN.swap(true, Ordering::Relaxed) {
+            return Err("trace is on already".into());
+        }
+        tracer::start(host).map(|()| Trace(()))
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        if let Some(function) = Id::from_name(function.to_bytes()) {
+            parameters::prepare(function);
+        }
+        wrappers::wrap::<Trace>(function, next)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        if let Some(tracer) = tracer() {
+            write_event(tracer, event);
+        }
+    }
+}
 
 impl Around for Trace {
+    #[inline]
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-        let _ = (call.function.name(), call.handle);
-        let _ = call.bits::<2>();
-        call.visit_arguments(|value| {
-            if let crate::wrappers::Value::Other(shown, _) = value {
-                let _ = shown;
-            }
-        });
-        for parameter in call.function.parameters() {
-            let _ = (parameter.name, parameter.rust_type);
-        }
+        let Some(tracer) = tracer() else { return next() };
+        // Its end is in a destructor, because an exception of the program's callbacks may pass through here.
+        let destruction = graphs::before(call);
+        let mut running = Running { tracer, call, destruction, status: None, is_unwinding: true, start: clock::now() };
         let returned = next();
-        let _ = returned.status();
+        running.status = returned.status();
+        running.is_unwinding = false;
         returned
     }
 
@@ -36,13 +95,108 @@ impl Around for Trace {
     }
 }
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Trace {
-    fn begin(host: Host) -> Result<Self, String> {
-        Ok(Trace { _host: host })
-    }
+/// A call until it ends.
+struct Running<'a, 'b> {
+    tracer: &'static Tracer,
+    call: &'a Call<'b>,
+    destruction: Option<Destruction>,
+    status: Option<cudnnStatus_t>,
+    is_unwinding: bool,
+    start: u64,
+}
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        wrappers::wrap::<Trace>(function, next)
+impl Drop for Running<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end(clock::now());
     }
+}
+
+impl Running<'_, '_> {
+    #[inline(never)]
+    fn end(&mut self, now: u64) {
+        let Running { tracer, call, status, is_unwinding, start, .. } = *self;
+        let stream = call.handle.and_then(|handle| STREAMS.get(handle.addr()));
+        if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
+            follow_stream(call);
+            graphs::after(call, self.destruction.take());
+        }
+        let label = graphs::label(call);
+        let (thread_id, thread) = tracer.thread();
+        let duration = now.saturating_sub(start);
+        let label = label.as_deref();
+        let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread, thread_id };
+        let has_arguments = !tracer.options.without_arguments;
+        if tracer.has_summary {
+            summary::add(call.function, finished.label, duration, finished.has_failed());
+        }
+        if let Some(chrome) = &tracer.chrome {
+            chrome.write_call(&finished, has_arguments);
+        }
+        if let Some(lines) = &tracer.lines {
+            lines.write_call(&finished, has_arguments);
+        }
+    }
+}
+
+/// After a call that succeeded: which handle has which stream now.
+#[inline]
+fn follow_stream(call: &Call<'_>) {
+    match call.function {
+        Id::CudnnCreate => {
+            let [to] = call.bits::<1>();
+            // SAFETY: cuDNN has stored the new handle here.
+            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
+                STREAMS.insert(*handle, 0);
+            }
+        }
+        Id::CudnnSetStream => {
+            let [handle, stream] = call.bits::<2>();
+            STREAMS.insert(handle as usize, stream as usize);
+        }
+        Id::CudnnDestroy => {
+            let [handle] = call.bits::<1>();
+            STREAMS.remove(handle as usize);
+        }
+        _ => {}
+    }
+}
+
+/// Writes what happened in the loader.
+fn write_event(tracer: &Tracer, event: &Event<'_>) {
+    let end = clock::now().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
+    let (thread, _) = tracer.thread();
+    let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
+        let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));
+        let detail = detail.to_string_lossy();
+        tracer.write_event(&chrome::Event { name, detail: &detail, category, thread, start, duration, members });
+    };
+    match event.kind {
+        EventKind::LibraryLoaded { library, path, duration } => {
+            if tracer.has_summary {
+                summary::add_library(&library.to_string_lossy(), duration);
+            }
+            write("load ", library, "load", Some(duration), &[("path", &path.to_string_lossy())]);
+        }
+        EventKind::FirstCall { function, duration } => {
+            if tracer.has_summary {
+                let duration = u64::try_from(duration.as_nanos()).unwrap_or_default();
+                summary::add_first_call(function.to_bytes(), duration);
+            }
+            write("resolve ", function, "first call", Some(duration), &[]);
+        }
+        EventKind::LibraryFailed { library, status, report } => {
+            let members = [("status", &*shown(status)), ("report", &*report.to_string_lossy())];
+            write("cannot load ", library, "failure", None, &members);
+        }
+        EventKind::CallFailed { function, status, report } => {
+            let members = [("status", &*shown(status)), ("report", &*report.to_string_lossy())];
+            write("failed ", function, "failure", None, &members);
+        }
+        _ => {}
+    }
+}
+
+fn shown(status: i32) -> String {
+    format!("{:?}", cudnnStatus_t(status.cast_unsigned()))
 }

@@ -1,0 +1,9 @@
+//! Linux.
+
+pub(crate) mod clock;
+pub(crate) mod fork;
+mod guards;
+pub(crate) mod process;
+mod store;
+pub(crate) mod text_file;
+pub(crate) mod trace_file;

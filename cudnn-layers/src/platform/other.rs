@@ -1,0 +1,57 @@
+//! Systems for which there is no cuDNN: this compiles, and no layer is ever called.
+
+pub(crate) use super::unmapped_file as trace_file;
+
+/// The monotonic clock.
+pub(crate) mod clock {
+    /// The same time at any time.
+    pub(crate) fn now() -> u64 {
+        0
+    }
+}
+
+/// There is no `fork`.
+pub(crate) mod fork {
+    /// Never calls these.
+    pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
+}
+
+/// This process and its threads.
+pub(crate) mod process {
+    pub(crate) fn id() -> u32 {
+        std::process::id()
+    }
+
+    pub(crate) fn thread_id() -> u32 {
+        0
+    }
+
+    pub(crate) fn call_at_exit(_: extern "C" fn()) {}
+}
+
+/// Text that is appended in whole pieces.
+pub(crate) mod text_file {
+    use std::io::{Error, ErrorKind, Result};
+    use std::path::Path;
+
+    /// Nowhere.
+    pub(crate) struct TextFile;
+
+    impl TextFile {
+        pub(crate) fn stdout() -> Self {
+            TextFile
+        }
+
+        pub(crate) fn stderr() -> Self {
+            TextFile
+        }
+
+        pub(crate) fn open(_: &Path) -> Result<Self> {
+            Err(Error::from(ErrorKind::Unsupported))
+        }
+
+        pub(crate) fn write(&self, _: &[u8]) -> Result<()> {
+            Err(Error::from(ErrorKind::Unsupported))
+        }
+    }
+}

@@ -1,3 +1,0 @@
-//! Linux, and the systems for which there is no cuDNN.
-
-pub(crate) mod fork;

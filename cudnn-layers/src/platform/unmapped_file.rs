@@ -1,0 +1,101 @@
+//! The file of a trace where it cannot be written through a mapping: each record is a write of its own, which replaces
+//! the array's bracket by the record and the bracket. So the file is whole whenever the process ends, and a record costs a
+//! system call.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::step::Step;
+
+/// The longest that a thread waits for others that write.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Why a record was not written.
+#[derive(Debug)]
+pub(crate) enum AppendError {
+    /// Other threads were too slow. The next record may succeed.
+    Busy,
+    /// The file ends here.
+    Broken(Error),
+}
+
+/// An open file. Shared by all threads.
+pub(crate) struct TraceFile {
+    /// The file, and the offset of the bracket.
+    file: Mutex<(File, u64)>,
+    path: PathBuf,
+}
+
+impl TraceFile {
+    /// Creates the file, with one record in it, which is `first`: an object. If the file cannot be replaced, because
+    /// another process has it open, it gets the other name.
+    pub(crate) fn create(name: &Path, other_name: &Path, first: &str) -> Result<Self> {
+        let mut path = std::path::absolute(name)?;
+        let mut created = create_new(&path);
+        if created.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+            if is_other_data(&path) {
+                return Err(Error::other("it exists, and is not a file that can be replaced"));
+            }
+            if std::fs::remove_file(&path).is_err() {
+                path = std::path::absolute(other_name)?;
+                let _ = std::fs::remove_file(&path);
+            }
+            created = create_new(&path);
+        }
+        let mut file = created?;
+        let head = format!("[\n{first}\n");
+        file.write_all(format!("{head}]").as_bytes())?;
+        Ok(TraceFile { file: Mutex::new((file, head.len() as u64)), path })
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// There is no fork here.
+    pub(crate) fn leave_to_parent(&self) {}
+
+    /// Writes a record. `bytes` is the sum of what the steps advance.
+    pub(crate) fn append(&self, steps: &[Step], bytes: u64) -> std::result::Result<(), AppendError> {
+        let mut text = Vec::with_capacity(bytes as usize + 1);
+        for step in steps {
+            text.extend_from_slice(step.word.to_le_bytes().get(..usize::from(step.advance)).unwrap_or_default());
+        }
+        text.push(b']');
+        let start = Instant::now();
+        let mut locked = loop {
+            match self.file.try_lock() {
+                Ok(locked) => break locked,
+                Err(TryLockError::Poisoned(poisoned)) => break PoisonError::into_inner(poisoned),
+                Err(TryLockError::WouldBlock) if start.elapsed() > PATIENCE => return Err(AppendError::Busy),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        };
+        let (file, bracket) = &mut *locked;
+        file.seek(SeekFrom::Start(*bracket)).map_err(AppendError::Broken)?;
+        if let Err(error) = file.write_all(&text) {
+            // A part of the record may be there, on a full disk.
+            let is_restored = file.seek(SeekFrom::Start(*bracket)).is_ok() && file.write_all(b"]").is_ok();
+            let _ = is_restored && file.set_len(*bracket + 1).is_ok();
+            return Err(AppendError::Broken(error));
+        }
+        *bracket += bytes;
+        Ok(())
+    }
+}
+
+fn create_new(path: &Path) -> Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Whether there is something else than a file that begins as a trace does, or an empty one.
+fn is_other_data(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) || {
+        let mut first = [0];
+        File::open(path).is_ok_and(|mut file| file.read(&mut first).is_ok_and(|length| length == 1 && first != *b"["))
+    }
+}

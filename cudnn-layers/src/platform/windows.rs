@@ -1,0 +1,98 @@
+//! Windows.
+
+pub(crate) use super::unmapped_file as trace_file;
+
+/// The monotonic clock.
+pub(crate) mod clock {
+    use std::sync::OnceLock;
+
+    use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+
+    /// Nanoseconds since the machine started: the performance counter, which other tracers use too.
+    #[inline]
+    pub(crate) fn now() -> u64 {
+        static FREQUENCY: OnceLock<u64> = OnceLock::new();
+        let frequency = *FREQUENCY.get_or_init(|| {
+            let mut frequency = 0;
+            // SAFETY: the answer has room. The call cannot fail since Windows XP.
+            unsafe { QueryPerformanceFrequency(&raw mut frequency) };
+            u64::try_from(frequency).unwrap_or_default().max(1)
+        });
+        let mut counter = 0;
+        // SAFETY: as above.
+        unsafe { QueryPerformanceCounter(&raw mut counter) };
+        let time = u128::from(counter.cast_unsigned()) * 1_000_000_000 / u128::from(frequency);
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+}
+
+/// There is no `fork`.
+pub(crate) mod fork {
+    /// Never calls these.
+    pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
+}
+
+/// This process and its threads.
+pub(crate) mod process {
+    use std::ffi::c_int;
+
+    use windows_sys::Win32::System::Threading::GetCurrentThreadId;
+
+    unsafe extern "C" {
+        fn atexit(function: extern "C" fn()) -> c_int;
+    }
+
+    /// The number of this process.
+    pub(crate) fn id() -> u32 {
+        std::process::id()
+    }
+
+    /// The number of this thread, unique in the system.
+    pub(crate) fn thread_id() -> u32 {
+        // SAFETY: the call takes nothing and cannot fail.
+        unsafe { GetCurrentThreadId() }
+    }
+
+    /// Calls the function when the C library of this DLL ends: when the process exits, after its other threads ended.
+    pub(crate) fn call_at_exit(function: extern "C" fn()) {
+        // SAFETY: the function is of the right type, and the loader never unloads a layer.
+        let _: c_int = unsafe { atexit(function) };
+    }
+}
+
+/// Text that is appended in whole pieces.
+pub(crate) mod text_file {
+    use std::fs::{File, OpenOptions};
+    use std::io::{Result, Write};
+    use std::path::Path;
+
+    /// Where text goes.
+    pub(crate) enum TextFile {
+        Stdout,
+        Stderr,
+        File(File),
+    }
+
+    impl TextFile {
+        pub(crate) fn stdout() -> Self {
+            TextFile::Stdout
+        }
+
+        pub(crate) fn stderr() -> Self {
+            TextFile::Stderr
+        }
+
+        /// Opens a file to append to it (FILE_APPEND_DATA), and creates it if need be.
+        pub(crate) fn open(name: &Path) -> Result<Self> {
+            OpenOptions::new().append(true).create(true).open(name).map(TextFile::File)
+        }
+
+        pub(crate) fn write(&self, text: &[u8]) -> Result<()> {
+            match self {
+                TextFile::Stdout => std::io::stdout().write_all(text),
+                TextFile::Stderr => std::io::stderr().write_all(text),
+                TextFile::File(file) => (&mut &*file).write_all(text),
+            }
+        }
+    }
+}

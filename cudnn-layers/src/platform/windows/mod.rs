@@ -1,3 +1,0 @@
-//! Windows.
-
-pub(crate) mod fork;

@@ -1,0 +1,62 @@
+//! A piece of JSON that is valid wherever the writing stops.
+//!
+//! The file of the trace must be whole JSON whenever the process ends, also in the middle of a record. So a record is
+//! written in steps of 16 bytes. Each is a piece of the record, then what closes all that the record has open there, then
+//! spaces. The next step begins at the closing, and so replaces it. An object with two members, in three steps:
+//!
+//! ```text
+//! ,{"name":"cud"}
+//! ,{"name":"cudnnCreate"}
+//! ,{"name":"cudnnCreate","tid":7}
+//! ```
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The bytes, the first in the lowest.
+    pub(crate) word: u128,
+    /// The length of the piece.
+    pub(crate) advance: u8,
+}
+
+impl Step {
+    /// The bytes of a step.
+    pub(crate) const SIZE: usize = 16;
+    /// The bytes that a record's last steps may write beyond its end: spaces.
+    pub(crate) const SPILL: u64 = (Step::SIZE - 11) as u64;
+
+    /// A short piece, and what closes it. Both together have at most 16 bytes; more is cut off.
+    pub(crate) const fn new(piece: &str, closing: &str) -> Step {
+        Step::from_bytes(piece.as_bytes(), closing.as_bytes())
+    }
+
+    /// As above.
+    pub(crate) const fn from_bytes(piece: &[u8], closing: &[u8]) -> Step {
+        let (word, length) = append(SPACES, 0, piece);
+        let (word, _) = append(word, length, closing);
+        Step { word, advance: length as u8 }
+    }
+
+    /// The step without its first byte, such as a comma.
+    pub(crate) const fn without_first(self) -> Step {
+        let space = (b' ' as u128) << (8 * (Step::SIZE - 1));
+        Step { word: self.word >> 8 | space, advance: self.advance.saturating_sub(1) }
+    }
+}
+
+const SPACES: u128 = u128::from_le_bytes([b' '; Step::SIZE]);
+
+/// Puts bytes into a word from this offset on.
+const fn append(mut word: u128, mut offset: u32, bytes: &[u8]) -> (u128, u32) {
+    let mut rest = bytes;
+    while let [first, others @ ..] = rest {
+        if offset as usize >= Step::SIZE {
+            break;
+        }
+        word &= !(0xff_u128 << (8 * offset));
+        word |= (*first as u128) << (8 * offset);
+        offset += 1;
+        rest = others;
+    }
+    (word, offset)
+}

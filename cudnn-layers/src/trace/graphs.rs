@@ -1,0 +1,95 @@
+//! Reports the calls of the backend API to the shadow, and gets from it what a graph is.
+
+use std::sync::Arc;
+
+use cudnn_sys::types::{cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptorType_t};
+
+use crate::shadow;
+use crate::shadow::value::Raw;
+use crate::wrappers::{Call, Id};
+
+/// Before a call: a descriptor that is to be destroyed.
+#[inline]
+pub(super) fn before(call: &Call<'_>) -> Option<shadow::Destruction> {
+    if call.function != Id::CudnnBackendDestroyDescriptor {
+        return None;
+    }
+    let [descriptor] = call.bits();
+    Some(shadow::destroying(raw(descriptor)))
+}
+
+/// After a call that succeeded.
+#[inline]
+pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
+    match call.function {
+        Id::CudnnBackendCreateDescriptor => {
+            let [kind, to] = call.bits();
+            // SAFETY: cuDNN has stored the new descriptor here.
+            if let Some(descriptor) = unsafe { (to as *const Raw).as_ref() } {
+                shadow::created(cudnnBackendDescriptorType_t(number(kind)), *descriptor);
+            }
+        }
+        Id::CudnnBackendInitialize => {
+            let [descriptor] = call.bits();
+            shadow::initialized(raw(descriptor));
+        }
+        Id::CudnnBackendSetAttribute => {
+            let [descriptor, name, ty, count, elements] = call.bits();
+            let name = cudnnBackendAttributeName_t(number(name));
+            let ty = cudnnBackendAttributeType_t(number(ty));
+            // SAFETY: the arguments of a call that succeeded.
+            unsafe { shadow::attribute_set(raw(descriptor), name, ty, count.cast_signed(), elements as *const _) };
+        }
+        Id::CudnnBackendGetAttribute => {
+            let [descriptor, name, ty, requested, count, elements] = call.bits();
+            let name = cudnnBackendAttributeName_t(number(name));
+            let ty = cudnnBackendAttributeType_t(number(ty));
+            let (requested, count) = (requested.cast_signed(), count as *const i64);
+            // SAFETY: the arguments of a call that succeeded.
+            unsafe { shadow::attribute_read(raw(descriptor), name, ty, requested, count, elements as *const _) };
+        }
+        Id::CudnnBackendFinalize => {
+            let [descriptor] = call.bits();
+            shadow::finalized(raw(descriptor));
+        }
+        Id::CudnnBackendDestroyDescriptor => {
+            if let Some(destruction) = destruction {
+                destruction.succeeded();
+            }
+        }
+        Id::CudnnGetExecutionPlanWorkspaceSize => {
+            let [_, plan, _, size] = call.bits();
+            // SAFETY: cuDNN has stored the size here.
+            if let Some(size) = unsafe { (size as *const usize).as_ref() } {
+                shadow::workspace_read(raw(plan), *size);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the graph is that a call was given.
+#[inline]
+pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
+    let plan = match call.function {
+        Id::CudnnBackendFinalize => {
+            let [descriptor] = call.bits();
+            descriptor
+        }
+        Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph => {
+            let [_, plan] = call.bits();
+            plan
+        }
+        _ => return None,
+    };
+    shadow::label(raw(plan))
+}
+
+fn raw(address: u64) -> Raw {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// An enum's number, of its type's width.
+fn number(bits: u64) -> u32 {
+    bits as u32
+}

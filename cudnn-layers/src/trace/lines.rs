@@ -1,0 +1,129 @@
+//! A line for each call, for people and for `grep`.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_layer_api::Host;
+
+use super::call::FinishedCall;
+use super::chrome::Event;
+use super::options::{Destination, expanded};
+use super::parameters::pieces;
+use crate::platform::process;
+use crate::platform::text_file::TextFile;
+use crate::wrappers::Value;
+
+/// The longest line: a pipe takes this much from several writers without mixing them.
+const LINE_LIMIT: usize = 4096;
+
+/// Where lines go.
+pub(super) struct Lines {
+    file: TextFile,
+    process: u32,
+    is_broken: AtomicBool,
+    host: Host,
+}
+
+impl Lines {
+    /// Opens it.
+    pub(super) fn open(destination: &Destination, host: Host) -> Result<Self, String> {
+        let file = open(destination)?;
+        Ok(Lines { file, process: process::id(), is_broken: AtomicBool::new(false), host })
+    }
+
+    /// Writes a call.
+    pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
+        let mut line = String::with_capacity(512);
+        self.start(&mut line, finished.thread_id, finished.start, finished.duration);
+        line.push_str(finished.call.function.name());
+        if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
+            let mut separator = '(';
+            let mut parameters = pieces.parameters.iter();
+            finished.call.visit_arguments(|value| {
+                let text = parameters.next().map_or("", |piece| piece.text.as_str());
+                let _ = write!(line, "{separator}{}{text} = ", if separator == '(' { "" } else { " " });
+                let _ = match value {
+                    Value::Signed(number) => write!(line, "{number}"),
+                    Value::Unsigned(number) => write!(line, "{number}"),
+                    Value::Float(number) => write!(line, "{number:?}"),
+                    Value::Pointer(address) => write!(line, "{address:#x}"),
+                    Value::Other(shown, _) => write!(line, "{shown:?}"),
+                };
+                separator = ',';
+            });
+            line.push_str(if separator == '(' { "()" } else { ")" });
+        }
+        let _ = match (finished.status, finished.is_unwinding) {
+            (Some(status), _) => write!(line, " = {status:?}"),
+            (None, true) => write!(line, " was left by an exception"),
+            (None, false) => Ok(()),
+        };
+        if let Some(handle) = finished.call.handle {
+            if !has_arguments {
+                let _ = write!(line, ", handle {:#x}", handle.addr());
+            }
+            if let Some(stream) = finished.stream {
+                let _ = write!(line, ", stream {stream:#x}");
+            }
+        }
+        if let Some(label) = finished.label {
+            let _ = write!(line, ", graph: {label}");
+        }
+        self.write(line);
+    }
+
+    /// Writes an event.
+    pub(super) fn write_event(&self, event: &Event<'_>) {
+        let mut line = String::with_capacity(512);
+        let duration = event.duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        self.start(&mut line, event.thread, event.start, duration);
+        let _ = write!(line, "{}{}", event.name, event.detail);
+        for (key, text) in event.members {
+            let _ = write!(line, ", {key}: {text}");
+        }
+        self.write(line);
+    }
+
+    fn start(&self, line: &mut String, thread: u32, start: u64, duration: u64) {
+        let (seconds, rest) = (start / 1_000_000_000, start % 1_000_000_000);
+        let (microseconds, nanoseconds) = (duration / 1000, duration % 1000);
+        let _ = write!(
+            line,
+            "cudnn-trace {}/{thread} {seconds}.{:06}s {microseconds}.{nanoseconds:03}us ",
+            self.process,
+            rest / 1000
+        );
+    }
+
+    fn write(&self, mut line: String) {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return;
+        }
+        if line.contains(char::is_control) {
+            line = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        }
+        if line.len() >= LINE_LIMIT {
+            let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
+            line.truncate(end);
+            line.push_str("...");
+        }
+        line.push('\n');
+        let Err(error) = self.file.write(line.as_bytes()) else { return };
+        // The reader of a pipe is slow: this line is lost, the next may not be.
+        if error.kind() != std::io::ErrorKind::WouldBlock && !self.is_broken.swap(true, Ordering::Relaxed) {
+            self.host.error(&format!("writes no more lines, and the program goes on without them: {error}"));
+        }
+    }
+}
+
+/// Opens a destination for text.
+pub(super) fn open(destination: &Destination) -> Result<TextFile, String> {
+    match destination {
+        Destination::Stdout => Ok(TextFile::stdout()),
+        Destination::Stderr => Ok(TextFile::stderr()),
+        Destination::File(name) => {
+            let name = expanded(name, process::id());
+            TextFile::open(&name).map_err(|error| format!("{} cannot be written: {error}", name.display()))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the trace writes, and where to: chosen by the environment or by the program. Opens nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Where lines or the summary go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Destination {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+    /// The end of this file. The first `%i` in its name becomes the number of the process.
+    File(PathBuf),
+}
+
+/// What the trace writes. See the [guide](https://docs.rs/cudnn-layers) for what each looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// `CUDNN_TRACE`: the file of Chrome trace events. The first `%i` in its name becomes the number of the process.
+    pub chrome: Option<PathBuf>,
+    /// `CUDNN_TRACE_LINES`: a line for each call.
+    pub lines: Option<Destination>,
+    /// `CUDNN_TRACE_SUMMARY`: a summary when the process exits.
+    pub summary: Option<Destination>,
+    /// `CUDNN_TRACE_ARGUMENTS=0`: records do not have the arguments.
+    pub without_arguments: bool,
+    /// `CUDNN_TRACE_GPU=1`: adds the time on the device.
+    pub gpu: bool,
+}
+
+static CHOSEN: Mutex<Option<Options>> = Mutex::new(None);
+
+/// Chooses what the layer writes when the program adds it, in place of what the environment chooses. It counts if it is
+/// called before the layer begins.
+pub fn configure(options: Options) {
+    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(options);
+}
+
+impl Options {
+    /// What the program has chosen, or what the environment does.
+    pub(super) fn chosen() -> Options {
+        let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut options = chosen.unwrap_or_else(|| Options::from_variables(|name| std::env::var_os(name)));
+        if options.chrome.is_none() && options.lines.is_none() && options.summary.is_none() {
+            options.summary = Some(Destination::Stderr);
+        }
+        options
+    }
+
+    /// The loader has ignored the request for layers in secure-execution mode, so nothing is checked here.
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Options {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        Options {
+            chrome: set("CUDNN_TRACE").map(PathBuf::from),
+            lines: set("CUDNN_TRACE_LINES").map(|value| Destination::parse(&value)),
+            summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
+            without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
+            gpu: set("CUDNN_TRACE_GPU").is_some_and(|value| value != "0"),
+        }
+    }
+}
+
+impl Destination {
+    fn parse(value: &OsStr) -> Destination {
+        match value.to_str() {
+            Some("stdout") => Destination::Stdout,
+            Some("stderr") => Destination::Stderr,
+            _ => Destination::File(value.into()),
+        }
+    }
+}
+
+/// The name with the process's number in place of the first `%i`.
+pub(super) fn expanded(name: &Path, process: u32) -> PathBuf {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let Some(at) = bytes.windows(2).position(|pair| pair == b"%i") else { return name.to_owned() };
+    let (before, after) = bytes.split_at_checked(at).unwrap_or_default();
+    joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()])
+}
+
+/// The name with the process's number before its extension: for the second process that would have the same.
+pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
+    let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
+    let mut file_name = name.file_stem().unwrap_or_default().to_owned();
+    file_name.push(format!(".{process}"));
+    file_name.push(extension.unwrap_or_default());
+    name.with_file_name(file_name)
+}
+
+fn joined(pieces: &[&[u8]]) -> PathBuf {
+    // SAFETY: pieces of a name that was cut beside ASCII, and digits.
+    PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(variables: &[(&str, &str)]) -> Options {
+        Options::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn each_variable_chooses_an_output() {
+        let all = options(&[
+            ("CUDNN_TRACE", "a.json"),
+            ("CUDNN_TRACE_LINES", "stderr"),
+            ("CUDNN_TRACE_SUMMARY", "b.txt"),
+            ("CUDNN_TRACE_ARGUMENTS", "0"),
+            ("CUDNN_TRACE_GPU", "1"),
+        ]);
+        let expected = Options {
+            chrome: Some("a.json".into()),
+            lines: Some(Destination::Stderr),
+            summary: Some(Destination::File("b.txt".into())),
+            without_arguments: true,
+            gpu: true,
+        };
+        assert_eq!(all, expected);
+        assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Options::default());
+    }
+
+    #[test]
+    fn names_get_the_number_of_the_process() {
+        assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
+        assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
+        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
+        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
+    }
+}

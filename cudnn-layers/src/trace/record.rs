@@ -1,0 +1,393 @@
+//! A record of the trace, made of steps. Knows JSON, and not what records are about.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use crate::step::Step;
+
+/// What is open at the end of a piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Closing {
+    text: &'static str,
+    /// The closing and spaces after it.
+    word: u128,
+}
+
+impl Closing {
+    const fn new(text: &'static str) -> Self {
+        Closing { text, word: Step::new(text, "").word }
+    }
+
+    /// The longest piece that it leaves room for.
+    const fn room(self) -> usize {
+        Step::SIZE - self.text.len()
+    }
+}
+
+/// In the record's object, after a member.
+pub(crate) const OBJECT: Closing = Closing::new("}");
+/// In a string that is a member of the record's object.
+pub(crate) const STRING: Closing = Closing::new("\"}");
+/// In the object in it, after a member.
+pub(crate) const INNER: Closing = Closing::new("}}");
+/// In a string that is a member of the object in it.
+pub(crate) const INNER_STRING: Closing = Closing::new("\"}}");
+/// In a key of the object in it.
+const INNER_KEY: Closing = Closing::new("\":0}}");
+/// After a key of the object in it.
+const INNER_VALUE: Closing = Closing::new("0}}");
+
+/// A record. What does not fit is left out, and the record stays valid.
+pub(crate) struct Record {
+    steps: [MaybeUninit<Step>; Record::CAPACITY],
+    length: usize,
+    bytes: u64,
+}
+
+impl Record {
+    const CAPACITY: usize = 320;
+    /// The steps that are kept for the end of a record.
+    const END: usize = 16;
+
+    pub(crate) fn new() -> Self {
+        Record { steps: [const { MaybeUninit::uninit() }; Record::CAPACITY], length: 0, bytes: 0 }
+    }
+
+    /// The steps, in order.
+    pub(crate) fn steps(&self) -> &[Step] {
+        // SAFETY: the first `length` steps, of at most `CAPACITY`, were written.
+        unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.length) }
+    }
+
+    /// The length in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether there is room for this many bytes of text, beside the end of the record.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.length + bytes / 8 + 4 + Record::END <= Record::CAPACITY
+    }
+
+    /// Adds a step.
+    #[inline]
+    pub(crate) fn step(&mut self, step: Step) {
+        if let Some(cell) = self.steps.get_mut(self.length) {
+            cell.write(step);
+            self.length += 1;
+            self.bytes += u64::from(step.advance);
+        }
+    }
+
+    /// Adds steps.
+    #[inline]
+    pub(crate) fn extend(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.step(*step);
+        }
+    }
+
+    /// Adds ASCII text that needs no escaping.
+    #[inline]
+    pub(crate) fn clean(&mut self, text: &[u8], closing: Closing) {
+        let room = closing.room();
+        let mut rest = text;
+        while let Some((piece, others)) =
+            rest.split_at_checked(room.min(rest.len())).filter(|(piece, _)| !piece.is_empty())
+        {
+            let mut word = 0;
+            if let Some(all) = rest.first_chunk::<{ Step::SIZE }>() {
+                word = u128::from_le_bytes(*all) & ((1 << (8 * room)) - 1);
+            } else {
+                for byte in piece.iter().rev() {
+                    word = word << 8 | u128::from(*byte);
+                }
+            }
+            self.close(word, piece.len(), closing);
+            rest = others;
+        }
+    }
+
+    /// Adds a step of a piece of this length, which leaves room for the closing.
+    #[inline]
+    fn close(&mut self, piece: u128, length: usize, closing: Closing) {
+        self.step(Step { word: piece | closing.word << (8 * length), advance: length as u8 });
+    }
+
+    /// Adds any text to a string, at most this much of it.
+    pub(crate) fn text(&mut self, text: &str, closing: Closing, limit: usize) {
+        let mut string = InString { record: self, closing, piece: 0, length: 0, left: limit };
+        string.add(text);
+        string.flush();
+    }
+
+    /// Adds what a value prints to a string, at most this much of it.
+    pub(crate) fn debug(&mut self, value: &dyn fmt::Debug, closing: Closing, limit: usize) {
+        let mut string = InString { record: self, closing, piece: 0, length: 0, left: limit };
+        // A value whose implementation fails has printed what it could.
+        let _ = fmt::write(&mut string, format_args!("{value:?}"));
+        string.flush();
+    }
+
+    /// Adds `prefix`, of at most 8 bytes, and a number.
+    #[inline]
+    pub(crate) fn number(&mut self, prefix: &str, number: u64, closing: Closing) {
+        let digits = Digits::new(number);
+        self.digits(prefix.as_bytes(), digits.get(), closing);
+    }
+
+    /// As above, in thousandths: nanoseconds as microseconds.
+    #[inline]
+    pub(crate) fn thousandths(&mut self, prefix: &str, number: u64, closing: Closing) {
+        let digits = Digits::thousandths(number);
+        self.digits(prefix.as_bytes(), digits.get(), closing);
+    }
+
+    #[inline]
+    fn digits(&mut self, prefix: &[u8], digits: &[u8], closing: Closing) {
+        let mut length = (closing.room() - prefix.len()).min(digits.len());
+        // A number must not end in its point.
+        if length < digits.len() && length > 1 && digits.get(length - 1) == Some(&b'.') {
+            length -= 1;
+        }
+        let (first, others) = digits.split_at_checked(length).unwrap_or_default();
+        let mut word = 0;
+        for byte in first.iter().rev().chain(prefix.iter().rev()) {
+            word = word << 8 | u128::from(*byte);
+        }
+        self.close(word, prefix.len() + first.len(), closing);
+        self.clean(others, closing);
+    }
+
+    /// Adds an address in hexadecimal.
+    pub(crate) fn address(&mut self, address: u64, closing: Closing) {
+        let digits = (64 - address.leading_zeros()).div_ceil(4).max(1);
+        let mut text = [0_u8; 18];
+        let mut rest = address;
+        let used = text.get_mut(..2 + digits as usize).unwrap_or_default();
+        for byte in used.iter_mut().rev() {
+            let digit = (rest & 15) as u8;
+            *byte = if digit < 10 { b'0' + digit } else { b'a' - 10 + digit };
+            rest >>= 4;
+        }
+        if let [zero, x, ..] = used {
+            (*zero, *x) = (b'0', b'x');
+        }
+        self.clean(used, closing);
+    }
+}
+
+/// The steps of a member's key in the inner object: ASCII that needs no escaping.
+pub(crate) fn inner_key(key: &str) -> Vec<Step> {
+    let mut record = Record::new();
+    record.step(Step::new(",\"", "\":0}}"));
+    record.clean(key.as_bytes(), INNER_KEY);
+    record.step(Step::new("\":", INNER_VALUE.text));
+    record.steps().to_vec()
+}
+
+/// The steps of a text in any object: ASCII that needs no escaping.
+pub(crate) fn clean_steps(text: &str, closing: Closing) -> Vec<Step> {
+    let mut record = Record::new();
+    record.clean(text.as_bytes(), closing);
+    record.steps().to_vec()
+}
+
+/// A string that is being written.
+struct InString<'a> {
+    record: &'a mut Record,
+    closing: Closing,
+    piece: u128,
+    length: usize,
+    left: usize,
+}
+
+impl InString<'_> {
+    fn add(&mut self, text: &str) {
+        for letter in text.chars() {
+            let mut buffer = [0; 6];
+            let unit = match letter {
+                '"' => &b"\\\""[..],
+                '\\' => &b"\\\\"[..],
+                '\n' => &b"\\n"[..],
+                control if control < ' ' => {
+                    buffer = *b"\\u0000";
+                    let [.., high, low] = &mut buffer;
+                    let code = control as u8;
+                    *high = b'0' + (code >> 4);
+                    *low = if code & 15 < 10 { b'0' + (code & 15) } else { b'a' - 10 + (code & 15) };
+                    &buffer[..]
+                }
+                other => other.encode_utf8(&mut buffer).as_bytes(),
+            };
+            if unit.len() > self.left {
+                self.left = 0;
+                return;
+            }
+            self.left -= unit.len();
+            if self.length + unit.len() > self.closing.room() {
+                self.flush();
+            }
+            for byte in unit {
+                self.piece |= u128::from(*byte) << (8 * self.length);
+                self.length += 1;
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.length > 0 {
+            self.record.close(self.piece, self.length, self.closing);
+            (self.piece, self.length) = (0, 0);
+        }
+    }
+}
+
+impl fmt::Write for InString<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.add(text);
+        Ok(())
+    }
+}
+
+/// The decimal digits of a number.
+struct Digits {
+    text: [u8; Digits::SIZE],
+    start: usize,
+}
+
+impl Digits {
+    const SIZE: usize = 24;
+
+    #[inline]
+    fn new(number: u64) -> Self {
+        let mut digits = Digits { text: [b'0'; Digits::SIZE], start: Digits::SIZE };
+        digits.put(number);
+        digits
+    }
+
+    #[inline]
+    fn thousandths(number: u64) -> Self {
+        let mut digits = Digits { text: [b'0'; Digits::SIZE], start: Digits::SIZE };
+        let (whole, part) = (number / 1000, number % 1000);
+        for divisor in [1, 10, 100] {
+            digits.byte(b'0' + (part / divisor % 10) as u8);
+        }
+        digits.byte(b'.');
+        digits.put(whole);
+        digits
+    }
+
+    #[inline]
+    fn put(&mut self, number: u64) {
+        let mut rest = number;
+        loop {
+            self.byte(b'0' + (rest % 10) as u8);
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+    }
+
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.start = self.start.saturating_sub(1);
+        if let Some(cell) = self.text.get_mut(self.start) {
+            *cell = byte;
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> &[u8] {
+        self.text.get(self.start..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// The bytes of a file of spaces after each step.
+    fn states(record: &Record) -> Vec<String> {
+        let mut bytes = vec![b' '; usize::try_from(record.bytes() + 16).unwrap()];
+        let mut at = 0;
+        let mut states = vec![String::from_utf8(bytes.clone()).unwrap()];
+        for step in record.steps() {
+            bytes[at..at + Step::SIZE].copy_from_slice(&step.word.to_le_bytes());
+            at += usize::from(step.advance);
+            states.push(String::from_utf8(bytes.clone()).unwrap());
+        }
+        states
+    }
+
+    fn sample() -> Record {
+        let mut record = Record::new();
+        record.step(Step::new(",{\"name\":\"", STRING.text));
+        record.text("a \"name\" \\ of\u{1}\nmore than 16 bytes, caf\u{e9} \u{1f600}", STRING, 100);
+        record.number("\",\"tid\":", u64::MAX, OBJECT);
+        record.thousandths(",\"ts\":", 1_234_567_890_123_456, OBJECT);
+        record.thousandths(",\"dur\":", 7, OBJECT);
+        record.step(Step::new(",\"args\":{", "}}"));
+        record.step(Step::new("\"h\":\"", INNER_STRING.text));
+        record.address(0xdead_beef_0123, INNER_STRING);
+        record.step(Step::new("\"", INNER.text));
+        record.extend(&inner_key("a key: const void *"));
+        record.number("", 12, INNER);
+        record.step(Step::new("}", OBJECT.text));
+        record.step(Step::new(",\"ph\":\"X\"}\n", ""));
+        record
+    }
+
+    #[test]
+    fn a_record_is_what_was_put_in() {
+        let last = states(&sample()).pop().unwrap();
+        let expected = ",{\"name\":\"a \\\"name\\\" \\\\ of\\u0001\\nmore than 16 bytes, caf\u{e9} \u{1f600}\",\
+            \"tid\":18446744073709551615,\"ts\":1234567890123.456,\"dur\":0.007,\"args\":{\"h\":\"0xdeadbeef0123\",\
+            \"a key: const void *\":12},\"ph\":\"X\"}";
+        assert_eq!(last.trim_end(), expected);
+    }
+
+    #[test]
+    fn each_step_leaves_valid_json() {
+        for state in states(&sample()) {
+            let document = format!("[0{state}]");
+            assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok(), "{document}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_cut_into_valid_ones() {
+        for shift in 0..64 {
+            let mut record = Record::new();
+            record.step(Step::new(",{\"n\":\"", STRING.text));
+            record.thousandths("\",\"ts\":", u64::MAX >> shift, OBJECT);
+            record.step(Step::new(",\"ph\":\"X\"}\n", ""));
+            for state in states(&record) {
+                let document = format!("[0{state}]");
+                assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok(), "{document}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_steps_write_little_beyond_the_end() {
+        let record = sample();
+        let mut at = 0;
+        for step in record.steps() {
+            assert!(at + Step::SIZE as u64 <= record.bytes() + Step::SPILL, "{step:?}");
+            at += u64::from(step.advance);
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_where_it_is_too_long() {
+        let mut record = Record::new();
+        record.step(Step::new(",{\"n\":\"", STRING.text));
+        record.text(&"\u{e9}".repeat(1000), STRING, 101);
+        record.step(Step::new("\"}\n", ""));
+        let last = states(&record).pop().unwrap();
+        assert_eq!(last.trim_end(), format!(",{{\"n\":\"{}\"}}", "\u{e9}".repeat(50)));
+    }
+}

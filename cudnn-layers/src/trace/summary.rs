@@ -1,0 +1,207 @@
+//! The summary: how often and how long, by function and by graph. Bounded memory, no locks.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::statistics::{Figures, Statistics};
+use crate::wrappers::Id;
+
+/// Graphs that are told apart.
+const GRAPHS: usize = 512;
+/// Libraries that are listed.
+const LIBRARIES: usize = 16;
+
+static FUNCTIONS: [Statistics; Id::NAMES.len()] = [const { Statistics::new() }; Id::NAMES.len()];
+static BY_GRAPH: [AtomicPtr<Graph>; GRAPHS] = [const { AtomicPtr::new(null_mut()) }; GRAPHS];
+static OTHER_GRAPHS: Statistics = Statistics::new();
+/// The libraries whose loading was seen.
+static BY_LIBRARY: [AtomicPtr<Library>; LIBRARIES] = [const { AtomicPtr::new(null_mut()) }; LIBRARIES];
+static FAILED_CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// A graph, with the function that it was passed to. Never freed.
+struct Graph {
+    label: String,
+    statistics: Statistics,
+}
+
+/// A library. Never freed.
+struct Library {
+    name: String,
+    duration: Duration,
+}
+
+/// Adds a call.
+#[inline]
+pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: bool) {
+    if let Some(statistics) = FUNCTIONS.get(function as usize) {
+        statistics.add(duration);
+    }
+    if has_failed {
+        FAILED_CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+    if let Some(label) = label {
+        graph(function, label).add(duration);
+    }
+}
+
+/// The function was resolved in this time.
+pub(super) fn add_first_call(function: &[u8], duration: u64) {
+    if let Some(statistics) = Id::from_name(function).and_then(|function| FUNCTIONS.get(function as usize)) {
+        statistics.add_resolving(duration);
+    }
+}
+
+/// A library was loaded in this time.
+pub(super) fn add_library(name: &str, duration: Duration) {
+    let library = Box::into_raw(Box::new(Library { name: name.to_owned(), duration }));
+    for cell in &BY_LIBRARY {
+        if cell.compare_exchange(null_mut(), library, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+    // SAFETY: it was made above, and nobody else has it.
+    drop(unsafe { Box::from_raw(library) });
+}
+
+fn graph(function: Id, label: &str) -> &'static Statistics {
+    let label = format!("{} {label}", function.name().trim_start_matches("cudnnBackend"));
+    let mut hasher = DefaultHasher::new();
+    label.hash(&mut hasher);
+    let start = hasher.finish() as usize % GRAPHS;
+    let (before, from) = BY_GRAPH.split_at_checked(start).unwrap_or_default();
+    for cell in from.iter().chain(before).take(GRAPHS / 8) {
+        let mut known = cell.load(Ordering::Acquire);
+        if known.is_null() {
+            let new = Box::into_raw(Box::new(Graph { label: label.clone(), statistics: Statistics::new() }));
+            match cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => known = new,
+                Err(other) => {
+                    // SAFETY: it was made above, and nobody else has it.
+                    drop(unsafe { Box::from_raw(new) });
+                    known = other;
+                }
+            }
+        }
+        // SAFETY: what a cell has is never freed.
+        if let Some(known) = unsafe { known.as_ref() }.filter(|known| known.label == label) {
+            return &known.statistics;
+        }
+    }
+    &OTHER_GRAPHS
+}
+
+/// Forgets all calls: in a child process those are its parent's.
+pub(super) fn clear() {
+    FUNCTIONS.iter().for_each(Statistics::clear);
+    OTHER_GRAPHS.clear();
+    for cell in &BY_GRAPH {
+        // SAFETY: as above.
+        if let Some(graph) = unsafe { cell.load(Ordering::Acquire).as_ref() } {
+            graph.statistics.clear();
+        }
+    }
+    for cell in &BY_LIBRARY {
+        cell.store(null_mut(), Ordering::Relaxed);
+    }
+    FAILED_CALLS.store(0, Ordering::Relaxed);
+}
+
+/// The summary, for people. `None` if nothing was called.
+pub(super) fn report(title: &str) -> Option<String> {
+    let named = |(name, statistics): (&&'static str, &Statistics)| ((*name).to_owned(), statistics.figures());
+    let mut functions: Vec<(String, Figures)> = Id::NAMES.iter().zip(&FUNCTIONS).map(named).collect();
+    functions.retain(|(_, figures)| figures.calls > 0 || figures.resolving > Duration::ZERO);
+    if functions.is_empty() {
+        return None;
+    }
+    // SAFETY: as above.
+    let graphs = BY_GRAPH.iter().filter_map(|cell| unsafe { cell.load(Ordering::Acquire).as_ref() });
+    let mut graphs: Vec<(String, Figures)> =
+        graphs.map(|graph| (graph.label.clone(), graph.statistics.figures())).collect();
+    graphs.push(("(other graphs)".into(), OTHER_GRAPHS.figures()));
+    graphs.retain(|(_, figures)| figures.calls > 0);
+
+    let calls: u64 = functions.iter().map(|(_, figures)| figures.calls).sum();
+    let total: Duration = functions.iter().map(|(_, figures)| figures.total).sum();
+    let failed = FAILED_CALLS.load(Ordering::Relaxed);
+    let mut text = format!("{title}: {calls} calls, {failed} failed, {} in cuDNN\n\n", Shown(total));
+    table(&mut text, "function", functions.clone());
+    if !graphs.is_empty() {
+        text.push('\n');
+        table(&mut text, "graph", graphs);
+    }
+    first_calls(&mut text, functions);
+    Some(text)
+}
+
+fn table(text: &mut String, title: &str, mut rows: Vec<(String, Figures)>) {
+    rows.retain(|(_, figures)| figures.calls > 0);
+    rows.sort_by(|(a, x), (b, y)| y.total.cmp(&x.total).then_with(|| a.cmp(b)));
+    let _ = writeln!(text, "{:>10} {:>9} {:>9} {:>9} {:>9}  {title}", "calls", "total", "mean", "median", "maximum");
+    for (name, figures) in rows {
+        let [total, mean, median, maximum] =
+            [figures.total, figures.mean, figures.median, figures.maximum].map(|duration| Shown(duration).to_string());
+        let _ = writeln!(text, "{:>10} {total:>9} {mean:>9} {median:>9} {maximum:>9}  {name}", figures.calls);
+    }
+}
+
+/// What the first calls cost: to find and load the function, and what the call itself took, beyond a usual one.
+fn first_calls(text: &mut String, mut functions: Vec<(String, Figures)>) {
+    let extra = |figures: &Figures| figures.resolving + figures.first.saturating_sub(figures.median);
+    functions.sort_by_key(|(_, figures)| std::cmp::Reverse(extra(figures)));
+    let resolving: Duration = functions.iter().map(|(_, figures)| figures.resolving).sum();
+    let beyond: Duration = functions.iter().map(|(_, figures)| figures.first.saturating_sub(figures.median)).sum();
+    let _ = writeln!(
+        text,
+        "\nFirst calls of {} functions: {} to resolve them, and {} more in them than in a median call.",
+        functions.len(),
+        Shown(resolving),
+        Shown(beyond)
+    );
+    let _ = writeln!(text, "{:>10} {:>9} {:>9}  function", "resolving", "first", "median");
+    for (name, figures) in functions.iter().take(10) {
+        let [resolving, first, median] =
+            [figures.resolving, figures.first, figures.median].map(|duration| Shown(duration).to_string());
+        let _ = writeln!(text, "{resolving:>10} {first:>9} {median:>9}  {name}");
+    }
+    for cell in &BY_LIBRARY {
+        // SAFETY: as above.
+        if let Some(library) = unsafe { cell.load(Ordering::Acquire).as_ref() } {
+            let _ = writeln!(text, "{} was loaded in {}", library.name, Shown(library.duration));
+        }
+    }
+}
+
+/// A duration with its unit, in three digits.
+pub(super) struct Shown(pub(super) Duration);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanoseconds = self.0.as_nanos() as f64;
+        let (value, unit) = match nanoseconds {
+            small if small < 1e3 => (small, "ns"),
+            small if small < 1e6 => (small / 1e3, "us"),
+            medium if medium < 1e9 => (medium / 1e6, "ms"),
+            large => (large / 1e9, "s"),
+        };
+        let decimals = if value >= 99.95 || unit == "ns" { 0 } else { 1 + usize::from(value < 9.995) };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_a_unit() {
+        let shown = |nanoseconds| Shown(Duration::from_nanos(nanoseconds)).to_string();
+        let durations = [0, 999, 1_000, 12_345, 123_456, 9_999_000, 4_321_000_000, 1_234_000_000_000];
+        let expected = ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "10.0 ms", "4.32 s", "1234 s"];
+        assert_eq!(durations.map(shown), expected);
+    }
+}

@@ -1,0 +1,152 @@
+//! What traces this process: its outputs, and how a child of a fork gets its own.
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use cudnn_layer_api::Host;
+
+use super::chrome::{Chrome, Event, thread_step};
+use super::lines::{self, Lines};
+use super::options::Options;
+use super::streams::Streams;
+use super::summary;
+use crate::platform::{fork, process};
+use crate::step::Step;
+
+/// The outputs of this process. Never freed: other threads may use it.
+pub(super) struct Tracer {
+    pub(super) options: Options,
+    pub(super) chrome: Option<Chrome>,
+    pub(super) lines: Option<Lines>,
+    pub(super) has_summary: bool,
+    process: u32,
+    host: Host,
+}
+
+static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(null_mut());
+/// The process is a child of a fork, and what there is belongs to its parent.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// A thread opens the child's outputs.
+static IS_STARTING: AtomicBool = AtomicBool::new(false);
+/// The streams of handles, which a child inherits.
+pub(super) static STREAMS: Streams = Streams::new();
+
+/// Opens the outputs.
+pub(super) fn start(host: Host) -> Result<(), String> {
+    let tracer = Tracer::open(Options::chosen(), host)?;
+    publish(tracer);
+    fork::call_at_forks(nothing, nothing, become_child);
+    process::call_at_exit(write_summary);
+    Ok(())
+}
+
+/// What traces this process; `None` while that is not ready.
+#[inline]
+pub(super) fn tracer() -> Option<&'static Tracer> {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        start_child();
+    }
+    current()
+}
+
+fn current() -> Option<&'static Tracer> {
+    // SAFETY: a tracer is never freed.
+    unsafe { TRACER.load(Ordering::Acquire).as_ref() }
+}
+
+fn publish(tracer: Tracer) {
+    TRACER.store(Box::into_raw(Box::new(tracer)), Ordering::Release);
+}
+
+unsafe extern "C" fn nothing() {}
+
+/// In a child of a fork, where nothing may be done yet but this.
+unsafe extern "C" fn become_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+    IS_STARTING.store(false, Ordering::Relaxed);
+}
+
+/// Opens the outputs of a child, unless another thread does: calls until then are not traced.
+#[cold]
+fn start_child() {
+    if IS_STARTING.swap(true, Ordering::Acquire) {
+        return;
+    }
+    if IS_CHILD.load(Ordering::Relaxed)
+        && let Some(parents) = current()
+    {
+        TRACER.store(null_mut(), Ordering::Release);
+        if let Some(chrome) = &parents.chrome {
+            chrome.leave_to_parent();
+        }
+        summary::clear();
+        match Tracer::open(parents.options.clone(), parents.host) {
+            Ok(tracer) => publish(tracer),
+            Err(reason) => parents.host.error(&reason),
+        }
+    }
+    IS_CHILD.store(false, Ordering::Relaxed);
+    IS_STARTING.store(false, Ordering::Release);
+}
+
+impl Tracer {
+    fn open(options: Options, host: Host) -> Result<Self, String> {
+        let chrome =
+            options.chrome.as_deref().map(|name| Chrome::create(name, &process_name(host), host)).transpose()?;
+        let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
+        let has_summary = options.summary.is_some();
+        Ok(Tracer { options, chrome, lines, has_summary, process: process::id(), host })
+    }
+
+    /// The number of this thread, and the piece of a record with it.
+    #[inline]
+    pub(super) fn thread(&self) -> (u32, Step) {
+        thread_local! {
+            /// The process and the thread: a child's only thread has another number than its parent's.
+            static THREAD: Cell<(u32, u32, Step)> = const { Cell::new((0, 0, Step::new("", "}"))) };
+        }
+        let known = THREAD.try_with(Cell::get).unwrap_or((0, 0, Step::new("", "}")));
+        if known.0 == self.process {
+            return (known.1, known.2);
+        }
+        let thread = process::thread_id();
+        let step = thread_step(thread);
+        let _ = THREAD.try_with(|cell| cell.set((self.process, thread, step)));
+        (thread, step)
+    }
+
+    /// Writes an event to all outputs but the summary.
+    pub(super) fn write_event(&self, event: &Event<'_>) {
+        if let Some(chrome) = &self.chrome {
+            chrome.write_event(event);
+        }
+        if let Some(lines) = &self.lines {
+            lines.write_event(event);
+        }
+    }
+}
+
+/// The name of the program and the version of cuDNN, for people.
+fn process_name(host: Host) -> String {
+    let program = std::env::current_exe().ok();
+    let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
+    let version = host.cudnn_version();
+    format!("{} (cuDNN {}.{}.{})", program.to_string_lossy(), version / 10_000, version / 100 % 100, version % 100)
+}
+
+/// When the process exits.
+extern "C" fn write_summary() {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return;
+    }
+    let Some(tracer) = current() else { return };
+    let Some(destination) = &tracer.options.summary else { return };
+    let title = format!("cudnn-trace of process {}, {}", tracer.process, process_name(tracer.host));
+    let Some(report) = summary::report(&title) else { return };
+    let written = lines::open(destination)
+        .and_then(|file| file.write(format!("\n{report}\n").as_bytes()).map_err(|error| error.to_string()));
+    if let Err(reason) = written {
+        tracer.host.error(&format!("writes no summary: {reason}"));
+    }
+}
