@@ -154,7 +154,7 @@ pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Op
     if removed.is_empty() {
         return None;
     }
-    Some(match kept.join(OsStr::new(":")) {
+    Some(match kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4]))) {
         kept if kept.is_empty() => unset_variable(SEARCH_PATH),
         kept => set_variable(SEARCH_PATH, kept),
     })

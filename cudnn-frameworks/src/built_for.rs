@@ -8,7 +8,7 @@ mod statements;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{GpuCode, Version, ld_so, main_gpu_code};
+use cudnn_probe::{GpuCode, Os, ProbeError, Version, dll_search, ld_so, main_gpu_code};
 
 use crate::conda::Record;
 use crate::cudnn_name::CudnnName;
@@ -71,6 +71,7 @@ pub(crate) fn read(
     dir: Option<&Path>,
     pins: &[Pin],
     conda: &[&Record],
+    os: Os,
     reads_kernels: bool,
 ) -> BuiltFor {
     let statements = dir.map(|dir| statements::read(kind, dir)).unwrap_or_default();
@@ -78,11 +79,11 @@ pub(crate) fn read(
         let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
         return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
     }
-    let uses_gpu = of_conda(conda, Record::uses_cuda).or_else(|| uses_gpu(kind, of, dir, &statements));
+    let uses_gpu = of_conda(conda, Record::uses_cuda).or_else(|| uses_gpu(kind, of, dir, &statements, os));
     if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return BuiltFor { uses_gpu, ..BuiltFor::default() };
     }
-    let linked = dir.map(|dir| linked(kind, dir)).unwrap_or_default();
+    let linked = dir.map(|dir| linked(kind, dir, os)).unwrap_or_default();
     let cuda = of_conda(conda, Record::cuda).or_else(|| cuda(of, &statements, &linked));
     let cudnn = cudnn(of, &statements, &linked, pins, cuda.as_ref());
     BuiltFor {
@@ -90,7 +91,7 @@ pub(crate) fn read(
         rocm: None,
         cudnn: of_conda(conda, Record::cudnn).or(cudnn),
         cuda,
-        gpu_code: dir.filter(|_| reads_kernels).and_then(|dir| kernels(kind, dir)),
+        gpu_code: dir.filter(|_| reads_kernels).and_then(|dir| kernels(kind, dir, os)),
         compiles_at_run_time: kind.compiles_at_run_time,
     }
 }
@@ -101,7 +102,17 @@ fn of_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Opti
 }
 
 /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
-fn uses_gpu(kind: &Kind, of: &Distribution, dir: Option<&Path>, statements: &Statements) -> Option<Stated<bool>> {
+fn uses_gpu(
+    kind: &Kind,
+    of: &Distribution,
+    dir: Option<&Path>,
+    statements: &Statements,
+    os: Os,
+) -> Option<Stated<bool>> {
+    if os == Os::Windows && let Some(url) = kind.without_gpu_on_windows(&of.version) {
+        let source = Source::Document { url, date: facts::DATE, is_older_than_package: false };
+        return Some(Stated { value: false, source });
+    }
     if let (Some(value), Some(file)) = (statements.uses_gpu, &statements.file) {
         return Some(Stated { value, source: Source::File(file.clone()) });
     }
@@ -114,21 +125,27 @@ fn uses_gpu(kind: &Kind, of: &Distribution, dir: Option<&Path>, statements: &Sta
     if local.starts_with("cpu") || kind.cpu_packages.contains(&of.name.as_str()) {
         return Some(Stated { value: false, source: metadata });
     }
-    let kernels = first_matching(dir?, kind.kernels?)?;
+    let kernels = first_matching(dir?, kind.kernels_on(os)?)?;
     Some(Stated { value: true, source: Source::File(kernels) })
 }
 
 /// The libraries of CUDA and cuDNN that its libraries are linked to, and which library is.
-fn linked(kind: &Kind, dir: &Path) -> Vec<(String, PathBuf)> {
-    let patterns = kind.libraries.iter().chain(&kind.kernels);
+fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
+    let patterns = kind.libraries_on(os).into_iter().chain(kind.kernels_on(os));
+    let start = if os == Os::Windows { "cu" } else { "libcu" };
     let files = patterns.flat_map(|pattern| matching(dir, pattern));
     files
         .flat_map(|file| {
-            let names = ld_so::needed(&file).unwrap_or_default();
+            let names = needed(&file, os).unwrap_or_default();
             names.into_iter().map(move |name| (name, file.clone()))
         })
-        .filter(|(name, _)| name.starts_with("libcu"))
+        .filter(|(name, _)| name.starts_with(start))
         .collect()
+}
+
+/// The names of the libraries that a library for this system is linked to.
+pub(crate) fn needed(file: &Path, os: Os) -> Result<Vec<String>, ProbeError> {
+    if os == Os::Windows { dll_search::imports(file) } else { ld_so::needed(file) }
 }
 
 fn cuda(
@@ -154,8 +171,11 @@ fn cuda(
     };
     let linked = || {
         linked.iter().find_map(|(name, file)| {
-            let version = name.strip_prefix("libcudart.so.").or_else(|| name.strip_prefix("libcublas.so."))?;
-            let value = (version.split('.').next()?.parse().ok()?, None);
+            const STARTS: [&str; 4] = ["libcudart.so.", "libcublas.so.", "cudart64_", "cublas64_"];
+            let version = STARTS.iter().find_map(|start| name.strip_prefix(start))?;
+            // `cudart64_110.dll` is of CUDA 11.0.
+            let digits: String = version.chars().map_while(digit).take(2).collect();
+            let value = (digits.parse().ok()?, None);
             Some(Stated { value, source: Source::File(file.clone()) })
         })
     };
@@ -229,8 +249,8 @@ fn document(fact: &facts::Fact, is_older_than_package: bool) -> Source {
     Source::Fact { reading: fact.source, is_older_than_package }
 }
 
-fn kernels(kind: &Kind, dir: &Path) -> Option<Stated<BTreeSet<GpuCode>>> {
-    let file = first_matching(dir, kind.kernels?)?;
+fn kernels(kind: &Kind, dir: &Path, os: Os) -> Option<Stated<BTreeSet<GpuCode>>> {
+    let file = first_matching(dir, kind.kernels_on(os)?)?;
     let value = main_gpu_code(&file).ok().filter(|targets| !targets.is_empty())?;
     Some(Stated { value, source: Source::File(file) })
 }

@@ -1,5 +1,5 @@
 //! The names of cuDNN's shim in other libraries: `libcudnn.so.9`, and `libcudnn-74a4c495.so.9.1.0` for a copy that a
-//! wheel contains. It imports nothing but the version.
+//! wheel contains; `cudnn64_9.dll` on Windows. It imports nothing but the version.
 
 use cudnn_probe::Version;
 
@@ -16,6 +16,9 @@ pub(crate) struct CudnnName {
 impl CudnnName {
     /// Parses a file name or a SONAME.
     pub(crate) fn parse(name: &str) -> Option<Self> {
+        if let Some(major) = of_dll(name) {
+            return Some(CudnnName { is_mangled: false, major: Some(major), version: None });
+        }
         let (stem, version) = name.split_once(".so")?;
         let is_mangled = match stem.strip_prefix("libcudnn")? {
             "" => false,
@@ -38,6 +41,23 @@ impl CudnnName {
     }
 }
 
+/// 9 of `cudnn64_9.dll`, in any case of letters.
+fn of_dll(name: &str) -> Option<u32> {
+    name.to_ascii_lowercase().strip_prefix("cudnn64_")?.strip_suffix(".dll")?.parse().ok()
+}
+
+/// Whether this is the name of one of cuDNN's libraries, on any system: the shim's, or that of another.
+#[must_use]
+pub fn is_cudnn(name: &str) -> bool {
+    CudnnName::parse(name).is_some() || name.starts_with("libcudnn_") || is_sub_dll(name)
+}
+
+/// `cudnn_graph64_9.dll`. The names for Linux have no such end.
+fn is_sub_dll(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.strip_suffix(".dll").is_some_and(|stem| stem.starts_with("cudnn_") && stem.contains("64_"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,7 +69,19 @@ mod tests {
         assert_eq!(parse("libcudnn.so"), Some((false, None, None)));
         assert_eq!(parse("libcudnn.so.8.9.7"), Some((false, Some(8), Some(Version::new(8, 9, 7)))));
         assert_eq!(parse("libcudnn-74a4c495.so.9.1.0"), Some((true, Some(9), Some(Version::new(9, 1, 0)))));
-        for name in ["libcudnn_graph.so.9", "libcudnn-frontend.so.1", "libcudnn.solve", "libcublas.so.12", "libcudnn"] {
+        assert_eq!(parse("cudnn64_9.dll"), Some((false, Some(9), None)));
+        assert_eq!(parse("CUDNN64_8.DLL"), Some((false, Some(8), None)));
+        for (name, expected) in [
+            ("libcudnn_graph.so.9", true),
+            ("cudnn_graph64_9.dll", true),
+            ("cudnn64_9.dll", true),
+            ("libcudnn-74a4c495.so.9.1.0", true),
+            ("cudnn_frontend.dll", false),
+            ("cublas64_12.dll", false),
+        ] {
+            assert_eq!(is_cudnn(name), expected, "{name}");
+        }
+        for name in ["cudnn_graph64_9.dll", "cudnn64_.dll", "cudnn64_9.lib", "libcudnn_graph.so.9", "libcudnn-frontend.so.1", "libcudnn.solve", "libcublas.so.12", "libcudnn"] {
             assert_eq!(parse(name), None, "{name}");
         }
     }

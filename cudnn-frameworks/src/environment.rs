@@ -28,6 +28,8 @@ pub struct Environment {
     pub import_dirs: Vec<PathBuf>,
     /// Its Python: `3.12`. `None` if no directory states it.
     pub python: Option<(u32, u32)>,
+    /// The system that its Python runs on: that of this program, or Windows for an environment on one of its disks.
+    pub os: Os,
     /// Files that name import directories and cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
 }
@@ -50,11 +52,22 @@ struct Layout {
     system: Option<&'static str>,
 }
 
-/// The layout on the system that this program is compiled for.
-const LAYOUT: &Layout = match Os::HOST {
-    Os::Windows => &windows::LAYOUT,
-    _ => &linux::LAYOUT,
-};
+/// The layout on a system.
+fn layout(os: Os) -> &'static Layout {
+    match os {
+        Os::Windows => &windows::LAYOUT,
+        _ => &linux::LAYOUT,
+    }
+}
+
+/// The system of the environment at this root. On Linux, one of Windows can lie on a disk of that (WSL: `/mnt/c`).
+fn os_of(root: &Path) -> Os {
+    let is_of_windows = || {
+        root.join("Lib").join("site-packages").is_dir()
+            && ["Scripts", "python.exe"].iter().any(|part| root.join(part).exists())
+    };
+    if is_of_windows() { Os::Windows } else { Os::HOST }
+}
 
 /// The Python of an environment.
 struct Python {
@@ -80,32 +93,37 @@ impl Environment {
     #[must_use]
     pub fn at(root: &Path, host: &Host) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let python = (LAYOUT.python)(&root);
-        Environment::with_python(root, python, host)
+        let os = os_of(&root);
+        let python = (layout(os).python)(&root);
+        Environment::with_python(root, python, os, host)
     }
 
     /// The environment of this Python, with this root: a root such as `/usr` can have several.
     #[must_use]
     pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
-        let of_program = (LAYOUT.of_program)(program);
-        Environment::with_python(root.to_owned(), of_program.or_else(|| (LAYOUT.python)(root)), host)
+        let os = os_of(root);
+        let of_program = (layout(os).of_program)(program);
+        Environment::with_python(root.to_owned(), of_program.or_else(|| (layout(os).python)(root)), os, host)
     }
 
-    fn with_python(root: PathBuf, python: Option<Python>, host: &Host) -> Self {
+    fn with_python(root: PathBuf, python: Option<Python>, os: Os, host: &Host) -> Self {
+        let layout = layout(os);
+        // The variables of this system mean nothing to a Python of another.
+        let is_foreign = os != Os::HOST;
         let is_virtual = root.join("pyvenv.cfg").is_file();
-        let base = if is_virtual { base_python(&root) } else { None };
+        let base = if is_virtual && !is_foreign { base_python(&root) } else { None };
         let mut dirs = ImportDirs::default();
-        if let Some(path) = host.variable("PYTHONPATH") {
+        if let Some(path) = host.variable("PYTHONPATH").filter(|_| !is_foreign) {
             std::env::split_paths(&path).filter(|dir| dir.is_absolute()).for_each(|dir| dirs.add(dir));
         }
-        let site_dirs = (LAYOUT.site_dirs)(&root, python.as_ref());
-        let uses_user_dir = host.variable("PYTHONNOUSERSITE").is_none();
-        let user_dir = python.as_ref().filter(|_| uses_user_dir).and_then(|python| (LAYOUT.user_dir)(python, host));
+        let site_dirs = (layout.site_dirs)(&root, python.as_ref());
+        let uses_user_dir = !is_foreign && host.variable("PYTHONNOUSERSITE").is_none();
+        let user_dir = python.as_ref().filter(|_| uses_user_dir).and_then(|python| (layout.user_dir)(python, host));
         if is_virtual {
             site_dirs.into_iter().for_each(|dir| dirs.add_site(dir));
             if let Some(base) = base {
                 user_dir.into_iter().for_each(|dir| dirs.add_site(dir));
-                (LAYOUT.site_dirs)(&base, python.as_ref()).into_iter().for_each(|dir| dirs.add_site(dir));
+                (layout.site_dirs)(&base, python.as_ref()).into_iter().for_each(|dir| dirs.add_site(dir));
             }
         } else if site_dirs.iter().any(|dir| dir.is_dir()) {
             user_dir.into_iter().chain(site_dirs).for_each(|dir| dirs.add_site(dir));
@@ -113,12 +131,12 @@ impl Environment {
             dirs.add(root.clone());
         }
         let version = python.map(|python| (3, python.minor));
-        Environment { root, import_dirs: dirs.dirs, python: version, unreadable: dirs.unreadable }
+        Environment { root, import_dirs: dirs.dirs, python: version, os, unreadable: dirs.unreadable }
     }
 
     /// Whether it has a Python, or what states one.
     pub(crate) fn has_python(&self) -> bool {
-        self.python.is_some() || LAYOUT.parts.iter().any(|part| self.root.join(part).exists())
+        self.python.is_some() || layout(self.os).parts.iter().any(|part| self.root.join(part).exists())
     }
 
     /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
@@ -139,9 +157,10 @@ impl Environment {
                 _ => {}
             }
         }
-        let system = LAYOUT.system.map(|root| search.host().system(root));
+        let layout = layout(Os::HOST);
+        let system = layout.system.map(|root| search.host().system(root));
         let has_packages =
-            |root: &PathBuf| (LAYOUT.site_dirs)(root, (LAYOUT.python)(root).as_ref()).iter().any(|dir| dir.is_dir());
+            |root: &PathBuf| (layout.site_dirs)(root, (layout.python)(root).as_ref()).iter().any(|dir| dir.is_dir());
         roots.extend(system.filter(has_packages));
         let mut known: Vec<PathBuf> = Vec::new();
         roots.retain(|root| match cudnn_probe::canonicalize(root) {

@@ -7,7 +7,7 @@ mod wheels;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::Version;
+use cudnn_probe::{Os, Version};
 
 use crate::built_for::own_version;
 use crate::distribution::Distribution;
@@ -55,12 +55,55 @@ pub struct Kind {
     pub(crate) opens_by_name: Option<ByName>,
     /// The libraries of CUDA that its libraries open by name and cannot do without, by CUDA major version.
     pub(crate) opens_cuda: &'static [(u32, &'static [&'static str])],
+    /// How it is built for Windows, and what it opens there.
+    pub(crate) on_windows: OnWindows,
     /// Packages that must have its version, which their metadata does not state.
     pub(crate) same_version: &'static [&'static str],
     /// Only a part of it uses cuDNN, and it works without.
     pub is_cudnn_optional: bool,
     /// How it compares the release of cuDNN that it finds with the one that it was built with.
     pub comparison: Comparison,
+}
+
+/// The files of a framework that is built for Windows, and how they are opened.
+#[derive(Debug)]
+pub(crate) enum OnWindows {
+    /// Nobody has examined a build for Windows.
+    Unexamined,
+    /// From this release on, no build for Windows uses a GPU.
+    WithoutGpu {
+        since: Release,
+        /// The document.
+        url: &'static str,
+    },
+    /// These files.
+    Dlls(Dlls),
+}
+
+/// The DLLs of a framework. All are patterns below the module's directory.
+#[derive(Debug)]
+pub(crate) struct Dlls {
+    /// The DLLs that its Python code opens by their paths, in alphabetical order. It first adds their directory to those
+    /// that Windows searches.
+    pub(crate) opens: Option<&'static str>,
+    /// Its Python code also adds `Library\bin` of the environment, conda's directory of DLLs.
+    pub(crate) adds_library_bin: bool,
+    /// Its extension module.
+    pub(crate) module: &'static str,
+    /// A DLL that its code opens by its path when it uses a GPU.
+    pub(crate) provider: Option<&'static str>,
+    /// The DLL with its kernels: without it, the build is for the CPU alone, or damaged.
+    pub(crate) kernels: &'static str,
+    /// The DLL that opens cuDNN by name, if it does and if no DLL imports it.
+    pub(crate) opens_by_name: Option<&'static str>,
+    /// The DLLs of CUDA that it opens by name and cannot do without, by CUDA major version.
+    pub(crate) opens_cuda: &'static [(u32, &'static [&'static str])],
+    /// The variable whose directory `bin` it has Windows search in place of the working directory, before it opens those.
+    pub(crate) searches_bin_of: Option<&'static str>,
+    /// Its package contains cuDNN.
+    pub(crate) contains_cudnn: bool,
+    /// How a program has it find the wheel of cuDNN, to follow "it also finds the wheel".
+    pub(crate) finds_wheel: Option<&'static str>,
 }
 
 /// How a framework compares, when it runs, the cuDNN that it finds with the one that it was built with.
@@ -161,17 +204,72 @@ impl Kind {
         self.cpu_packages.contains(&name)
     }
 
+    /// The document that states that no build of this release for Windows uses a GPU.
+    #[must_use]
+    pub fn without_gpu_on_windows(&self, version: &str) -> Option<&'static str> {
+        match &self.on_windows {
+            OnWindows::WithoutGpu { since, url } if release_of(version).is_none_or(|of| of >= *since) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// Whether its package for this system contains cuDNN, so that no other package of cuDNN is used.
+    #[must_use]
+    pub fn contains_cudnn(&self, os: Os) -> bool {
+        matches!((os, &self.on_windows), (Os::Windows, OnWindows::Dlls(dlls)) if dlls.contains_cudnn)
+    }
+
+    /// How a program has it find the wheel of cuDNN on Windows, to follow "it also finds the wheel".
+    #[must_use]
+    pub fn finds_wheel_on_windows(&self) -> Option<&'static str> {
+        self.dlls().and_then(|dlls| dlls.finds_wheel)
+    }
+
+    /// Its DLLs, if a build for Windows was examined.
+    pub(crate) fn dlls(&self) -> Option<&Dlls> {
+        match &self.on_windows {
+            OnWindows::Dlls(dlls) => Some(dlls),
+            _ => None,
+        }
+    }
+
+    /// The patterns of the libraries that its Python code loads, on this system.
+    pub(crate) fn libraries_on(&self, os: Os) -> Vec<&'static str> {
+        match (os, self.dlls()) {
+            (Os::Windows, Some(dlls)) => std::iter::once(dlls.module).chain(dlls.provider).collect(),
+            (Os::Windows, None) => Vec::new(),
+            _ => self.libraries.to_vec(),
+        }
+    }
+
+    /// The pattern of the library with its kernels, on this system.
+    pub(crate) fn kernels_on(&self, os: Os) -> Option<&'static str> {
+        match os {
+            Os::Windows => self.dlls().map(|dlls| dlls.kernels),
+            _ => self.kernels,
+        }
+    }
+
+    /// The patterns of libraries that every build has, on this system.
+    fn always_there_on(&self, os: Os) -> Vec<&'static str> {
+        match os {
+            Os::Windows => self.dlls().map(|dlls| dlls.module).into_iter().collect(),
+            _ => self.always_there.to_vec(),
+        }
+    }
+
     /// The first directory or file among its libraries that this user may not read, and the system's reason.
-    pub(crate) fn closed(&self, dir: &Path) -> Option<(PathBuf, String)> {
+    pub(crate) fn closed(&self, dir: &Path, os: Os) -> Option<(PathBuf, String)> {
+        let libraries = self.libraries_on(os);
         let is_denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
         let explain = |path: &Path, error: std::io::Error| {
             is_denied(&error).then(|| (path.to_owned(), format!("cannot be read: {error}")))
         };
         let dir_of = |pattern: &str| pattern.rsplit_once('/').map_or(dir.to_owned(), |(below, _)| dir.join(below));
-        let dirs = std::iter::once(dir.to_owned()).chain(self.libraries.iter().map(|pattern| dir_of(pattern)));
+        let dirs = std::iter::once(dir.to_owned()).chain(libraries.iter().map(|pattern| dir_of(pattern)));
         let closed_dir = |path: PathBuf| explain(&path, std::fs::read_dir(&path).err()?);
         let closed_file = |path: PathBuf| explain(&path, std::fs::File::open(&path).err()?);
-        let files = || self.libraries.iter().flat_map(|pattern| matching(dir, pattern));
+        let files = || libraries.iter().flat_map(|pattern| matching(dir, pattern));
         dirs.into_iter().find_map(closed_dir).or_else(|| files().find_map(closed_file))
     }
 
@@ -180,7 +278,7 @@ impl Kind {
         let import_dirs = environment.import_dirs.iter();
         let (import_dir, dir) =
             import_dirs.map(|import_dir| (import_dir, import_dir.join(self.module))).find(|(_, dir)| dir.is_dir())?;
-        let has_library = self.always_there.iter().any(|pattern| !matching(&dir, pattern).is_empty());
+        let has_library = self.always_there_on(environment.os).iter().any(|pattern| !matching(&dir, pattern).is_empty());
         let version = own_version(self, &dir).filter(|_| has_library)?;
         Distribution::without_metadata(self.packages.first()?, &version, import_dir, &dir)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use cudnn_frameworks::{Environment, survey};
-//! use cudnn_probe::Host;
+//! use cudnn_probe::{Host, Os};
 //!
 //! let host = Host::current();
 //! let survey = survey(&Environment::at("/home/me/venv".as_ref(), &host), &host);
@@ -43,8 +43,9 @@ mod unreadable;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::Host;
+use cudnn_probe::{Host, Os};
 
+pub use cudnn_name::is_cudnn;
 pub use built_for::{BuiltFor, Source, Stated};
 pub use distribution::Distribution;
 pub use driver::is_of_driver;
@@ -88,6 +89,8 @@ pub struct Framework {
     pub distribution: Distribution,
     /// Its version, as its package states it: `2.9.1+cu128`.
     pub version: String,
+    /// The system that it is built for.
+    pub os: Os,
     /// The directory of its module: `site-packages/torch`. `None` if it is installed elsewhere (editable, zipped).
     pub dir: Option<PathBuf>,
     /// What it was built for.
@@ -103,6 +106,10 @@ impl Framework {
     /// Python code, or by the run path of one of its libraries. The directory need not exist.
     #[must_use]
     pub fn searches(&self, wheel_dir: &Path, host: &Host) -> bool {
+        // On Windows no module's Python code opens the wheels of cuDNN when it is imported.
+        if self.os == Os::Windows {
+            return false;
+        }
         self.kind.opens_below(wheel_dir)
             || self.dir.as_deref().is_some_and(|dir| self.kind.has_run_path_to(dir, wheel_dir, host))
     }
@@ -129,7 +136,8 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
 #[must_use]
 pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
     let (mut survey, mut found) = known(environment, host, depth.kernels);
-    if depth.unlisted {
+    // Only libraries for Linux are examined there.
+    if depth.unlisted && environment.os != Os::Windows {
         let others = unlisted::read(&mut found, &survey.frameworks, environment, host);
         (survey.unlisted, survey.unsearched) = (others.unlisted, others.unsearched);
         survey.is_truncated = found.is_truncated;
@@ -161,13 +169,14 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
             pins.extend(conda::pins(&of_conda, &records));
             let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&distribution.name.as_str()));
             pins.extend(twins.map(|twin| requirement::same_version(distribution, twin, &found.distributions)));
-            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, reads_kernels);
-            if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir)) {
+            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, environment.os, reads_kernels);
+            if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir, environment.os)) {
                 unreadable.push(Unreadable::new(closed, error).with_remedy(Remedy::Allow));
             }
             frameworks.push(Framework {
                 kind,
                 version: distribution.version.clone(),
+                os: environment.os,
                 opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, environment, host),
                 pins,
                 distribution: distribution.clone(),

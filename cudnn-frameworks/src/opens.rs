@@ -1,7 +1,8 @@
-//! The cuDNN that a framework would load: what its Python code opens first, then what ld.so finds for its libraries, then
-//! what the shim opens by name.
+//! The cuDNN that a framework would load: what its Python code opens first, then what ld.so or Windows finds for its
+//! libraries, then what the shim opens by name.
 
 mod bytes;
+mod dlls;
 mod import;
 mod python_code;
 mod sub_libraries;
@@ -9,13 +10,12 @@ mod sub_libraries;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{self, Lookup, Resolution};
-use cudnn_probe::{Host, Version};
+use cudnn_probe::{Host, Os, Version, dll_search};
 
 use crate::built_for::BuiltFor;
 use crate::environment::Environment;
 use crate::kind::Kind;
 
-pub(crate) use import::Process;
 pub(crate) use sub_libraries::Use;
 
 /// What a framework opens.
@@ -42,6 +42,8 @@ pub struct Opens {
     /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects:
     /// `cudnn` has its graph library, and no others.
     pub has_drop_in: bool,
+    /// Nobody has examined a build of it for its system: nothing is known of what it opens.
+    pub is_unexamined: bool,
     /// It needs no cuDNN, as far as its files show.
     pub needs_none: bool,
     /// It works without cuDNN, but for a part of its functions.
@@ -93,6 +95,8 @@ pub enum By {
     Variable(&'static str),
     /// By ld.so's rule.
     LdSo(ld_so::Rule),
+    /// By Windows' rule.
+    Windows(dll_search::Rule),
     /// This project's drop-in selects its installation.
     DropIn,
 }
@@ -101,8 +105,49 @@ impl Opens {
     /// The release that the framework sees: `cudnnGetVersion` of the shim asks the graph library that it opens.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
-        let graph = self.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."));
+        let graph = self.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph.") || opened.name == "cudnn_graph64_9.dll");
         graph.or(self.cudnn.first())?.version
+    }
+}
+
+/// A simulated process of an environment's Python, on the system of that.
+#[derive(Debug)]
+pub(crate) enum Process {
+    Linux(Box<import::Process>),
+    Windows(Box<dlls::Process>),
+}
+
+impl Process {
+    /// Starts the environment's Python.
+    pub(crate) fn start(environment: &Environment, host: &Host) -> Self {
+        match environment.os {
+            Os::Windows => Process::Windows(Box::new(dlls::Process::start(environment, host))),
+            _ => Process::Linux(Box::new(import::Process::start(environment, host))),
+        }
+    }
+
+    /// Imports a framework, whose module is in this directory.
+    pub(crate) fn import(&mut self, kind: &Kind, version: &str, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
+        match self {
+            Process::Linux(process) => process.import(kind, version, dir, built_for, uses),
+            Process::Windows(process) => process.import(kind, dir, built_for, uses),
+        }
+    }
+
+    /// Opens these libraries of a package that is no known framework. Those for Windows are not examined.
+    pub(crate) fn open(&mut self, files: &[PathBuf], uses: Use) -> Opens {
+        match self {
+            Process::Linux(process) => process.open(files, uses),
+            Process::Windows(_) => Opens { is_unexamined: true, ..Opens::default() },
+        }
+    }
+
+    /// The shims of cuDNN that the process has loaded.
+    pub(crate) fn shims(&self) -> Vec<&Path> {
+        match self {
+            Process::Linux(process) => process.shims().collect(),
+            Process::Windows(process) => process.shims().collect(),
+        }
     }
 }
 

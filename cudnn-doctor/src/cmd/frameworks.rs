@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_frameworks::{Comparison, Depth, Environment, Framework, Opened, PinState, Unlisted};
+use cudnn_probe::Os;
 use serde_json::{Value, json};
 
 use super::findings;
@@ -144,7 +145,7 @@ fn table(frameworks: &[Framework]) -> Table {
                 (Some(_), Some(version)) => version.to_string(),
                 (Some(_), None) => "?".into(),
                 (None, _) if is_cpu || opens.needs_none => "-".into(),
-                (None, _) if !opens.half_searched.is_empty() => "unknown".into(),
+                (None, _) if !opens.half_searched.is_empty() || opens.is_unexamined => "unknown".into(),
                 (None, _) if opens.users.is_empty() => "?".into(),
                 (None, _) => "not found".into(),
             },
@@ -152,12 +153,20 @@ fn table(frameworks: &[Framework]) -> Table {
             match gets {
                 Some(opened) => format!("{} ({})", with_canonical_dir(&opened.path).printable(), how_in_short(opened)),
                 None if built.rocm.is_some() => "built for AMD's ROCm: does not use cuDNN".into(),
+                None if is_cpu && framework.os == Os::Windows && has_no_gpu_build(framework) => {
+                    "no build for Windows uses a GPU".into()
+                }
                 None if is_cpu => "built for the CPU: does not use cuDNN".into(),
+                None if opens.is_unexamined => "what it loads on Windows is not known".into(),
                 None => String::new(),
             },
         ]);
     }
     table
+}
+
+fn has_no_gpu_build(framework: &Framework) -> bool {
+    framework.kind.without_gpu_on_windows(&framework.version).is_some()
 }
 
 fn value(judged: &Judged) -> Value {
@@ -196,6 +205,7 @@ fn framework_value(framework: &Framework) -> Value {
         "kernels_for": built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect::<Vec<_>>(),
         "compiles_at_run_time": built.compiles_at_run_time,
         "needs_cudnn": !opens.needs_none,
+        "is_unexamined": opens.is_unexamined,
         "loads": opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
         "missing": opens.missing.iter().filter(|name| !is_cudnn(name)).collect::<Vec<_>>(),
         "missing_cudnn": opens.missing.iter().filter(|name| is_cudnn(name)).collect::<Vec<_>>(),

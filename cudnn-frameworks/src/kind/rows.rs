@@ -1,6 +1,6 @@
 //! The rows of the table. Each was read from the wheels of the releases that it names.
 
-use super::{ByName, Comparison, Kind, PythonStep, VersionFile, Wheel};
+use super::{ByName, Comparison, Dlls, Kind, OnWindows, PythonStep, VersionFile, Wheel};
 
 /// What most rows have.
 const ROW: Kind = Kind {
@@ -21,6 +21,7 @@ const ROW: Kind = Kind {
     opens_first: &[],
     opens_by_name: None,
     opens_cuda: &[],
+    on_windows: OnWindows::Unexamined,
     same_version: &[],
     is_cudnn_optional: false,
     comparison: Comparison::Major,
@@ -45,6 +46,16 @@ pub const KINDS: &[Kind] = &[
             on_success: &[((2, 11), TORCH_WHEELS), ((2, 5), TORCH_COMPILERS)],
             on_failure: TORCH_WHEELS,
         }],
+        // Its `__init__.py` opens all DLLs of `lib`, those of cuDNN and CUDA among them. Read in its repository; no
+        // wheel for CUDA was examined.
+        on_windows: OnWindows::Dlls(Dlls {
+            opens: Some("lib/*.dll"),
+            adds_library_bin: true,
+            module: "_C.*pyd",
+            kernels: "lib/torch_cuda.dll",
+            contains_cudnn: true,
+            ..DLLS
+        }),
         comparison: Comparison::Minor,
         ..ROW
     },
@@ -74,6 +85,10 @@ pub const KINDS: &[Kind] = &[
         kernels: Some("libtensorflow_cc.so.2"),
         compiles_at_run_time: true,
         opens_by_name: Some(ByName { from: "libtensorflow_framework.so.2", depends_on_release: false }),
+        on_windows: OnWindows::WithoutGpu {
+            since: (2, 11),
+            url: "https://github.com/tensorflow/tensorflow/releases/tag/v2.11.1",
+        },
         comparison: Comparison::Minor,
         ..ROW
     },
@@ -93,6 +108,7 @@ pub const KINDS: &[Kind] = &[
         opens_first: &[PythonStep::NvidiaModules(JAX_MODULES)],
         opens_by_name: Some(ByName { from: "xla_cuda_plugin.so", depends_on_release: false }),
         opens_cuda: &[(12, XLA_OF_CUDA_12), (13, XLA_OF_CUDA_13)],
+        on_windows: OnWindows::WithoutGpu { since: (0, 0), url: "https://docs.jax.dev/en/latest/installation.html" },
         same_version: &["jaxlib"],
         comparison: Comparison::Minor,
         ..ROW
@@ -116,6 +132,15 @@ pub const KINDS: &[Kind] = &[
         always_there: &["capi/libonnxruntime_providers_cuda.so"],
         kernels: Some("capi/libonnxruntime_providers_cuda.so"),
         opens_by_name: Some(ByName { from: "capi/libonnxruntime_providers_cuda.so", depends_on_release: true }),
+        // 1.31.1 was examined: it opens cuDNN by name. Older releases import it.
+        on_windows: OnWindows::Dlls(Dlls {
+            module: "capi/onnxruntime_pybind11_state.pyd",
+            provider: Some("capi/onnxruntime_providers_cuda.dll"),
+            kernels: "capi/onnxruntime_providers_cuda.dll",
+            opens_by_name: Some("capi/onnxruntime_providers_cuda.dll"),
+            finds_wheel: Some("after `onnxruntime.preload_dlls()` (from 1.21 on), and that of PyTorch after `import torch`"),
+            ..DLLS
+        }),
         ..ROW
     },
     Kind {
@@ -130,6 +155,16 @@ pub const KINDS: &[Kind] = &[
         kernels: Some("../ctranslate2.libs/libctranslate2-*.so*"),
         opens_by_name: Some(ByName { from: "../ctranslate2.libs/libctranslate2-*.so*", depends_on_release: true }),
         opens_cuda: &[(12, &["libcublas.so.12"])],
+        // 4.5.0 and 4.8.5 were examined: the shim of cuDNN is beside `ctranslate2.dll`, which imports it in 4.5.0 alone.
+        on_windows: OnWindows::Dlls(Dlls {
+            opens: Some("*.dll"),
+            module: "_ext.*pyd",
+            kernels: "ctranslate2.dll",
+            opens_by_name: Some("ctranslate2.dll"),
+            opens_cuda: &[(12, &["cublas64_12.dll"])],
+            searches_bin_of: Some("CUDA_PATH"),
+            ..DLLS
+        }),
         ..ROW
     },
     Kind {
@@ -196,6 +231,20 @@ pub const KINDS: &[Kind] = &[
         ..ROW
     },
 ];
+
+/// What most DLLs need.
+const DLLS: Dlls = Dlls {
+    opens: None,
+    adds_library_bin: false,
+    module: "",
+    provider: None,
+    kernels: "",
+    opens_by_name: None,
+    opens_cuda: &[],
+    searches_bin_of: None,
+    contains_cudnn: false,
+    finds_wheel: None,
+};
 
 /// What JAX's plugin fails without.
 const XLA_OF_CUDA_12: &[&str] =

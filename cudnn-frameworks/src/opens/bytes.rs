@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use cudnn_probe::parts_without_gpu_code;
+use cudnn_probe::parts_without_gpu_code_any;
 
 /// The most bytes that are read. The largest known library has 65 MB besides its GPU code.
 const MAX_LEN: u64 = 256 << 20;
@@ -15,7 +15,7 @@ const NAME: &[u8; 5] = b"cudnn";
 /// Does the file contain `cudnn`, in its code or data? A run path contains it too, as a directory (`nvidia/cudnn/lib`),
 /// and does not count. A file that cannot be read, or is too long, is taken to contain it.
 pub(crate) fn contain_cudnn(file: &Path) -> bool {
-    let Ok(parts) = parts_without_gpu_code(file) else { return true };
+    let Ok(parts) = parts_without_gpu_code_any(file) else { return true };
     let length: u64 = parts.iter().map(|part| part.end.saturating_sub(part.start)).sum();
     let Ok(file) = File::open(file) else { return true };
     length > MAX_LEN || parts.into_iter().any(|part| is_in_part(&file, part).unwrap_or(true))

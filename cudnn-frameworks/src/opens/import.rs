@@ -9,7 +9,7 @@ use cudnn_probe::{DIR_VARIABLE, Host};
 use super::sub_libraries::{self, Use};
 use super::{By, Damaged, Opened, Opens, bytes, python_code};
 use crate::built_for::BuiltFor;
-use crate::cudnn_name::CudnnName;
+use crate::cudnn_name::{CudnnName, is_cudnn};
 use crate::driver::is_of_driver;
 use crate::environment::Environment;
 use crate::kind::{ByName, Kind, first_matching, matching};
@@ -253,10 +253,6 @@ pub(super) fn is_missing(lookup: &Lookup) -> bool {
 
 fn is_shim(name: &str) -> bool {
     CudnnName::parse(name).is_some()
-}
-
-fn is_cudnn(name: &str) -> bool {
-    is_shim(name) || name.starts_with("libcudnn_")
 }
 
 fn is_cudnn_file(path: &Path) -> bool {

@@ -21,7 +21,7 @@ mod failure;
 mod names;
 mod simulate;
 
-pub use crate::image::Symbol;
+pub use crate::image::{Symbol, imported_dlls as imports};
 pub use advice::missing_dll as help_for_missing_dll;
 pub use facts::Facts;
 pub use failure::Failure;

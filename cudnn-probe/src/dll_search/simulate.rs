@@ -186,6 +186,18 @@ impl Simulation {
         self.failures.len() == failures
     }
 
+    /// Adds a directory, as the program does with `AddDllDirectory` (Python: `os.add_dll_directory`).
+    pub fn add_dir(&mut self, dir: PathBuf) {
+        if !self.facts.added_dirs.contains(&dir) {
+            self.facts.added_dirs.push(dir);
+        }
+    }
+
+    /// Sets a directory in place of the working directory, as the program does with `SetDllDirectory`.
+    pub fn set_dll_directory(&mut self, dir: PathBuf) {
+        self.facts.dll_directory = Some(dir);
+    }
+
     /// All lookups so far, in Windows' order.
     #[must_use]
     pub fn lookups(&self) -> &[Lookup] {

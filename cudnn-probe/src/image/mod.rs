@@ -164,6 +164,16 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
     Ok(vec![0..code.start.min(length), code.end.min(length)..length])
 }
 
+/// Like [`parts_without_gpu_code`], for a library for any system.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub fn parts_without_gpu_code_any(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
+    let (data, length, os) = open(path)?;
+    let code = gpu_code_range(&data, length, os)?.unwrap_or(length..length);
+    Ok(vec![0..code.start.min(length), code.end.min(length)..length])
+}
+
 /// The symbols of cuDNN that a library for this system needs and that none of these libraries defines. Libraries of one
 /// release lack none; one of another release needs some that were removed, or that did not exist yet.
 ///
@@ -229,6 +239,14 @@ pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
         Os::Windows => Ok(pe::Pe::read(&data, length, None)?.links()),
         found => Err(ProbeError::WrongOs { found, wanted: Os::Windows }),
     }
+}
+
+/// The names of the DLLs that a DLL or program for Windows imports, on any system.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub fn imported_dlls(path: &Path) -> Result<Vec<String>, ProbeError> {
+    Ok(dll_links(path)?.imports.into_iter().map(|import| import.dll).collect())
 }
 
 /// The damage to a Linux library's table of symbols, if there is any: names that are not found by the hash table, by

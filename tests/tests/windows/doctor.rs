@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use support::{ChildOutput, Library, TempDir, lib_dir, windows};
+use support::{
+    ChildOutput, Library, PythonEnvironment, TempDir, Version, copy_fake_dlls, extension_dll, lib_dir, windows,
+};
 
 const RELEASE: &str = "windows-cu13-9.28.0";
 
@@ -342,4 +344,79 @@ fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
     assert_no_words_of_linux(&missing.stderr);
     let shown = doctor(&[], &["list", &windows::path(&world.path("Größe\u{202e}x"))]);
     assert!(shown.stderr.contains("Größe") && shown.stderr.contains(r"\u{202e}"), "{shown:?}");
+}
+
+/// A virtual environment with PyTorch for CUDA 12.8, which has cuDNN in its directory, and ONNX Runtime, which has not.
+fn with_frameworks(world: &World) -> PathBuf {
+    let root = world.path("frameworks");
+    let environment = PythonEnvironment::at(&root, "Lib/site-packages");
+    let file = |path: &str| {
+        let file = environment.import_dir().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        file
+    };
+    for (path, text) in [("Scripts/python.exe", ""), ("pyvenv.cfg", "home = C:\\Python312\r\nversion = 3.12.4\r\n")] {
+        let file = root.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    environment.package("torch", "2.9.1+cu128").file("torch/version.py", "cuda: Optional[str] = '12.8'\n");
+    let dlls: [(&str, &[&str]); 6] = [
+        ("torch/_C.cp312-win_amd64.pyd", &["torch_python.dll"]),
+        ("torch/lib/torch_python.dll", &["torch_cuda.dll", "KERNEL32.dll"]),
+        ("torch/lib/torch_cuda.dll", &["cudnn64_9.dll", "cublas64_12.dll"]),
+        ("torch/lib/cublas64_12.dll", &[]),
+        ("onnxruntime/capi/onnxruntime_pybind11_state.pyd", &["KERNEL32.dll"]),
+        ("onnxruntime/capi/onnxruntime_providers_cuda.dll", &["cudnn64_9.dll", "cublas64_12.dll"]),
+    ];
+    for (path, imports) in dlls {
+        extension_dll(&file(path), imports, "");
+    }
+    copy_fake_dlls(Version::new(9, 10, 2), 8, &environment.import_dir().join("torch/lib"));
+    environment.package("onnxruntime-gpu", "1.22.0").file(
+        "onnxruntime/capi/build_and_package_info.py",
+        "package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '12.4'\n",
+    );
+    environment.package("tensorflow", "2.18.0").file("tensorflow/__init__.py", "");
+    root
+}
+
+#[test]
+fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
+    let world = World::new();
+    let root = with_frameworks(&world);
+    let site = format!("{}\\Lib\\site-packages", windows::path(&root));
+    let shim = format!("{site}\\torch\\lib\\cudnn64_9.dll");
+    let frameworks = |variables: &[(&str, &str)]| json(variables, &["frameworks", &windows::path(&root)]);
+    let report = frameworks(&[]);
+    let environment = &report["environments"][0];
+    let of = |environment: &Value, id: &str| {
+        let all = environment["frameworks"].as_array().unwrap();
+        all.iter().find(|framework| framework["id"] == id).unwrap_or_else(|| panic!("{environment}")).clone()
+    };
+    let torch = of(environment, "torch");
+    assert_eq!(torch["loads"][0]["file"].as_str(), Some(shim.as_str()), "{torch}");
+    assert_eq!((&torch["loads"][0]["version"], &torch["missing_cudnn"]), (&"9.10.2".into(), &Value::Array(vec![])));
+    let tensorflow = of(environment, "tensorflow");
+    assert_eq!((&tensorflow["uses_gpu"], &tensorflow["needs_cudnn"]), (&false.into(), &false.into()), "{tensorflow}");
+    let ort = of(environment, "onnxruntime");
+    assert_eq!(ort["missing_cudnn"], serde_json::json!(["cudnn64_9.dll"]), "{ort}");
+    let findings = environment["findings"].to_string();
+    assert!(findings.contains("would not find cudnn64_9.dll"), "{findings}");
+    assert!(findings.contains("preload_dlls()") && !findings.contains("PyTorch 2.9.1+cu128 would"), "{findings}");
+    assert_no_words_of_linux(&findings);
+
+    // Its provider is opened with PATH, and so are the DLLs that cuDNN opens by name.
+    let dir = world.path("on path");
+    std::fs::create_dir_all(&dir).unwrap();
+    copy_fake_dlls(Version::new(9, 19, 0), 8, &dir);
+    let report = frameworks(&[("WINEPATH", &windows::path(&dir))]);
+    let ort = of(&report["environments"][0], "onnxruntime");
+    assert_eq!(ort["loads"][0]["rule"], "PATH", "{ort}");
+    assert_eq!((&ort["loads"][1]["version"], &ort["missing_cudnn"]), (&"9.19.0".into(), &Value::Array(vec![])), "{ort}");
+
+    // The text names them, too.
+    let text = doctor(&[], &["frameworks", &windows::path(&root)]);
+    assert!(text.stdout.contains("no build for Windows uses a GPU"), "{text:?}");
+    assert_no_words_of_linux(&text.stdout);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::{Damaged, Framework, Pin, PinState, Survey};
+use cudnn_probe::Os;
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, CudaWheel};
 
@@ -130,12 +131,19 @@ fn install(
     again.into_iter().chain(new).collect()
 }
 
+/// A path below a directory, of parts that are written with `/`.
+fn below(dir: &Path, parts: &str) -> PathBuf {
+    parts.split('/').fold(dir.to_owned(), |dir, part| dir.join(part))
+}
+
 /// The directories of wheels that contain all that is missing, for ld.so.
 fn reach_cuda(missing: &[&String], framework: &Framework, survey: &Survey) -> Option<Help> {
     const MAX_DIRS: usize = 256;
     let import_dirs = survey.environment.import_dirs.iter();
     let wheels = import_dirs.filter_map(|dir| std::fs::read_dir(dir.join("nvidia")).ok()).flatten().take(MAX_DIRS);
-    let libs: Vec<PathBuf> = wheels.flatten().map(|wheel| wheel.path().join("lib")).collect();
+    let dirs: &[&str] = if survey.environment.os == Os::Windows { &["bin", "bin/x86_64"] } else { &["lib"] };
+    let wheels = wheels.flatten();
+    let libs: Vec<PathBuf> = wheels.flat_map(|wheel| dirs.iter().map(move |dir| below(&wheel.path(), dir))).collect();
     let mut dirs: Vec<&PathBuf> = Vec::new();
     for name in missing {
         let dir = libs.iter().find(|dir| is_usable(&dir.join(name), framework))?;

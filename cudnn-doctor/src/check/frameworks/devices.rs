@@ -1,6 +1,7 @@
 //! Whether the driver and the GPUs of this machine run what a framework was built for.
 
 use cudnn_frameworks::{Framework, Survey};
+use cudnn_probe::Os;
 use cudnn_probe::packages::Command;
 
 use super::text::{release, source, title};
@@ -77,6 +78,14 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
     let built = if framework.built_for.rocm.is_some() { "for AMD's ROCm" } else { "without GPU support" };
     let message = format!("{} is built {built}, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
+    if framework.os == Os::Windows
+        && framework.kind.without_gpu_on_windows(&framework.version).is_some()
+    {
+        let name = framework.kind.name;
+        return Some(finding.help(format!(
+            "no build of this {name} for Windows uses a GPU of NVIDIA's: install {name} in WSL2, as on Linux"
+        )));
+    }
     let Some(gpu_package) = gpu_package else {
         return Some(finding.help("install its build for CUDA, if the program shall use the GPU"));
     };

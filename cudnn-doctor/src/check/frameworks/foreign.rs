@@ -46,7 +46,10 @@ fn across_directories(framework: &Framework) -> Option<Finding> {
 fn dependency(opened: &Opened) -> Dependency {
     let is_copy_of_shim = opened.name.starts_with("libcudnn-");
     let name = if is_copy_of_shim { Library::Shim.file_name() } else { opened.name.as_str() };
-    let name = if name.starts_with("libcudnn_graph.") { Library::Graph.file_name() } else { name };
+    let name = if is_graph(name) { Library::Graph.file_name() } else { name };
+    // Of an environment of Windows, on a disk of another system.
+    let of_windows = Library::ALL.iter().find(|library| library.windows_name() == name);
+    let name = of_windows.map_or(name, |library| library.file_name());
     Dependency {
         dlopened_by: None,
         name: name.to_owned(),
@@ -57,9 +60,14 @@ fn dependency(opened: &Opened) -> Dependency {
     }
 }
 
+/// Whether this is the name of the graph library, on any system.
+pub(super) fn is_graph(name: &str) -> bool {
+    name.starts_with("libcudnn_graph.") || name == Library::Graph.windows_name()
+}
+
 /// The directory of its graph library has files that do not belong to the cuDNN there.
 fn in_its_directory(framework: &Framework, report: &InstallationReport) -> Option<Finding> {
-    let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
+    let graph = framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))?;
     let mut others = installation::foreign(report, false).into_iter();
     let first = others.next()?;
     let kind = FindingKind { severity: first.kind.severity, ..FRAMEWORK_MIX };

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::facts::{FACTS, Fact};
 use cudnn_frameworks::{By, Framework, Opened, Pin, Survey};
+use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
-use cudnn_probe::packages::{self, Command, Component, Installer, Package};
+use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify,
 };
@@ -26,8 +27,11 @@ pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -
         return install(framework, survey, machine);
     }
     let environment = Origin::Python(survey.environment.root.clone());
-    let installed: Vec<PathBuf> =
-        survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib")).collect();
+    if framework.kind.contains_cudnn(framework.os) {
+        return again_with_cudnn(framework, survey);
+    }
+    let wheel = Component::Cudnn.wheel_dir(DEFAULT_CUDA_MAJOR);
+    let installed: Vec<PathBuf> = survey.environment.import_dirs.iter().map(|dir| dir.join(&wheel)).collect();
     let mut requirements = Requirements::default();
     requirements.cuda_major = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let is_usable = |dir: &PathBuf| {
@@ -105,9 +109,14 @@ fn without_preload(opened: &Opened) -> Option<Help> {
     Some(Help::new(format!("{NAME} has {LOADER} load {file} before all others: start it without that:")).command(line))
 }
 
-/// Takes the directory of a file off LD_LIBRARY_PATH, if ld.so has it from there.
+/// Whether the variable with the directories that the system's loader searches led to a file.
+fn is_by_variable(by: &By) -> bool {
+    matches!(by, By::LdSo(Rule::LibraryPath) | By::Windows(dll_search::Rule::PathVariable))
+}
+
+/// Takes the directory of a file off the variable that the system's loader searches, if it has the file from there.
 pub(super) fn without_search(opened: &Opened) -> Option<Help> {
-    let value = std::env::var_os(SEARCH_PATH).filter(|_| opened.by == By::LdSo(Rule::LibraryPath))?;
+    let value = std::env::var_os(SEARCH_PATH).filter(|_| is_by_variable(&opened.by))?;
     let dir = cudnn_probe::canonicalize(opened.path.parent()?).ok()?;
     let line = library_path_without(std::slice::from_ref(&dir), &value)?;
     Some(Help::new(format!("start it without {} on {SEARCH_PATH}:", dir.printable())).command(line))
@@ -120,6 +129,9 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
     let other_major = wanted_major(framework).filter(|major| *major != CUDNN_MAJOR);
     if let Some(major) = other_major.filter(|_| Demand::of(framework).is_none()) {
         return Help::new(for_other_major(framework, major));
+    }
+    if framework.kind.contains_cudnn(framework.os) && !is_of_conda(framework) {
+        return again_with_cudnn(framework, survey);
     }
     if is_of_conda(framework) {
         let command = of_conda(framework, survey);
@@ -155,6 +167,24 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
     let commands: Vec<Command> = removal.into_iter().chain([command]).collect();
     let help = with_commands(text, &commands);
     with_search(help, framework, &[Component::Cudnn.wheel_dir(suitable.cuda_major)])
+}
+
+/// Installs the framework again, whose package contains its cuDNN.
+fn again_with_cudnn(framework: &Framework, survey: &Survey) -> Help {
+    let name = framework.kind.name;
+    let package = &framework.distribution.name;
+    let package = Package::new(Installer::Pip, package, Some(&framework.version), root_of(framework, survey));
+    match packages::reinstall(&package) {
+        Some(command) => {
+            let text = format!("install {name} again, whose package contains its cuDNN:");
+            with_commands(text, std::slice::from_ref(&command))
+        }
+        // A local version, such as `+cu128`, is on its project's own index.
+        None => Help::new(format!(
+            "install {name} {} again, whose package contains its cuDNN, from the index that it came from",
+            framework.version.printable()
+        )),
+    }
 }
 
 /// pip's command, which installs the wheel again where pip has a record of it: without that it does nothing, whether the

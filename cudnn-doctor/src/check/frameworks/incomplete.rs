@@ -1,6 +1,8 @@
 //! What the cuDNN that a framework would load lacks, and which of its files cannot be used.
 
+pub(crate) use cudnn_frameworks::is_cudnn;
 use cudnn_frameworks::{Framework, Opened, Opens, Survey};
+use cudnn_probe::Os;
 
 use super::help::{again, reach};
 use super::text::{found, title};
@@ -48,7 +50,7 @@ pub(super) fn finding(framework: &Framework, survey: &Survey, machine: &Machine)
     let damaged = damaged.into_iter().filter(|one| !message.ends_with(one.as_str())).collect::<Vec<_>>();
     let finding = Finding::new(kind, message).notes(damaged);
     let list = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
-    Some(finding.notes(list).note(found(first)).help(if is_elsewhere(first, survey) {
+    Some(finding.notes(list).note(found(first)).help(if is_elsewhere(first, framework, survey) {
         reach(framework, survey, machine)
     } else {
         again(framework, survey, machine)
@@ -60,13 +62,15 @@ pub(super) fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
     opens.damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.reason.printable()))
 }
 
-/// Whether this is a name of one of cuDNN's libraries.
-pub(crate) fn is_cudnn(name: &str) -> bool {
-    name.starts_with("libcudnn")
+/// Whether this shim is a copy in the framework's package, without the libraries that it opens.
+pub(super) fn is_copy(shim: &Opened, framework: &Framework) -> bool {
+    let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
+    shim.name.starts_with("libcudnn-")
+        || framework.os == Os::Windows && framework.dir.as_deref() == shim.path.parent() && is_alone()
 }
 
 /// A shim outside of the environment, or one that the framework's own package contains without the libraries that it
 /// opens.
-fn is_elsewhere(shim: &Opened, survey: &Survey) -> bool {
-    shim.name.starts_with("libcudnn-") || !shim.path.starts_with(&survey.environment.root)
+fn is_elsewhere(shim: &Opened, framework: &Framework, survey: &Survey) -> bool {
+    is_copy(shim, framework) || !shim.path.starts_with(&survey.environment.root)
 }

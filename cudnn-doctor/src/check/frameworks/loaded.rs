@@ -1,8 +1,8 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
 use cudnn_frameworks::{By, Distribution, Framework, Pin, Remedy, Survey, Unreadable};
-use cudnn_probe::InstallationReport;
 use cudnn_probe::packages::Command;
+use cudnn_probe::{InstallationReport, Os};
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
 use super::text::{found, source, title};
@@ -27,7 +27,7 @@ pub(super) fn cudnn(
     machine: &Machine,
 ) -> Option<Finding> {
     let opens = &framework.opens;
-    if opens.needs_none {
+    if opens.needs_none || opens.is_unexamined {
         return None;
     }
     if opens.users.is_empty() {
@@ -44,6 +44,8 @@ pub(super) fn cudnn(
         let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
         let message = format!("{} would not find {}", title(framework), name.printable());
         let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
+        let by_itself = framework.kind.finds_wheel_on_windows().filter(|_| framework.os == Os::Windows);
+        let finding = finding.notes(by_itself.map(|when| format!("it also finds the wheel of its environment {when}")));
         return Some(finding.help(reach(framework, survey, machine)));
     };
     if let Some(finding) = foreign::finding(framework, report) {
@@ -82,7 +84,7 @@ pub(super) fn older_shim(framework: &Framework) -> Option<Finding> {
     let (shim, libraries) = framework.opens.cudnn.split_first()?;
     let other = libraries.iter().find(|other| other.version > shim.version)?;
     // A copy in the framework's package gets the libraries of any release.
-    if shim.name.starts_with("libcudnn-") {
+    if shim.name.starts_with("libcudnn-") || framework.dir.as_deref() == shim.path.parent() {
         return None;
     }
     let (version, newer) = (shim.version?, other.version?);

@@ -17,7 +17,7 @@ mod unneeded;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Host, InstallationReport, Origin};
+use cudnn_probe::{Host, InstallationReport, Origin, Os};
 
 use super::demand::{CUDNN_MAJOR, Demand};
 use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
@@ -45,7 +45,17 @@ pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, d
     findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
     findings.extend(unreadable(&survey));
     findings.extend(unsearched(&survey));
+    if environment.os != Os::HOST {
+        findings.iter_mut().for_each(leave_help_to_windows);
+    }
     Judged { survey, findings }
+}
+
+/// The commands of this system do not change an environment of Windows.
+fn leave_help_to_windows(finding: &mut Finding) {
+    if finding.help.as_ref().is_some_and(|help| !help.commands.is_empty()) {
+        finding.help = Some(Help::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
+    }
 }
 
 fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Vec<Finding> {
@@ -70,7 +80,7 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
 
 /// The installation with the graph library that it would load.
 fn installation_of(framework: &Framework) -> Option<InstallationReport> {
-    let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
+    let graph = framework.opens.cudnn.iter().find(|opened| foreign::is_graph(&opened.name))?;
     InstallationReport::read(graph.path.parent()?, &Host::current())
 }
 

@@ -1,8 +1,9 @@
 //! The CUDA major of the cuDNN that a framework would load, and that of the framework.
 
 use cudnn_frameworks::{By, Framework, Survey};
-use cudnn_probe::InstallationReport;
+use cudnn_probe::{InstallationReport, dll_search};
 
+use super::foreign::is_graph;
 use super::help::{install, is_beside, without_named_dir, without_search};
 use super::loaded::drop_in_note;
 use super::text::{found, release, source, title};
@@ -19,7 +20,7 @@ pub(super) fn finding(
 ) -> Option<Finding> {
     let built = framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
-    let graph = framework.opens.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph."))?;
+    let graph = framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))?;
     let other = report?.cuda_major.filter(|other| *other != major)?;
     let message = format!(
         "{} is built for CUDA {}, and would load a cuDNN for CUDA {other}",
@@ -44,6 +45,7 @@ pub(super) fn finding(
     Some(finding.help(Help::new(match &graph.by {
         By::Variable(name) => format!("start it without {name}, which leads to {dir}"),
         By::Python => format!("start it without the directory above {dir} on PYTHONPATH"),
+        By::Windows(dll_search::Rule::PathVariable) => format!("start it without {dir} on PATH"),
         _ => format!("install a cuDNN for CUDA {major} in place of the one in {dir}"),
     })))
 }

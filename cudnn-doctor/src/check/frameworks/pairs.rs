@@ -1,10 +1,13 @@
 //! Two frameworks in one process, which has one cuDNN.
 
 use cudnn_frameworks::{Opens, Pair};
+use cudnn_probe::Os;
 
+use super::incomplete::is_cudnn;
 use super::text::title;
 use crate::check::finding::{FRAMEWORKS_TOGETHER, Finding};
 use crate::escape::Printable;
+use crate::system::LOADER;
 
 /// Two frameworks in one process: what the second gets when the first has loaded its cuDNN. What is wrong with the
 /// second alone is reported as such.
@@ -17,7 +20,7 @@ pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
         wanted.zip(opens.version()).is_none_or(|(wanted, found)| second.kind.comparison.accepts(wanted, found))
     };
     let got = pair.second_gets.as_deref().map(|got| format!("it gets {}", got.printable()));
-    let is_new = |name: &&String| name.starts_with("libcudnn") && !alone.missing.contains(name);
+    let is_new = |name: &&String| is_cudnn(name) && !alone.missing.contains(name);
     let finding = if is_accepted(alone) && !is_accepted(after) {
         let (version, wanted) = (after.version()?, second.built_for.cudnn.as_ref()?.value);
         Finding::new(
@@ -31,7 +34,9 @@ pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
     } else {
         return None;
     };
-    let rule = "ld.so gives it the libraries of the same names that the first has loaded";
+    // An environment of Windows may be on a disk of another system.
+    let loader = if second.os == Os::Windows { "Windows" } else { LOADER };
+    let rule = format!("{loader} gives it the libraries of the same names that the first has loaded");
     Some(finding.notes(got).note(rule).help(format!(
         "import {} first, or install releases of both that are built for the same cuDNN",
         second.kind.id

@@ -2,6 +2,7 @@
 
 use cudnn_frameworks::facts::{Evidence, Reading};
 use cudnn_frameworks::{By, Framework, Opened, Source};
+use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
 use crate::dependency_report::with_canonical_dir;
@@ -18,6 +19,7 @@ pub(crate) fn how(opened: &Opened) -> String {
         By::Python => "opened by its Python code".into(),
         By::Variable(name) => format!("opened by its Python code, from {name}"),
         By::LdSo(rule) => rule.to_string(),
+        By::Windows(rule) => rule.to_string(),
         By::DropIn => "selected by the drop-in".into(),
         _ => String::new(),
     }
@@ -35,6 +37,15 @@ pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
         By::LdSo(Rule::Cache) => "ld.so.cache",
         By::LdSo(Rule::Preload) => "LD_PRELOAD",
         By::LdSo(Rule::Loaded) => "already loaded",
+        By::Windows(rule) => match rule {
+            dll_search::Rule::PathVariable => "PATH",
+            dll_search::Rule::Loaded => "already loaded",
+            dll_search::Rule::DllDir => "beside it",
+            dll_search::Rule::ApplicationDir => "beside Python",
+            dll_search::Rule::WorkingDir => "working directory",
+            dll_search::Rule::AddedDir => "its Python code",
+            _ => "directory of Windows",
+        },
         _ => "default directory",
     }
 }
