@@ -159,6 +159,16 @@ fn what_torchs_directory_lacks_is_named_although_a_wheel_has_it() {
     assert!(damaged.path.ends_with("cudnn_ops64_9.dll") && damaged.reason.contains("is not a"), "{damaged:?}");
 }
 
+#[test]
+fn a_damaged_dll_of_cuda_is_missed_and_named() {
+    let machine = Machine::new().torch();
+    std::fs::write(machine.site("torch/lib/cublas64_12.dll"), "<html>").unwrap();
+    let survey = machine.survey();
+    let opens = &framework(&survey, "torch").opens;
+    assert_eq!(opens.missing, ["cublas64_12.dll"], "{opens:?}");
+    assert!(opens.damaged_others.iter().any(|one| one.path.ends_with("torch/lib/cublas64_12.dll")), "{opens:?}");
+}
+
 /// By itself it searches PATH alone: a wheel in its environment counts only when a program asks for it.
 #[test]
 fn onnxruntime_does_not_find_a_wheel_by_itself() {

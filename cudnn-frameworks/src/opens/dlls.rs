@@ -203,9 +203,13 @@ impl Process {
     }
 
     fn add_damaged(&self, lookups: &[Lookup], opens: &mut Opens) {
-        for lookup in lookups.iter().filter(|lookup| is_cudnn(&name_of(lookup))) {
-            if let Resolution::Unusable { path, .. } = &lookup.resolution {
-                opens.damaged.extend(self.damaged(path));
+        for lookup in lookups {
+            let Resolution::Unusable { path, .. } = &lookup.resolution else { continue };
+            let damaged = self.damaged(path);
+            if is_cudnn(&name_of(lookup)) {
+                opens.damaged.extend(damaged);
+            } else {
+                opens.damaged_others.extend(damaged);
             }
         }
         // A DLL that lacks what another one imports is of another release.
@@ -261,13 +265,18 @@ fn is_complete(dlls: &Dlls, dir: &Path) -> bool {
     is_readable(dlls.module) && is_readable(dlls.kernels)
 }
 
-/// Whether a DLL of CUDA or cuDNN is missing. Those of Windows and of the C run-time library are another matter.
+/// Whether a DLL of CUDA or cuDNN is missing; one of CUDA that cannot be used counts, too. Those of Windows and of the C run-time library are another matter.
 fn is_missing(lookup: &Lookup) -> bool {
     let name = name_of(lookup).to_ascii_lowercase();
     const STARTS: [&str; 9] =
         ["cudnn", "cublas", "cudart64", "cufft", "curand64", "cusolver", "cusparse", "cupti64", "nvrtc"];
     let is_of_cuda = STARTS.iter().any(|start| name.starts_with(start)) || name.starts_with("nvjitlink");
-    is_of_cuda && !is_of_driver(&name) && matches!(lookup.resolution, Resolution::Missing)
+    let is_lost = match lookup.resolution {
+        Resolution::Missing => true,
+        Resolution::Unusable { .. } => !is_cudnn(&name),
+        _ => false,
+    };
+    is_of_cuda && !is_of_driver(&name) && is_lost
 }
 
 /// What is wrong with a DLL of cuDNN 9, if anything is.
