@@ -172,9 +172,8 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
 /// Installs the framework again, whose package contains its cuDNN.
 fn again_with_cudnn(framework: &Framework, survey: &Survey) -> Help {
     let name = framework.kind.name;
-    let package = &framework.distribution.name;
-    let package = Package::new(Installer::Pip, package, Some(&framework.version), root_of(framework, survey));
-    match packages::reinstall(&package) {
+    let place = Place::of(framework, survey);
+    match place.reinstall_package(&framework.distribution.name, &framework.version) {
         Some(command) => {
             let text = format!("install {name} again, whose package contains its cuDNN:");
             with_commands(text, std::slice::from_ref(&command))
