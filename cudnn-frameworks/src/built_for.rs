@@ -109,7 +109,9 @@ fn uses_gpu(
     statements: &Statements,
     os: Os,
 ) -> Option<Stated<bool>> {
-    if os == Os::Windows && let Some(url) = kind.without_gpu_on_windows(&of.version) {
+    if os == Os::Windows
+        && let Some(url) = kind.without_gpu_on_windows(&of.version)
+    {
         let source = Source::Document { url, date: facts::DATE, is_older_than_package: false };
         return Some(Stated { value: false, source });
     }

@@ -81,7 +81,16 @@ mod tests {
         ] {
             assert_eq!(is_cudnn(name), expected, "{name}");
         }
-        for name in ["cudnn_graph64_9.dll", "cudnn64_.dll", "cudnn64_9.lib", "libcudnn_graph.so.9", "libcudnn-frontend.so.1", "libcudnn.solve", "libcublas.so.12", "libcudnn"] {
+        for name in [
+            "cudnn_graph64_9.dll",
+            "cudnn64_.dll",
+            "cudnn64_9.lib",
+            "libcudnn_graph.so.9",
+            "libcudnn-frontend.so.1",
+            "libcudnn.solve",
+            "libcublas.so.12",
+            "libcudnn",
+        ] {
             assert_eq!(parse(name), None, "{name}");
         }
     }

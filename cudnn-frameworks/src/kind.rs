@@ -278,7 +278,8 @@ impl Kind {
         let import_dirs = environment.import_dirs.iter();
         let (import_dir, dir) =
             import_dirs.map(|import_dir| (import_dir, import_dir.join(self.module))).find(|(_, dir)| dir.is_dir())?;
-        let has_library = self.always_there_on(environment.os).iter().any(|pattern| !matching(&dir, pattern).is_empty());
+        let has_library =
+            self.always_there_on(environment.os).iter().any(|pattern| !matching(&dir, pattern).is_empty());
         let version = own_version(self, &dir).filter(|_| has_library)?;
         Distribution::without_metadata(self.packages.first()?, &version, import_dir, &dir)
     }

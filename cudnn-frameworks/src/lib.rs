@@ -45,8 +45,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Host, Os};
 
-pub use cudnn_name::is_cudnn;
 pub use built_for::{BuiltFor, Source, Stated};
+pub use cudnn_name::is_cudnn;
 pub use distribution::Distribution;
 pub use driver::is_of_driver;
 pub use drop_in::{is_drop_in, is_drop_in_named};
@@ -169,7 +169,8 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
             pins.extend(conda::pins(&of_conda, &records));
             let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&distribution.name.as_str()));
             pins.extend(twins.map(|twin| requirement::same_version(distribution, twin, &found.distributions)));
-            let built_for = built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, environment.os, reads_kernels);
+            let built_for =
+                built_for::read(kind, distribution, dir.as_deref(), &pins, &of_conda, environment.os, reads_kernels);
             if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir, environment.os)) {
                 unreadable.push(Unreadable::new(closed, error).with_remedy(Remedy::Allow));
             }

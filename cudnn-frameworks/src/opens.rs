@@ -105,7 +105,10 @@ impl Opens {
     /// The release that the framework sees: `cudnnGetVersion` of the shim asks the graph library that it opens.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
-        let graph = self.cudnn.iter().find(|opened| opened.name.starts_with("libcudnn_graph.") || opened.name == "cudnn_graph64_9.dll");
+        let graph = self
+            .cudnn
+            .iter()
+            .find(|opened| opened.name.starts_with("libcudnn_graph.") || opened.name == "cudnn_graph64_9.dll");
         graph.or(self.cudnn.first())?.version
     }
 }

@@ -39,7 +39,10 @@ pub fn pairs<'a>(survey: &'a Survey, host: &Host) -> Vec<Pair<'a>> {
             let mut process = Process::start(&survey.environment, host);
             import(&mut process, first, Use::Graph);
             let second_opens = import(&mut process, second, Use::All);
-            let files = process.shims().into_iter().map(|shim| cudnn_probe::canonicalize(shim).unwrap_or_else(|_| shim.to_owned()));
+            let files = process
+                .shims()
+                .into_iter()
+                .map(|shim| cudnn_probe::canonicalize(shim).unwrap_or_else(|_| shim.to_owned()));
             pairs.push(Pair {
                 first,
                 second,

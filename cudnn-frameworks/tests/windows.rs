@@ -64,7 +64,10 @@ impl Machine {
         self.environment.package("torch", "2.9.1+cu128").file("torch/version.py", version_file);
         self.dll("torch/_C.cp312-win_amd64.pyd", &["torch_python.dll", "python312.dll"]);
         self.dll("torch/lib/torch_python.dll", &["torch_cuda.dll", "KERNEL32.dll"]);
-        self.dll("torch/lib/torch_cuda.dll", &["cudnn64_9.dll", "cublas64_12.dll", "cudart64_12.dll", "VCRUNTIME140.dll"]);
+        self.dll(
+            "torch/lib/torch_cuda.dll",
+            &["cudnn64_9.dll", "cublas64_12.dll", "cudart64_12.dll", "VCRUNTIME140.dll"],
+        );
         for name in ["cublas64_12.dll", "cudart64_12.dll"] {
             self.dll(&format!("torch/lib/{name}"), &[]);
         }

@@ -138,7 +138,9 @@ pub const KINDS: &[Kind] = &[
             provider: Some("capi/onnxruntime_providers_cuda.dll"),
             kernels: "capi/onnxruntime_providers_cuda.dll",
             opens_by_name: Some("capi/onnxruntime_providers_cuda.dll"),
-            finds_wheel: Some("after `onnxruntime.preload_dlls()` (from 1.21 on), and that of PyTorch after `import torch`"),
+            finds_wheel: Some(
+                "after `onnxruntime.preload_dlls()` (from 1.21 on), and that of PyTorch after `import torch`",
+            ),
             ..DLLS
         }),
         ..ROW

@@ -40,12 +40,7 @@ impl Process {
         // A virtual environment's program starts that of its base, beside which no DLL of cuDNN lies.
         let is_virtual = environment.root.join("pyvenv.cfg").is_file();
         facts.application_dir = (!is_virtual).then(|| environment.root.clone());
-        Process {
-            simulation: Simulation::new(facts),
-            root: environment.root.clone(),
-            host,
-            found_by: HashMap::new(),
-        }
+        Process { simulation: Simulation::new(facts), root: environment.root.clone(), host, found_by: HashMap::new() }
     }
 
     /// Imports a framework, whose module is in this directory.
@@ -261,7 +256,8 @@ impl Process {
 
 /// Whether its DLLs are there and can be read: only then do they show that none needs cuDNN.
 fn is_complete(dlls: &Dlls, dir: &Path) -> bool {
-    let is_readable = |pattern: &str| first_matching(dir, pattern).is_some_and(|file| dll_search::imports(&file).is_ok());
+    let is_readable =
+        |pattern: &str| first_matching(dir, pattern).is_some_and(|file| dll_search::imports(&file).is_ok());
     is_readable(dlls.module) && is_readable(dlls.kernels)
 }
 
@@ -293,7 +289,9 @@ fn library_of(file: &Path) -> Option<Library> {
 /// The release of a DLL of cuDNN. The shim states none: that of the graph library beside it.
 fn version(file: &Path) -> Option<Version> {
     match library_of(file)? {
-        Library::Shim => identify_any(&file.with_file_name(Library::Graph.windows_name()), Library::Graph).ok()?.version,
+        Library::Shim => {
+            identify_any(&file.with_file_name(Library::Graph.windows_name()), Library::Graph).ok()?.version
+        }
         library => identify_any(file, library).ok()?.version,
     }
 }

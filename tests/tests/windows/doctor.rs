@@ -413,7 +413,11 @@ fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
     let report = frameworks(&[("WINEPATH", &windows::path(&dir))]);
     let ort = of(&report["environments"][0], "onnxruntime");
     assert_eq!(ort["loads"][0]["rule"], "PATH", "{ort}");
-    assert_eq!((&ort["loads"][1]["version"], &ort["missing_cudnn"]), (&"9.19.0".into(), &Value::Array(vec![])), "{ort}");
+    assert_eq!(
+        (&ort["loads"][1]["version"], &ort["missing_cudnn"]),
+        (&"9.19.0".into(), &Value::Array(vec![])),
+        "{ort}"
+    );
 
     // The text names them, too.
     let text = doctor(&[], &["frameworks", &windows::path(&root)]);

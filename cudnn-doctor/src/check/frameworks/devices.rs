@@ -78,9 +78,7 @@ pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine
     let built = if framework.built_for.rocm.is_some() { "for AMD's ROCm" } else { "without GPU support" };
     let message = format!("{} is built {built}, and does not use {gpu}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
-    if framework.os == Os::Windows
-        && framework.kind.without_gpu_on_windows(&framework.version).is_some()
-    {
+    if framework.os == Os::Windows && framework.kind.without_gpu_on_windows(&framework.version).is_some() {
         let name = framework.kind.name;
         return Some(finding.help(format!(
             "no build of this {name} for Windows uses a GPU of NVIDIA's: install {name} in WSL2, as on Linux"
