@@ -15,8 +15,14 @@ pub const JIT_ONLY_SINCE: Version = Version::new(9, 12, 0);
 /// The oldest Linux driver for each CUDA major version. Source: NVIDIA's table of CUDA compatibility.
 pub const MIN_DRIVER: &[(u32, &str)] = &[(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 
-/// The oldest driver for Windows for each CUDA major version. Source: the same table, which has none for CUDA 13: its
-/// drivers are those of release 580 and newer.
+/// The oldest driver for Windows for each CUDA major version, as of 2026-11-22. Sources:
+///
+/// - 11 and 12: the table of minimum drivers for minor version compatibility in NVIDIA's CUDA release notes
+///   (<https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/>), as several public documents quote it. Not verified in
+///   the release notes themselves. For 12, NVIDIA's installer of 12.0.1 contains driver 528.33; quotations of an older
+///   "CUDA Compatibility" have 527.41, which is older.
+/// - 13: <https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html>, which has 580 for Linux and
+///   Windows in one column, and no number of Windows' own. That a driver 580 for Windows runs CUDA 13 was not tried.
 pub const MIN_WINDOWS_DRIVER: &[(u32, &str)] = &[(11, "452.39"), (12, "528.33"), (13, "580")];
 
 /// The oldest compute capability, in tenths, from each of these releases on. Source: NVIDIA's support matrix.
