@@ -101,6 +101,9 @@ fn of_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Opti
     records.iter().find_map(|record| Some(Stated { value: read(record)?, source: Source::File(record.file.clone()) }))
 }
 
+/// The day on which the documents on builds for Windows were read.
+const DATE: &str = "2026-11-22";
+
 /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
 fn uses_gpu(
     kind: &Kind,
@@ -112,7 +115,8 @@ fn uses_gpu(
     if os == Os::Windows
         && let Some(url) = kind.without_gpu_on_windows(&of.version)
     {
-        let source = Source::Document { url, date: facts::DATE, is_older_than_package: false };
+        let reading = facts::Reading { evidence: facts::Evidence::Document, url, date: DATE };
+        let source = Source::Fact { reading, is_older_than_package: false };
         return Some(Stated { value: false, source });
     }
     if let (Some(value), Some(file)) = (statements.uses_gpu, &statements.file) {

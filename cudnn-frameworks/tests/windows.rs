@@ -253,7 +253,7 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
         let framework = framework(&survey, id);
         let uses_gpu = framework.built_for.uses_gpu.as_ref().unwrap();
         assert!(!uses_gpu.value && framework.opens.needs_none, "{framework:?}");
-        assert!(matches!(uses_gpu.source, Source::Document { url: found, .. } if found.contains(url)), "{uses_gpu:?}");
+        assert!(matches!(uses_gpu.source, Source::Fact { reading, .. } if reading.url.contains(url)), "{uses_gpu:?}");
     }
     assert!(framework(&survey, "paddle").opens.is_unexamined);
 

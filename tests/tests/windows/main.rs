@@ -2,6 +2,7 @@
 //! was run where.
 #![cfg(feature = "windows")]
 
+mod commands;
 mod dll_search;
 mod doctor;
 mod drop_in;

@@ -1,0 +1,82 @@
+//! The commands that the doctor prints on Windows, run by cmd with a program in place of Python that records its arguments.
+//! They are written for PowerShell, which Wine lacks; these lines mean the same in cmd, but for PowerShell's call operator.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Library, PythonEnvironment, TempDir, lib_dir, windows};
+
+const RELEASE: &str = "windows-cu13-9.28.0";
+
+/// Appends its arguments to the file in `RECORD`, one a line, and an empty line.
+const PYTHON: &str = r#"
+    #include <windows.h>
+    #include <stdio.h>
+    int wmain(int count, wchar_t **arguments) {
+        FILE *record = _wfopen(_wgetenv(L"RECORD"), L"ab");
+        for (int i = 0; i < count; i++) {
+            char line[4096];
+            WideCharToMultiByte(CP_UTF8, 0, arguments[i], -1, line, sizeof line, 0, 0);
+            fprintf(record, "%s\n", line);
+        }
+        fprintf(record, "\n");
+        return 0;
+    }"#;
+
+/// A virtual environment with a damaged wheel of cuDNN. Returns its Python.
+fn damaged(root: &Path) -> PathBuf {
+    let environment = PythonEnvironment::at(root, "Lib/site-packages").pip();
+    std::fs::write(root.join("pyvenv.cfg"), "home = C:\\Python312\r\nversion = 3.12.4\r\n").unwrap();
+    let python = root.join("Scripts/python.exe");
+    std::fs::create_dir_all(root.join("Scripts")).unwrap();
+    windows::compile(PYTHON, &["-municode"], &python);
+    let mut package = environment.package("nvidia-cudnn-cu13", "9.28.0.42");
+    for library in Library::ALL {
+        let path = format!("nvidia/cudnn/bin/{}", library.windows_name());
+        package = match library {
+            Library::Ops => package.file(&path, "<html>"),
+            _ => package.link(&path, &lib_dir(RELEASE).unwrap().join(library.windows_name())),
+        };
+    }
+    python
+}
+
+#[test]
+fn lines_for_pip_give_python_its_arguments() {
+    if lib_dir(RELEASE).is_none() {
+        return;
+    }
+    let doctor = windows::build("cudnn-doctor", "cudnn-doctor", &[]);
+    for name in ["plain", "with space & more", "it (x86) ^up"] {
+        let dir = TempDir::new();
+        let root = dir.path().join(name);
+        let python = windows::path(&damaged(&root));
+        let child = || windows::child(&doctor).env("VIRTUAL_ENV", windows::path(&root));
+        let output = child().run(&["--json", "check", "--no-load"]);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let findings = report["findings"].as_array().unwrap();
+        for (code, expected) in [
+            ("C013", &["install", "--force-reinstall", "--no-deps", "nvidia-cudnn-cu13==9.28.0.42"][..]),
+            ("C030", &["install", "nvidia-cublas==13.*"]),
+            ("C031", &["install", "nvidia-cuda-nvrtc==13.*"]),
+        ] {
+            let finding = findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{report}"));
+            let commands = finding["commands"].as_array().unwrap().iter().filter_map(Value::as_str);
+            let line = commands.into_iter().find(|line| line.contains(" -m pip ")).unwrap_or_else(|| panic!("{finding}"));
+            let arguments = run(dir.path(), line);
+            assert!(arguments[0].eq_ignore_ascii_case(&python), "{line}: {arguments:?}");
+            assert_eq!(arguments[1..], [&["-I", "-m", "pip"], expected, &[""]].concat(), "{line}");
+        }
+    }
+}
+
+/// Has cmd run a line. Returns what Python recorded.
+fn run(dir: &Path, line: &str) -> Vec<String> {
+    let (record, script) = (dir.join("record"), dir.join("line.cmd"));
+    let _ = std::fs::remove_file(&record);
+    std::fs::write(&script, format!("@{}\r\n", line.strip_prefix("& ").unwrap_or(line))).unwrap();
+    let cmd = windows::child(Path::new("cmd.exe")).env("RECORD", windows::path(&record)).argument("/c");
+    let output = cmd.argument(windows::path(&script)).run(&[]);
+    let recorded = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{error}: {line} {output:?}"));
+    recorded.lines().map(str::to_owned).collect()
+}
