@@ -62,7 +62,8 @@ fn lines_for_pip_give_python_its_arguments() {
         ] {
             let finding = findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{report}"));
             let commands = finding["commands"].as_array().unwrap().iter().filter_map(Value::as_str);
-            let line = commands.into_iter().find(|line| line.contains(" -m pip ")).unwrap_or_else(|| panic!("{finding}"));
+            let line =
+                commands.into_iter().find(|line| line.contains(" -m pip ")).unwrap_or_else(|| panic!("{finding}"));
             let arguments = run(dir.path(), line);
             assert!(arguments[0].eq_ignore_ascii_case(&python), "{line}: {arguments:?}");
             assert_eq!(arguments[1..], [&["-I", "-m", "pip"], expected, &[""]].concat(), "{line}");
