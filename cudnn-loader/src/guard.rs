@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::builtin::error_strings::clear_cudnn_error;
+use crate::builtin::error_strings::{clear_cudnn_error, listen_if_verbose};
 use crate::error::LoadError;
 use crate::events::{self, Event, emit};
 use crate::last_error;
@@ -25,6 +25,7 @@ fn record(event: &Event<'_>) {
 /// Runs a Rust caller's request to the resolver.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     keep_loaded();
+    listen_if_verbose();
     events::subscribe(record);
     let result = work();
     callback::flush();
@@ -38,6 +39,7 @@ pub(crate) fn ffi_guard(
 ) -> Result<*mut (), cudnnStatus_t> {
     keep_loaded();
     let _cancel_disabled = CancelDisabled::new();
+    listen_if_verbose();
     events::subscribe(record);
     // Outside `catch_unwind`: this may run a user callback that throws.
     query_loaded_cuda_major();

@@ -19,6 +19,30 @@ const ERRORS: &str = r#"
     int cudnnCreate(void *handle) { strcpy(text, "nBlocks.y > 65535"); return 3000; }
     int cudnnDestroy(void *handle) { strcpy(text, "err 710\n at: launch\n"); return 5000; }
     int cudnnGetStream(void *handle, void *stream) { return 3000; }
+    struct debug { unsigned version; int status; char rest[200]; };
+    typedef void (*callback)(int, void *, const struct debug *, const char *);
+    static callback function; static void *data; static unsigned mask;
+    int cudnnSetCallback(unsigned new_mask, void *new_data, callback new_function) {
+        fprintf(stderr, "mask %u\n", new_mask);
+        mask = new_mask; data = new_data; function = new_function;
+        return 0;
+    }
+    int cudnnGetCallback(unsigned *its_mask, void **its_data, callback *its_function) {
+        *its_mask = mask; *its_data = data; *its_function = function;
+        return 0;
+    }
+    /* What is not supported is a warning, and leaves no text. */
+    int cudnnSetStream(void *handle, void *stream) {
+        static const struct debug debug = { 91900, 3000 };
+        static const char lines[] = "CuDNN (v91900) function cudnnSetStream() called:\0"
+            "        Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: nBlocks.y > 65535\0"
+            "        Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: finalize_internal()\0";
+        if (function && (mask & 4)) function(2, data, &debug, lines);
+        return 3000;
+    }
+    #define cudnnSetCallback(mask, data, function) unused6(mask, data, function)
+    #define cudnnGetCallback(mask, data, function) unused7(mask, data, function)
+    #define cudnnSetStream(handle, stream) unused8(handle, stream)
     #define cudnnGetErrorString(status) unused1(status)
     #define cudnnGetLastErrorString(message, size) unused2(message, size)
     #define cudnnCreate(handle) unused3(handle)
@@ -80,6 +104,8 @@ fn a_failure_of_cudnn_has_its_reason() {
     for (call, status, expected) in [
         ("~cudnnCreate", "3000", "CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535"),
         ("~cudnnDestroy", "5000", "CUDNN_STATUS_OTHER: err 710; at: launch"),
+        // A warning, which leaves no text.
+        ("~cudnnSetStream", "3000", "CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535"),
         // A failure without a text.
         ("~cudnnGetStream", "3000", "CUDNN_STATUS_NOT_SUPPORTED"),
     ] {
@@ -121,6 +147,34 @@ fn the_last_error_text_is_as_if_nobody_had_asked() {
         };
         assert_eq!(last("1"), last("0"), "{args:?}");
     }
+}
+
+/// The loader listens beside the program's callback, which gets what it asked for.
+#[test]
+fn the_programs_callback_is_as_if_nobody_listened() {
+    let world = World::new();
+    for mask in ["0", "2", "4", "14"] {
+        let set = format!("callback:{mask}");
+        for args in [
+            &["get-callback", "~cudnnSetStream"][..],
+            &[&set, "get-callback", "~cudnnSetStream", "get-callback"],
+            &["~cudnnSetStream", &set, "~cudnnSetStream", "get-callback"],
+        ] {
+            let seen = |verbose: &str| world.run(verbose, args).stdout;
+            assert_eq!(seen("1"), seen("0"), "{args:?}");
+        }
+    }
+    let output = world.run("1", &["log:quiet", "~cudnnSetStream", "error-string:3000"]);
+    assert!(output.returned("error-string").unwrap().ends_with("nBlocks.y > 65535"), "{output:#?}");
+}
+
+/// cuDNN writes no log to a process that has a callback: the log is worth more.
+#[test]
+fn a_log_of_the_environment_is_left_alone() {
+    let world = World::new();
+    let child = Child::bare(DRIVER).env(DIR_VARIABLE, world.0.path()).env(VERBOSE_VARIABLE, "1");
+    let output = child.env("CUDNN_LOGLEVEL_DBG", "2").env("CUDNN_LOGDEST_DBG", "NULL").run(&["~cudnnSetStream"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
 }
 
 #[test]

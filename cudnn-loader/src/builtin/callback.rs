@@ -46,8 +46,13 @@ pub(super) unsafe extern "C-unwind" fn get_callback(
     if status.is_success()
         // SAFETY: cuDNN has accepted the pointer, and written to it.
         && let Some(function) = unsafe { function.as_mut() }
+        && let Some((programs_mask, programs_function)) = callback::program_callback(*function)
     {
-        *function = callback::program_function(*function);
+        *function = programs_function;
+        // SAFETY: as above.
+        if let Some(mask) = unsafe { mask.as_mut() } {
+            *mask = programs_mask;
+        }
     }
     status
 }

@@ -35,7 +35,7 @@ pub(super) fn hold() -> Option<String> {
         if !fetched.is_empty() {
             *held = fetched.to_vec();
         }
-        (!held.is_empty()).then(|| shown(&held))
+        (!held.is_empty()).then(|| shown(&String::from_utf8_lossy(&held)))
     };
     HELD.try_with(replace).ok()?
 }
@@ -46,8 +46,8 @@ pub(super) fn take() -> Option<Vec<u8>> {
     HELD.try_with(take).ok()?.filter(|held| !held.is_empty())
 }
 
-fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
+/// A reason as one line of limited length.
+pub(super) fn shown(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut shown = one_line(&lines.join("; "));
     let mut end = shown.len().min(MAX_REASON);
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_line_of_limited_length() {
-        assert_eq!(shown(b"err 710 != cudaSuccess\n at: err\n"), "err 710 != cudaSuccess; at: err");
-        assert_eq!(shown(b"\x1b[31m\xff"), "\\u{1b}[31m\u{fffd}");
-        assert_eq!(shown("ä".repeat(2000).as_bytes()).len(), MAX_REASON);
-        assert_eq!(shown(b"").len(), 0);
+        assert_eq!(shown("err 710 != cudaSuccess\n at: err\n"), "err 710 != cudaSuccess; at: err");
+        assert_eq!(shown("\x1b[31m"), "\\u{1b}[31m");
+        assert_eq!(shown(&"ä".repeat(2000)).len(), MAX_REASON);
+        assert_eq!(shown(""), "");
     }
 }

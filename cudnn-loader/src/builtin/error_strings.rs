@@ -7,10 +7,12 @@ use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
 use super::c_buffer::{write_bytes, write_text};
-use super::{cudnn_reason, device};
+use super::cudnn_reason::{self, shown};
+use super::device;
 use crate::error::status_name;
 use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
 use crate::logging::callback::is_pending;
+use crate::logging::reasons;
 use crate::platform::libraries::is_secure_execution;
 use crate::resolve::libraries::{GraphFunctions, graph_functions};
 use crate::thread::fork::is_in_child;
@@ -28,15 +30,25 @@ pub(super) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -
     }
     // SAFETY: cuDNN's names and the table's are static strings that end in NUL.
     let text = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    // The loader has cleared cuDNN's error with its own: what cuDNN has is newer.
-    let reason = match cudnn_reason::hold() {
-        Some(reason) => Some(format!("{text}: {reason}{}", device::context(status))),
-        None => match report_line(status) {
-            Some(line) => Some(format!("{text}: {line}")),
-            None => Some(device::context(status)).filter(|seen| !seen.is_empty()).map(|seen| format!("{text}{seen}")),
-        },
-    };
-    reason.and_then(intern).unwrap_or(name)
+    let reason = reason_of(status, &text).unwrap_or_else(|| device::context(status));
+    if reason.is_empty() { name } else { intern(format!("{text}{reason}")).unwrap_or(name) }
+}
+
+/// The reason of this thread's last failure, as it goes behind the status's name.
+fn reason_of(status: cudnnStatus_t, name: &str) -> Option<String> {
+    let logged = || reasons::last().filter(|failure| failure.status == name).map(|failure| shown(&failure.reason));
+    // The loader has cleared cuDNN's text and what it logged with its own report: what there is is newer.
+    match logged().or_else(cudnn_reason::hold) {
+        Some(reason) => Some(format!(": {reason}{}", device::context(status))),
+        None => report_line(status).map(|line| format!(": {line}")),
+    }
+}
+
+/// Listens to cuDNN's warnings and errors if the strings are verbose, before the first call reaches it.
+pub(crate) fn listen_if_verbose() {
+    if is_verbose() {
+        reasons::start();
+    }
 }
 
 /// Read once: a program may call `setenv` in another thread, which is not safe beside a read.
@@ -109,6 +121,7 @@ pub(crate) fn take_last_error() -> String {
 /// error, since ours is marked as newer.
 pub(crate) fn clear_cudnn_error() {
     cudnn_reason::take();
+    reasons::forget();
     if is_in_child() {
         return;
     }

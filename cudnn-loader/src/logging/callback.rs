@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
-use super::entry::ERROR_BIT;
+use super::entry::{ERROR_BIT, WARNING_BIT};
 use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries::graph_functions;
 use crate::sync::once::RaceOnce;
@@ -152,8 +152,30 @@ pub(super) fn install_with(set_callback: *mut c_void) -> cudnnStatus_t {
 
 /// Whether a first callback waits to be installed: no call may reach cuDNN before.
 pub(crate) fn is_pending() -> bool {
-    !CURRENT.load(Ordering::SeqCst).is_null() && FIRST_INSTALLED.get().is_none()
+    (!CURRENT.load(Ordering::SeqCst).is_null() || observer().is_some()) && FIRST_INSTALLED.get().is_none()
 }
+
+/// Receives each warning and error of cuDNN's before the program's callback does.
+pub(super) type Observer = unsafe fn(*const c_char);
+
+/// Null, or an [`Observer`].
+static OBSERVER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Passes cuDNN's warnings and errors to this function from now on, whether or not the program sets a callback.
+pub(super) fn observe(observer: Observer) {
+    if OBSERVER.swap(observer as *mut (), Ordering::SeqCst).is_null() {
+        SET_COUNT.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn observer() -> Option<Observer> {
+    let observer = OBSERVER.load(Ordering::SeqCst);
+    // SAFETY: `observe` stored a function of this type.
+    (!observer.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Observer>(observer) })
+}
+
+/// No callback: what cuDNN has at first.
+const NONE: Callback = Callback { mask: 0, data: null_mut(), function: None };
 
 fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
@@ -165,12 +187,21 @@ fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
             return status;
         }
         let current = CURRENT.load(Ordering::SeqCst);
+        let is_observed = observer().is_some();
         // SAFETY: null, or an entry of the list, which stays.
-        let Some(Known { callback, .. }) = (unsafe { current.as_ref() }) else { return status };
+        let callback = match unsafe { current.as_ref() } {
+            Some(Known { callback, .. }) => *callback,
+            None if is_observed => NONE,
+            None => return status,
+        };
+        // A program that sets a mask and no function wants the entries where the environment sends them.
+        let is_observed = is_observed && (callback.has_function() || current.is_null());
+        let mask = if is_observed { callback.mask | WARNING_BIT | ERROR_BIT } else { callback.mask };
+        let function = if is_observed { RECEIVE } else { callback.function.and(RECEIVE) };
         // SAFETY: the address is that of cuDNN's function of this name.
         let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(set_callback) };
         // SAFETY: the function accepts what cuDNN passes, and uses no data.
-        status = unsafe { set_callback(callback.mask, callback.data, callback.function.and(RECEIVE)) };
+        status = unsafe { set_callback(mask, callback.data, function) };
         has_installed = true;
         if status.is_success() {
             ACTIVE.store(current, Ordering::SeqCst);
@@ -192,6 +223,10 @@ unsafe extern "C-unwind" fn receive(
     debug: *const cudnnDebug_t,
     message: *const c_char,
 ) {
+    if let Some(observe) = observer() {
+        // SAFETY: cuDNN's lines, as long as this call lasts.
+        unsafe { observe(message) };
+    }
     if let Some(callback) = active() {
         // SAFETY: cuDNN's own, as long as this call lasts.
         unsafe { callback.call(severity, debug, message) };
@@ -204,9 +239,10 @@ fn active() -> Option<Callback> {
     unsafe { ACTIVE.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback).or_else(current)
 }
 
-/// The program's function, if this is the function that cuDNN has for it.
-pub(crate) fn program_function(function: cudnnCallback_t) -> cudnnCallback_t {
-    if address(function) == address(RECEIVE) { active().and_then(|callback| callback.function) } else { function }
+/// What the program has set, if cuDNN has the function of this file.
+pub(crate) fn program_callback(function: cudnnCallback_t) -> Option<(c_uint, cudnnCallback_t)> {
+    let callback = || active().unwrap_or(NONE);
+    (address(function) == address(RECEIVE)).then(|| (callback().mask, callback().function))
 }
 
 /// An entry for the callback.

@@ -272,7 +272,7 @@ fn typed(text: &str) -> (Option<&str>, &str) {
 }
 
 /// `Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: cudaGetDeviceCount(&count) != cudaSuccess`
-fn reason(text: &str) -> Option<(&str, &str, &str)> {
+pub(super) fn reason(text: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = text.split_once(": ")?;
     let (status, reason) = rest.split_once("; Reason: ")?;
     status.starts_with("CUDNN_STATUS_").then_some((kind, status, reason))

@@ -34,6 +34,7 @@ pub(crate) mod callback;
 mod entry;
 mod hook;
 pub(crate) mod loader_events;
+pub(crate) mod reasons;
 mod sink;
 
 pub use entry::{Argument, Entry, Reason, Severity, parse};
@@ -49,7 +50,7 @@ pub(crate) fn read_variables() {
     sink::env_config();
 }
 
-/// Whether the environment requests a log, which may go to a file.
+/// Whether the environment requests a log, which cuDNN writes as long as it has no callback.
 pub(crate) fn writes_to_file() -> bool {
     sink::env_config().mask != 0
 }

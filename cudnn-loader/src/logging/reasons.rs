@@ -1,0 +1,99 @@
+//! Each thread's last warning or error of cuDNN, for `cudnnGetErrorString`. cuDNN reports what it does not support as
+//! warnings, and has no last-error text for them.
+
+use std::cell::RefCell;
+use std::ffi::c_char;
+use std::panic::catch_unwind;
+
+use super::callback;
+use super::entry::reason;
+use super::hook::each_line;
+use super::writes_to_file;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The name of the status that the call returned.
+    pub(crate) status: String,
+    /// The innermost reason.
+    pub(crate) reason: String,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
+}
+
+/// Listens to cuDNN from now on, before its first call. Not if the environment requests a log: cuDNN writes none to a
+/// process that has a callback.
+pub(crate) fn start() {
+    if !writes_to_file() {
+        callback::observe(observe);
+    }
+}
+
+/// The last failure that cuDNN reported to this thread, also one in a call that succeeded in the end.
+pub(crate) fn last() -> Option<Failure> {
+    LAST.try_with(|last| last.try_borrow().ok()?.clone()).ok()?
+}
+
+/// The loader has failed a call since.
+pub(crate) fn forget() {
+    let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = None));
+}
+
+/// # Safety
+/// The message consists of lines with a NUL behind each, and one more at the end.
+unsafe fn observe(message: *const c_char) {
+    // SAFETY: the caller's obligation, passed on.
+    let result = catch_unwind(|| unsafe { failure(message) });
+    if let Ok(Some(failure)) = result {
+        let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = Some(failure)));
+    }
+}
+
+/// The traceback's first line is the innermost reason, the last has the status of the call.
+///
+/// # Safety
+/// As for [`observe`].
+unsafe fn failure(message: *const c_char) -> Option<Failure> {
+    let mut found: Option<Failure> = None;
+    let read = |line: &str| {
+        let Some((_, status, text)) = reason(line.trim_start()) else { return };
+        if status == "CUDNN_STATUS_SUCCESS" {
+            return;
+        }
+        match &mut found {
+            Some(failure) => status.clone_into(&mut failure.status),
+            None => found = Some(Failure { status: status.into(), reason: text.into() }),
+        }
+    };
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { each_line(message, read) };
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_reason_and_the_status_of_the_call_are_found() {
+        let message = c"CuDNN (v91900 56) function cudnnBackendFinalize() called:";
+        let lines = [
+            message.to_bytes(),
+            b"    Info: Traceback contains 3 message(s)",
+            b"        Warning: CUDNN_STATUS_SUCCESS; Reason: a remark",
+            b"        Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: nBlocks.y > 65535",
+            b"        Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: ptrDesc->finalize()",
+            b"Time: 2026",
+        ];
+        let mut text: Vec<u8> = lines.iter().flat_map(|line| [*line, b"\0"].concat()).collect();
+        text.push(0);
+        // SAFETY: lines with a NUL behind each, and one more.
+        let found = unsafe { failure(text.as_ptr().cast()) }.unwrap();
+        assert_eq!(found.status, "CUDNN_STATUS_NOT_SUPPORTED");
+        assert_eq!(found.reason, "nBlocks.y > 65535");
+        // SAFETY: no lines.
+        assert_eq!(unsafe { failure(c"".as_ptr()) }, None);
+    }
+}
