@@ -28,7 +28,7 @@ def batch_norm_65535():
     """evaluate a batch norm with a batch above 65,535"""
     t = torch()
     w = t.ones(2, device="cuda")
-    t.cudnn_batch_norm(t.zeros(70000, 2, device="cuda").half(), w.half(), w.half(), w.clone(), w.clone(), False, 0.1, 1e-5)
+    t.cudnn_batch_norm(t.zeros(70000, 2, device="cuda").half(), w, w, w.clone(), w.clone(), False, 0.1, 1e-5)
 
 
 def batch_norm_training():
