@@ -9,7 +9,7 @@ use super::pip::is_on_path;
 use crate::platform::{Os, is_executable};
 
 /// Installs packages into the environment at this root, or into the active one. `None` if pixi made the environment, and
-/// which of the manifest's features it takes packages from is not known.
+/// no feature of its manifest is known to be this environment's alone.
 pub(super) fn install(root: Option<&Path>, specs: impl IntoIterator<Item = String>) -> Option<Command> {
     let specs = specs.into_iter();
     match root.and_then(Pixi::of) {
@@ -78,7 +78,7 @@ struct Pixi {
 impl Pixi {
     /// `WORKSPACE/.pixi/envs/NAME`, with pixi's record in it.
     fn of(root: &Path) -> Option<Pixi> {
-        let record = std::fs::read_to_string(root.join("conda-meta/pixi")).ok()?;
+        let record = text(&root.join("conda-meta/pixi"))?;
         let field = |name: &str| {
             let rest = record.split_once(&format!("\"{name}\""))?.1.trim_start().strip_prefix(':')?;
             let value = rest.trim_start().strip_prefix('"')?.split('"').next()?;
@@ -95,12 +95,125 @@ impl Pixi {
         Command::new("pixi", [action, "--manifest-path"]).and([&self.manifest])
     }
 
+    /// Adds packages to the feature of the manifest that this environment alone has: what other environments have, too,
+    /// would change those. `None` if it has none, or several.
     fn add(&self, specs: impl Iterator<Item = String>) -> Option<Command> {
-        (self.environment == "default").then(|| self.command("add").and(specs))
+        let command = self.command("add");
+        if self.environment == "default" {
+            return Some(command.and(specs));
+        }
+        let names = ["pixi.toml", "pyproject.toml"].map(|name| self.manifest.join(name));
+        let mut files = names.iter().chain([&self.manifest]);
+        let features = files.find_map(|file| own_feature(&text(file)?, &self.environment));
+        Some(command.and(["--feature", &features?]).and(specs))
     }
 
+    /// Installs a package again.
     fn reinstall(&self, spec: &str) -> Command {
         let name = spec.split(['=', '<', '>', '!']).next().unwrap_or(spec);
         self.command("reinstall").and(["--environment", &self.environment, name])
+    }
+}
+/// The text of a small file.
+fn text(file: &Path) -> Option<String> {
+    const MAX_LEN: u64 = 1 << 20;
+    String::from_utf8(crate::read_bounded(file, MAX_LEN).ok()?).ok()
+}
+
+/// The one feature in a manifest of pixi that this environment has and no other: `cuda` of `gpu = ["cuda", "test"]`, if
+/// another environment has `test`.
+fn own_feature(manifest: &str, environment: &str) -> Option<String> {
+    let environments = environments(manifest);
+    let features = &environments.iter().find(|(name, _)| name == environment)?.1;
+    let is_shared =
+        |feature: &String| environments.iter().any(|(name, other)| name != environment && other.contains(feature));
+    let mut own = features.iter().filter(|feature| !is_shared(feature));
+    own.next().filter(|_| own.next().is_none()).cloned()
+}
+
+/// The environments of a manifest, with their features. Reads what pixi writes: a line or several for each environment
+/// below `[environments]`, or a table of its own.
+fn environments(manifest: &str) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut table = "";
+    let mut lines = manifest.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    while let Some(line) = lines.next() {
+        if line.starts_with('[') {
+            table = line.trim_matches(['[', ']']).trim_start_matches("tool.pixi.");
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let key = key.trim().trim_matches('"');
+        let name = match table.strip_prefix("environments") {
+            Some("") => key,
+            Some(name) if key == "features" => name.trim_start_matches('.').trim_matches('"'),
+            _ => continue,
+        };
+        let mut value = value.to_owned();
+        while value.contains('[') && !value.contains(']') {
+            let Some(line) = lines.next() else { break };
+            value += line;
+        }
+        // `{ features = ["cuda"], solve-group = "default" }`
+        let value = value.split_once("features").map_or(value.as_str(), |(_, features)| features);
+        let Some((_, list)) = value.split_once('[') else { continue };
+        let list = list.split(']').next().unwrap_or_default();
+        let features = list.split(',').map(|feature| feature.trim().trim_matches(['"', '\'']).to_owned());
+        found.push((name.to_owned(), features.filter(|feature| !feature.is_empty()).collect()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_added_to_the_feature_that_only_this_environment_has() {
+        let own = "[environments]\ndefault = []\ngpu = [\"cuda\"]\n";
+        for (manifest, environment, expected) in [
+            (own, "gpu", Some("cuda")),
+            (own, "default", None),
+            (own, "other", None),
+            (
+                "[tool.pixi.environments]\ngpu = { features = ['cuda'], solve-group = \"x\" } # [no]\n",
+                "gpu",
+                Some("cuda"),
+            ),
+            ("[environments]\ngpu = [\n  \"test\",\n  \"cuda\",\n]\ncpu = [\"test\"]\n", "gpu", Some("cuda")),
+            ("[environments.gpu]\nsolve-group = \"x\"\nfeatures = [\"cuda\"]\n", "gpu", Some("cuda")),
+            // Both would change; or which one it is is not known.
+            ("[environments]\ngpu = [\"cuda\"]\ntest = [\"cuda\"]\n", "gpu", None),
+            ("[environments]\ngpu = [\"cuda\", \"more\"]\n", "gpu", None),
+            ("[environments]\ngpu = [\n\"cuda\"", "gpu", Some("cuda")),
+            ("[feature.gpu]\ngpu = [\"cuda\"]\n", "gpu", None),
+            ("", "gpu", None),
+        ] {
+            assert_eq!(own_feature(manifest, environment).as_deref(), expected, "{manifest} {environment}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn pixis_environments_are_changed_by_pixi() -> std::io::Result<()> {
+        let workspace = std::env::temp_dir().join(format!("cudnn-probe-pixi-{}", std::process::id()));
+        let manifest = "[environments]\ngpu = [\"cuda\"]\n";
+        for (name, manifest, expected) in [
+            ("default", manifest, Some("add --manifest-path $ cudnn>=9.3")),
+            ("gpu", manifest, Some("add --manifest-path $ --feature cuda cudnn>=9.3")),
+            ("gpu", "", None),
+        ] {
+            let root = workspace.join(".pixi/envs").join(name);
+            std::fs::create_dir_all(root.join("conda-meta"))?;
+            std::fs::write(root.join("conda-meta/pixi"), format!(r#"{{"environment_name": "{name}"}}"#))?;
+            std::fs::write(workspace.join("pixi.toml"), manifest)?;
+            let command = install(Some(&root), ["cudnn>=9.3".to_owned()]);
+            let line = command.map(|command| {
+                let arguments = command.arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+                arguments.collect::<Vec<_>>().join(" ").replace(&*workspace.to_string_lossy(), "$")
+            });
+            assert_eq!(line.as_deref(), expected, "{name} {manifest}");
+        }
+        std::fs::remove_dir_all(workspace)
     }
 }
