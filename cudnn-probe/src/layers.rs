@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::escape::shown_path;
 use crate::host::Host;
-use crate::platform::{bytes_of, path_from_bytes};
+use crate::platform::{bytes_of, is_like_tmp, path_from_bytes};
 
 /// Lists the layers to turn on, the outermost first, with commas: names, or absolute paths.
 pub const LAYERS_VARIABLE: &str = "CUDNN_LAYERS";
@@ -87,7 +87,8 @@ pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<Requested
 pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     let listed = host.variable(LAYER_PATH_VARIABLE).unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&listed).collect();
-    dirs.extend(loader_dir.or(host.program_dir()).map(Path::to_owned));
+    // Each user may put a file into one like /tmp.
+    dirs.extend(loader_dir.or(host.program_dir()).filter(|dir| !is_like_tmp(dir)).map(Path::to_owned));
     // A relative one would depend on the working directory.
     dirs.retain(|dir| dir.is_absolute());
     dirs
@@ -169,6 +170,22 @@ mod tests {
         for layer in requested_layers(&host, Some(Path::new("/"))) {
             assert_eq!(layer.files, Err(LayerError::NotAName), "{:?}", layer.name);
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_directory_to_which_each_user_adds_files_is_not_beside_the_loader() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-shared-layers-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let host = Host::sandbox("/nowhere").executable(dir.join("program"));
+        for (mode, expected) in [(0o755, true), (0o1777, false)] {
+            std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+            for loader_dir in [None, Some(dir.as_path())] {
+                assert_eq!(layer_dirs(&host, loader_dir).contains(&dir), expected, "{mode:o}");
+            }
+        }
+        std::fs::remove_dir(&dir).unwrap();
     }
 
     #[test]

@@ -84,6 +84,27 @@ fn the_drop_in_finds_cudnn_through_the_run_path_that_would_find_nvidias_shim() {
     }
 }
 
+/// As `ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()` does before `import torch`.
+#[test]
+fn a_call_before_the_framework_is_loaded_does_not_keep_it_from_its_cudnn() {
+    let Some(cudnn) = cudnn() else { return };
+    let alone = drop_in_alone();
+    let ours = alone.path().join("libcudnn.so.9");
+    let framework = alone.path().join("libframework.so");
+    let run_path = format!("-Wl,-rpath,{}", cudnn.display());
+    support::compile(
+        "int framework;",
+        &["-shared", "-fPIC", "-Wl,--no-as-needed", ours.to_str().unwrap(), &run_path],
+        &framework,
+    );
+    let early = Child::bare(env!("CARGO_BIN_EXE_driver")).env("LD_PRELOAD", &ours).argument("--shim").argument(&ours);
+    let open = format!("open:{}", framework.display());
+    let output = early.run(&["~cudnnGetVersion", &open, "cudnnGetVersion"]);
+    let versions: Vec<&str> =
+        output.stdout.lines().filter_map(|line| line.strip_prefix("cudnnGetVersion = ")).collect();
+    assert_eq!(versions, ["0", VERSION], "{output:#?}");
+}
+
 #[test]
 fn its_own_directory_comes_first_unless_another_is_named() {
     let (Some(cudnn), Some(other)) = (cudnn(), lib_dir("jit-cu13-9.27.0")) else { return };

@@ -139,6 +139,35 @@ fn a_file_that_becomes_a_pipe_at_the_wrong_moment_does_not_hang_the_loader() {
 }
 
 #[test]
+fn a_sandbox_may_deny_to_seek_and_to_read_links() {
+    if support::is_emulated("a_sandbox_may_deny_to_seek_and_to_read_links", "an emulator has no filters") {
+        return;
+    }
+    let dir = graph_with("");
+    let sandbox = dir.path().join("libsandbox.so");
+    let code = "#include <errno.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <stddef.h>\n\
+        #include <stdlib.h>\n#include <sys/prctl.h>\n#include <sys/syscall.h>\n\
+        __attribute__((constructor)) static void deny(void) {\n\
+            struct sock_filter filter[] = {\n\
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),\n\
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_lseek, 2, 0),\n\
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readlinkat, 1, 0),\n\
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),\n\
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),\n\
+            };\n\
+        #ifdef SYS_readlink\n\
+            filter[2].k = SYS_readlink;\n\
+        #endif\n\
+            struct sock_fprog program = {sizeof filter / sizeof *filter, filter};\n\
+            if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();\n\
+        }";
+    compile(code, &["-shared", "-fPIC"], &sandbox);
+    let child = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).env("LD_PRELOAD", &sandbox);
+    let output = run(child, &["cudnnGetVersion"]);
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+}
+
+#[test]
 fn a_panic_in_a_log_hook_is_contained_even_if_its_payload_panics_again() {
     let dir = graph_with("");
     for hook in ["log:panic", "log:panic-on-drop"] {

@@ -115,6 +115,102 @@ fn a_directory_that_another_user_may_have_put_there_is_not_next_to_a_program() {
     }
 }
 
+/// The owner of a file, its group and its mode.
+type Access = (u32, u32, u32);
+
+/// The directory above that of a program, in a place that each user writes to or not, and what is at `lib` in it.
+#[test]
+fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
+    const VICTIM: u32 = 65533;
+    const ATTACKER: u32 = 65534;
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        let test = "a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path";
+        return support::not_run(test, "only root can make files of other users");
+    }
+    enum Lib {
+        None,
+        Dir(Access),
+        /// The owner of the link, and the directory that it leads to.
+        Link(u32, Access),
+    }
+    use Lib::{Dir, Link, None as Nothing};
+    let (safe, open): (Access, Access) = ((0, 0, 0o755), (0, 0, 0o777));
+    let cases = [
+        (0o1777, Dir((VICTIM, VICTIM, 0o755)), Some("t/lib")),
+        (0o1777, Dir(safe), Some("t/lib")),
+        (0o1777, Dir((0, 0, 0o775)), Some("t/lib")),
+        // Who may write to a directory can have moved it there.
+        (0o1777, Dir(open), None),
+        (0o1777, Dir((0, ATTACKER, 0o775)), None),
+        (0o1777, Dir((VICTIM, ATTACKER, 0o775)), None),
+        (0o1777, Dir((ATTACKER, 0, 0o755)), None),
+        (0o1777, Link(ATTACKER, open), None),
+        (0o1777, Link(ATTACKER, safe), None),
+        (0o1777, Link(ATTACKER, (0, ATTACKER, 0o775)), None),
+        // Of a link there may be another name, which anybody can make.
+        (0o1777, Link(0, open), None),
+        (0o1777, Link(VICTIM, safe), None),
+        (0o1777, Nothing, None),
+        (0o1775, Link(ATTACKER, open), None),
+        (0o755, Dir(open), Some("t/lib")),
+        (0o755, Dir((0, 0, 0o1777)), None),
+        (0o755, Dir((ATTACKER, 0, 0o755)), None),
+        (0o755, Link(0, safe), Some("target")),
+        (0o755, Link(VICTIM, open), Some("target")),
+        (0o755, Link(VICTIM, (0, 0, 0o1777)), None),
+        (0o755, Link(VICTIM, (ATTACKER, 0, 0o755)), None),
+        (0o755, Nothing, Some("t/lib")),
+        (0o777, Link(ATTACKER, open), None),
+    ];
+    for (case, (mode, lib, expected)) in cases.into_iter().enumerate() {
+        let world = TempDir::new();
+        let root = world.path();
+        let give = |path: &Path, (user, group, mode): Access| {
+            std::os::unix::fs::chown(path, Some(user), Some(group)).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let build = make_dir(root, "t/build");
+        give(&build, (VICTIM, VICTIM, 0o755));
+        match lib {
+            Nothing => {}
+            Dir(access) => give(&make_dir(root, "t/lib"), access),
+            Link(owner, access) => {
+                give(&make_dir(root, "target"), access);
+                std::os::unix::fs::symlink(root.join("target"), root.join("t/lib")).unwrap();
+                std::os::unix::fs::lchown(root.join("t/lib"), Some(owner), Some(owner)).unwrap();
+            }
+        }
+        give(&root.join("t"), (0, 0, mode));
+        let found = candidates(&Search::new(Host::sandbox(root).executable(build.join("program"))), root);
+        let beside: Vec<&str> =
+            found.iter().filter(|(_, origin)| *origin == Origin::Adjacent).map(|(dir, _)| dir.as_str()).collect();
+        let expected: Vec<&str> = ["t/build", "t/build/lib"].into_iter().chain(expected).collect();
+        assert_eq!(beside, expected, "case {case}, in {mode:o}");
+    }
+}
+
+/// There each user may put files beside those of others.
+#[test]
+fn a_directory_like_tmp_is_not_searched_for_what_is_in_it() {
+    let world = TempDir::new();
+    let root = world.path();
+    let shared = make_dir(root, "tmp");
+    make_dir(root, "tmp/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    std::fs::write(make_dir(root, "tmp/bin").join("python3"), "").unwrap();
+    let host = Host::sandbox(root).executable(shared.join("program")).env("PATH", root.join("tmp/bin"));
+    let search = Search::new(host).add_loaded(&shared).add_adjacent(&shared);
+    for (mode, is_searched) in [(0o755, true), (0o1777, false)] {
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(mode)).unwrap();
+        let found = candidates(&search, root);
+        let origins = [Origin::Loaded, Origin::AdjacentToLibrary, Origin::Adjacent, Origin::Python(shared.clone())];
+        for origin in origins {
+            let is_found = found.iter().any(|(dir, other)| *other == origin && dir != "tmp/lib" && dir != "lib");
+            assert_eq!(is_found, is_searched, "{mode:o} {origin}: {found:#?}");
+        }
+    }
+}
+
 #[test]
 fn an_explicit_directory_is_the_only_candidate() {
     let world = TempDir::new();

@@ -106,7 +106,8 @@ impl Function {
     /// reach.
     ///
     /// # Errors
-    /// The reason for which a call would fail. The loader remembers a failure; [`SubLibrary::load`] tries again.
+    /// The reason for which a call would fail. The loader remembers a failure for a while; [`SubLibrary::load`] tries again
+    /// at once.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
         let address = entry(|| match builtin(self) {
             Some(Builtin { address, needs_cudnn: false }) => Ok(address),

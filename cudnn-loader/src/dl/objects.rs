@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::platform::libraries::{Handle, exports, open_loaded};
-use crate::platform::objects::{Entry, absolute, containing_base, read_list};
+use crate::platform::objects::{self, Entry, absolute, containing_base, read_list};
 use crate::thread::fork::NotBesideFork;
 
 /// A library that the process has loaded, no matter who loaded it.
@@ -13,6 +13,12 @@ pub(crate) struct LoadedObject {
     pub(crate) handle: Handle,
     /// The file, as the system's loader found it; absolute.
     pub(crate) path: PathBuf,
+}
+
+/// A number that changes when the process loads something.
+pub(crate) fn load_count() -> u64 {
+    let _guard = NotBesideFork::new();
+    objects::load_count()
 }
 
 /// A snapshot of the list, in loading order.

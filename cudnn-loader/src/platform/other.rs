@@ -189,6 +189,10 @@ pub(crate) mod objects {
         Vec::new()
     }
 
+    pub(crate) fn load_count() -> u64 {
+        0
+    }
+
     pub(crate) fn containing_base() -> Option<usize> {
         None
     }

@@ -125,6 +125,8 @@ pub(super) fn may_start_threads() -> bool {
 
 pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
     if preload.loads_nothing { read_and_create_contexts(preload, recorder) } else { load_all(preload, recorder) }
+    // The first call tries again.
+    SubLibrary::ALL.iter().copied().for_each(libraries::clear_failure);
 }
 
 /// Creates the contexts, and reads the files ahead with descriptors of its own: all threads need the driver's.

@@ -9,6 +9,7 @@ use cudnn_probe::{
     installation_dir,
 };
 
+use super::attempts::{Attempt, Attempts, Shared, When};
 use super::in_memory;
 use crate::dl;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
@@ -26,10 +27,9 @@ pub(crate) struct Selected {
     rejected: Arc<Vec<RejectedCandidate>>,
 }
 
-/// A result that many callers share.
-pub(crate) type Shared<T> = Result<T, Arc<Failure>>;
-
-static SELECTED: RaceOnce<Shared<Selected>> = RaceOnce::new();
+static SELECTED: Attempts<Selected> = Attempts::new(true);
+/// The options of the last search that the program asked for. One that a call makes requires no less.
+static REQUIRED: RaceOnce<Options> = RaceOnce::new();
 
 /// The installation that this process uses; `None` before the first use has selected one. Loads nothing.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn installation() -> Option<&'static Installation> {
 }
 
 pub(crate) fn selected() -> Option<&'static Selected> {
-    SELECTED.get()?.as_ref().ok()
+    SELECTED.success()
 }
 
 /// A failure, with what is known about the library and the installation.
@@ -50,28 +50,43 @@ pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
     })
 }
 
-/// The failures that [`reset_selection`] removes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reset {
-    /// A search that found nothing.
-    Failure,
-    /// Also an installation whose graph library could not be loaded: nothing uses it.
-    Any,
+/// The last search.
+pub(crate) fn last_search() -> Option<&'static Attempt<Selected>> {
+    SELECTED.last()
 }
 
-/// Lets the next use search again.
-pub(crate) fn reset_selection(reset: Reset) {
-    if let Some(outcome) = SELECTED.get()
-        && (reset == Reset::Any || outcome.is_err())
-    {
-        SELECTED.reset(outcome);
+/// Lets the next use search again, if this is still the last search.
+pub(crate) fn forget_search(search: &'static Attempt<Selected>) {
+    SELECTED.forget(search);
+}
+
+/// Lets the next use search again, if the last search found nothing.
+pub(crate) fn forget_failed_search(when: When) {
+    if let Some(failed) = SELECTED.failed(when) {
+        SELECTED.forget(failed);
     }
 }
 
 /// The selected installation. If there is none yet, selects one that meets the options.
 pub(crate) fn select(options: &Options) -> Result<&'static Installation, LoadError> {
-    let outcome = SELECTED.get_or_init(|| {
-        let outcome = search(options);
+    select_as(|| {
+        if let Some(earlier) = REQUIRED.get() {
+            REQUIRED.reset(earlier);
+        }
+        // The environment of that time is not a requirement.
+        REQUIRED.get_or_init(|| Options { host: None, ..options.clone() });
+        search(options)
+    })
+}
+
+/// As above, with the options that the program gave before.
+pub(crate) fn select_for_call() -> Result<&'static Installation, LoadError> {
+    select_as(|| REQUIRED.get().map_or_else(|| search(&Options::default()), search))
+}
+
+fn select_as(search: impl Fn() -> Shared<Selected>) -> Result<&'static Installation, LoadError> {
+    let outcome = SELECTED.get_or_try(|| {
+        let outcome = search();
         report(&outcome);
         outcome
     });

@@ -1,7 +1,7 @@
 //! The sub-libraries of the selected installation: each is checked on disk, loaded after its dependencies, verified in
 //! memory, and kept. From a loaded library comes a function's address.
 //!
-//! [`RaceOnce`] shares each library, so the loader has no lock while ld.so works.
+//! [`Attempts`] shares each library, so the loader has no lock while ld.so works.
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, ProbeError, Version, shown_path};
 
-use super::installation::{Reset, Shared, dir_of, failure, is_in, reset_selection, select, selected};
+use super::attempts::{Attempts, Shared, When};
+use super::installation::{
+    dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select, select_for_call, selected,
+};
 use super::{graph_plugins, in_memory};
 use crate::dl::dlerror::OpenError;
 use crate::dl::objects::LoadedObjects;
@@ -20,7 +23,6 @@ use crate::events::{Event, emit};
 use crate::function::Function;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
-use crate::sync::once::RaceOnce;
 
 /// A sub-library that is loaded.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct LoadedLibrary {
     pub duration: Duration,
     /// When that was done.
     loaded_at: Instant,
+    /// The installation that it belongs to.
+    installation: &'static Installation,
     handle: Handle,
     /// Only graph has these.
     graph_functions: Option<GraphFunctions>,
@@ -61,16 +65,16 @@ unsafe impl Send for GraphFunctions {}
 // SAFETY: as above.
 unsafe impl Sync for GraphFunctions {}
 
-static LIBRARIES: [RaceOnce<Shared<LoadedLibrary>>; SubLibrary::ALL.len()] =
-    [const { RaceOnce::new() }; SubLibrary::ALL.len()];
+static LIBRARIES: [Attempts<LoadedLibrary>; SubLibrary::ALL.len()] =
+    [const { Attempts::new(false) }; SubLibrary::ALL.len()];
 
-fn cell(library: SubLibrary) -> Option<&'static RaceOnce<Shared<LoadedLibrary>>> {
+fn attempts(library: SubLibrary) -> Option<&'static Attempts<LoadedLibrary>> {
     LIBRARIES.get(library as usize)
 }
 
 /// The library, if it is loaded.
 pub(crate) fn loaded(library: SubLibrary) -> Option<&'static LoadedLibrary> {
-    cell(library)?.get()?.as_ref().ok()
+    attempts(library)?.success()
 }
 
 /// cuDNN's implementations, if graph is loaded. Does not call ld.so, which another thread may keep busy.
@@ -85,17 +89,27 @@ pub(crate) fn cuda_major() -> Option<u32> {
 
 /// Lets the next use of a sub-library try again what failed.
 pub(crate) fn clear_failure(library: SubLibrary) {
+    forget_failures(library, When::Now);
+}
+
+fn forget_failures(library: SubLibrary, when: When) {
     for library in load_order(library) {
-        if let Some(cell) = cell(library)
-            && let Some(failed) = cell.get()
-            && failed.is_err()
+        // Before the failure, so that it is no later search.
+        let search = last_search();
+        if let Some(attempts) = attempts(library)
+            && let Some(failed) = attempts.failed(when)
         {
-            cell.reset(failed);
-            // Without graph nothing uses the installation: the next search may select another.
-            reset_selection(if library == SubLibrary::Graph { Reset::Any } else { Reset::Failure });
+            // Without graph nothing uses the installation: the next search may select another. It comes first, so that
+            // whoever loads graph again takes it from there.
+            if library == SubLibrary::Graph
+                && let Some(search) = search
+            {
+                forget_search(search);
+            }
+            attempts.forget(failed);
         }
     }
-    reset_selection(Reset::Failure);
+    forget_failed_search(when);
 }
 
 /// The address of cuDNN's function.
@@ -154,11 +168,15 @@ fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
 
 /// Loads a sub-library after its dependencies.
 pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadError> {
-    let installation = select(&Options::default()).map_err(|error| error.of_library(library))?;
+    forget_failures(library, When::Due);
+    let installation = select_for_call().map_err(|error| error.of_library(library))?;
     let mut last = None;
     for library in load_order(library) {
-        let Some(cell) = cell(library) else { continue };
-        let outcome = cell.get_or_init(|| {
+        let Some(attempts) = attempts(library) else { continue };
+        let outcome = attempts.get_or_try(|| {
+            // Another thread may have selected again. What is loaded decides.
+            let graph = loaded(SubLibrary::Graph).map(|graph| graph.installation);
+            let installation = graph.or_else(|| select_for_call().ok()).unwrap_or(installation);
             let outcome = load_library(installation, library);
             match &outcome {
                 Ok(LoadedLibrary { path, duration, .. }) => {
@@ -201,6 +219,7 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
         version,
         duration: start.elapsed(),
         loaded_at: Instant::now(),
+        installation,
         handle,
         graph_functions: functions,
     })

@@ -5,10 +5,12 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 
 use object::ReadRef;
+
+use crate::platform::read_at;
 
 /// The length of a block, in bytes.
 const BLOCK_LEN: usize = 8 << 10;
@@ -54,10 +56,9 @@ impl FileData {
                 Some(bytes) => piece.extend_from_slice(bytes.get(..rest).unwrap_or(bytes)),
                 None => {
                     let start = position - position % ALIGNMENT;
-                    (&self.file).seek(SeekFrom::Start(start))?;
                     block.bytes.clear();
                     block.start = start;
-                    (&self.file).take(BLOCK_LEN as u64).read_to_end(&mut block.bytes)?;
+                    read_block(&self.file, start, &mut block.bytes)?;
                     if start + (block.bytes.len() as u64) <= position {
                         // The file has been truncated meanwhile.
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -67,6 +68,25 @@ impl FileData {
         }
         Ok(piece)
     }
+}
+
+/// Reads a block. Without `lseek`, which a sandbox may deny.
+fn read_block(file: &File, start: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.resize(BLOCK_LEN, 0);
+    let mut length = 0;
+    while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match read_at(file, rest, start + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                bytes.clear();
+                return Err(error);
+            }
+        }
+    }
+    bytes.truncate(length);
+    Ok(())
 }
 
 impl<'a> ReadRef<'a> for &'a FileData {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -57,13 +57,48 @@ pub(crate) fn is_setid(program: &Path) -> bool {
     std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
 
-/// May somebody else have put this directory near the other, or a file into it: is it one like /tmp, in which each user
-/// puts files and none can remove those of others, or does it belong to neither root nor the owner of the other?
-pub(crate) fn may_be_planted(dir: &Path, near: &Path) -> bool {
-    const STICKY_AND_WRITABLE: u32 = 0o1002;
-    let Ok(found) = std::fs::metadata(dir) else { return false };
-    let is_foreign = || std::fs::metadata(near).is_ok_and(|near| found.uid() != near.uid());
-    found.permissions().mode() & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE || (found.uid() != 0 && is_foreign())
+const STICKY: u32 = 0o1000;
+const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
+
+/// Is this directory one like /tmp: others put files into it, and cannot remove what is not theirs?
+pub(crate) fn is_like_tmp(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|dir| has_mode_of_tmp(&dir))
+}
+
+fn has_mode_of_tmp(dir: &Metadata) -> bool {
+    dir.mode() & STICKY != 0 && dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0
+}
+
+/// The directory at a path beside a program, with links resolved once: use no other path to it. `None` if another user
+/// may have put it there, or files into it, who may not replace the program. Only root and the owner of the program's
+/// directory are trusted, with a link too. A path where there is nothing stays as it is.
+pub(crate) fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
+    let is_in_tmp = path.parent().is_some_and(is_like_tmp);
+    let Ok(entry) = std::fs::symlink_metadata(path) else {
+        // In a directory like /tmp another user could put one there before it is read.
+        return (!is_in_tmp).then(|| path.to_owned());
+    };
+    let program_dir = std::fs::metadata(program_dir).ok();
+    let is_trusted = |found: &Metadata| {
+        found.uid() == 0 || program_dir.as_ref().is_none_or(|program_dir| program_dir.uid() == found.uid())
+    };
+    if !is_trusted(&entry) {
+        return None;
+    }
+    if is_in_tmp {
+        // One look, and the path stays true: nobody else can move a directory of root or of the owner from there. But
+        // whoever may write to a directory can have moved it there.
+        let may_write = |bit, is_same: bool| {
+            entry.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
+        };
+        let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == entry.gid());
+        let is_open = may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && entry.gid() != 0;
+        return (entry.is_dir() && !is_open).then(|| path.to_owned());
+    }
+    let Ok(resolved) = canonicalize(path) else { return Some(path.to_owned()) };
+    let found = std::fs::metadata(&resolved).ok()?;
+    (is_trusted(&found) && !has_mode_of_tmp(&found)).then_some(resolved)
 }
 
 pub(crate) fn is_executable(path: &Path) -> bool {

@@ -115,8 +115,12 @@ pub(crate) fn is_setid(_program: &Path) -> bool {
 }
 
 /// Access lists decide; `std` does not read them.
-pub(crate) fn may_be_planted(_dir: &Path, _near: &Path) -> bool {
+pub(crate) fn is_like_tmp(_dir: &Path) -> bool {
     false
+}
+
+pub(crate) fn resolve_beside(path: &Path, _program_dir: &Path) -> Option<PathBuf> {
+    Some(path.to_owned())
 }
 
 pub(crate) fn is_executable(path: &Path) -> bool {

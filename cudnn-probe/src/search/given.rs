@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::host::Host;
-use crate::platform::{Opened, Os, open_regular, path_from_bytes};
+use crate::platform::{Opened, Os, is_like_tmp, open_regular, path_from_bytes};
 
 use super::origin::{Candidate, Origin};
 
@@ -88,7 +88,8 @@ impl Given {
     }
 
     pub(super) fn already_loaded(&self) -> Vec<Candidate> {
-        self.loaded.iter().map(|dir| Candidate::new(dir, Origin::Loaded)).collect()
+        let dirs = self.loaded.iter().filter(|dir| !is_like_tmp(dir));
+        dirs.map(|dir| Candidate::new(dir, Origin::Loaded)).collect()
     }
 
     pub(super) fn in_run_paths(&self) -> Vec<Candidate> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_LIB_DIRS, canonicalize, may_be_planted};
+use crate::platform::{CUDA_LIB_DIRS, canonicalize, is_like_tmp, resolve_beside};
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -24,14 +24,17 @@ pub(super) const STAGES: &[Stage] =
     &[Given::already_loaded, adjacent, Given::in_run_paths, python_environments, ld_so, cuda_variables, well_known];
 
 fn adjacent(given: &Given) -> Vec<Candidate> {
+    let beside_library = given.adjacent.iter().filter(|dir| !is_like_tmp(dir));
     let mut found: Vec<Candidate> =
-        given.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
+        beside_library.map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
     // A user may put a link to a privileged program into their directory.
     if let Some(dir) = given.host.program_dir().filter(|_| !given.host.is_secure_execution()) {
-        let above = dir.parent().unwrap_or(dir);
-        for candidate in [dir.to_owned(), dir.join("lib"), above.join("lib")] {
-            if !may_be_planted(&candidate, dir) {
-                found.push(Candidate::new(candidate, Origin::Adjacent));
+        if !is_like_tmp(dir) {
+            found.push(Candidate::new(dir, Origin::Adjacent));
+        }
+        for beside in [dir, dir.parent().unwrap_or(dir)] {
+            if let Some(lib) = resolve_beside(&beside.join("lib"), dir) {
+                found.push(Candidate::new(lib, Origin::Adjacent));
             }
         }
     }
@@ -96,7 +99,8 @@ fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: 
 fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     let path = given.host.variable("PATH")?;
     let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
-    environment_of(&programs.find(|program| program.exists())?)
+    // Beside a directory of programs that is in one like /tmp, another user could have put the packages.
+    environment_of(&programs.find(|program| program.exists())?).filter(|(root, _)| !is_like_tmp(root))
 }
 
 /// The directories that ld.so would search for a bare name.

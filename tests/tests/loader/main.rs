@@ -5,6 +5,7 @@ mod calls;
 mod fork;
 mod graph_plugins;
 mod preload;
+mod retries;
 mod selection;
 mod threads;
 mod verification;

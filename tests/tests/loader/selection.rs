@@ -1,5 +1,7 @@
 //! The installation that the loader selects: options, environment variables, and what happens after a failure.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use cudnn_loader::DIR_VARIABLE;
@@ -140,6 +142,31 @@ fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
     let long = format!("/{}", "x".repeat(60_000));
     let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, &long), &["cudnnCreate"]);
     assert_eq!(output.returned("cudnnCreate"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
+}
+
+/// Beside a program in a directory like /tmp, another user puts a link to a directory of root that all may write to.
+#[test]
+fn code_that_another_user_planted_beside_a_program_does_not_run() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        let test = "code_that_another_user_planted_beside_a_program_does_not_run";
+        return support::not_run(test, "only root can make files of other users");
+    }
+    let evil = graph_with("__attribute__((constructor)) static void run(void) { *(volatile int *)0 = 0; }");
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(evil.path(), 0o777);
+    let shared = TempDir::new();
+    let build = shared.path().join("build");
+    std::fs::create_dir(&build).unwrap();
+    // Not by this process, of which another thread's child could have the file open when it is run.
+    assert!(Command::new("cp").arg(DRIVER).arg(&build).status().unwrap().success());
+    std::os::unix::fs::chown(&build, Some(65534), Some(65534)).unwrap();
+    let link = shared.path().join("lib");
+    std::os::unix::fs::symlink(evil.path(), &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65533), Some(65533)).unwrap();
+    mode(shared.path(), 0o1777);
+    let output = Child::bare(build.join("driver")).without_privileges().run(&["?cudnnCreate"]);
+    assert_eq!((output.code, output.returned("?cudnnCreate")), (Some(0), Some("false")), "{output:#?}");
 }
 
 #[test]

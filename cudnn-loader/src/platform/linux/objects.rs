@@ -78,6 +78,19 @@ pub(crate) fn read_list() -> Vec<Entry> {
     list
 }
 
+/// The number of objects that ld.so has ever loaded. No thread forks meanwhile.
+pub(crate) fn load_count() -> u64 {
+    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
+        // SAFETY: ld.so passes a structure of this type, and `load_count` its number.
+        unsafe { *count.cast::<u64>() = (*info).dlpi_adds };
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
+    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut count).cast()) };
+    count
+}
+
 /// The names in a loaded object's dynamic section.
 ///
 /// Reads the object's memory and not its file, which may have been renamed or replaced since.

@@ -50,6 +50,11 @@ pub(crate) fn read_list() -> Vec<Entry> {
     modules().into_iter().filter_map(entry).collect()
 }
 
+/// The number of DLLs, which stays the same if as many are freed.
+pub(crate) fn load_count() -> u64 {
+    modules().len() as u64
+}
+
 fn modules() -> Vec<HMODULE> {
     /// More than a process loads between two looks.
     const MORE: usize = 64;

@@ -39,6 +39,8 @@
 //! spawn:ARGS      runs this program with these arguments, which are separated by `+`
 //! sigpipe         restores the default action of SIGPIPE, which C programs have
 //! close-all       closes all descriptors but the first three
+//! take-descriptors, free-descriptors
+//!                 opens files until the process may open no more; closes them
 //! cd:DIR          changes the working directory
 //! remove:FILE, copy:FROM,TO
 //!                 changes a file, as an update does under a running program

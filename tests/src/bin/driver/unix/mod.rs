@@ -11,6 +11,9 @@ use std::sync::Mutex;
 /// The descriptors that `lock` opened.
 static LOCKED_FILES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
+/// The files that `take-descriptors` opened.
+static TAKEN: Mutex<Vec<std::fs::File>> = Mutex::new(Vec::new());
+
 /// A write lock on all bytes of a file.
 static WRITE_LOCK: libc::flock =
     libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
@@ -67,6 +70,13 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
             // SAFETY: this breaks code that uses the descriptors, as the test requires: daemons do it when they start.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
+        ("take-descriptors", _) => {
+            let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+            // SAFETY: the call reads the structure.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) };
+            TAKEN.lock().unwrap().extend(std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()));
+        }
+        ("free-descriptors", _) => TAKEN.lock().unwrap().clear(),
         _ => return false,
     }
     true

@@ -1,0 +1,73 @@
+//! What failed is tried again: when the process has loaded more, when some time has passed, and after a preload.
+
+use cudnn_probe::Library;
+use support::{Child, FakeLibrary, TempDir, compile};
+
+use super::{DRIVER, JIT, child, graph_with, run};
+
+/// Fake libraries for graph, ops and adv.
+fn three_libraries() -> TempDir {
+    let dir = graph_with("");
+    for library in [Library::Ops, Library::Adv] {
+        FakeLibrary::new(library, JIT).build(&dir.file(library));
+    }
+    dir
+}
+
+#[test]
+fn a_search_that_found_nothing_is_made_again_when_the_process_has_loaded_more() {
+    let cudnn = graph_with("");
+    // A framework's library whose run path leads to cuDNN, and cuDNN itself.
+    let frameworks = TempDir::new();
+    let framework = frameworks.path().join("libframework.so");
+    let run_path = format!("-Wl,-rpath,{}", cudnn.path().display());
+    compile("int framework;", &["-shared", "-fPIC", &run_path], &framework);
+    for (file, origin) in
+        [(framework.clone(), format!("run path of {framework:?}")), (cudnn.file(Library::Graph), "already loaded".into())]
+    {
+        let output = run(Child::bare(DRIVER), &["?cudnnCreate", &format!("open:{}", file.display()), "cudnnGetVersion"]);
+        assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
+        assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{origin}: {output:#?}");
+        let output = run(Child::bare(DRIVER), &["?cudnnCreate", &format!("open:{}", file.display()), "load:"]);
+        assert!(output.returned("load").unwrap().contains(&origin), "{output:#?}");
+    }
+}
+
+#[test]
+fn a_failure_is_forgotten_after_some_time() {
+    let good = graph_with("");
+    let later = TempDir::new();
+    let arrives = format!("copy:{},{}", good.file(Library::Graph).display(), later.file(Library::Graph).display());
+    let output = run(child(later.path()), &["?cudnnCreate", &arrives, "sleep:100", "cudnnGetVersion"]);
+    assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+    // A call finds what the program required of the search that failed, and nothing else.
+    let found = Child::bare(DRIVER).env("LD_LIBRARY_PATH", good.path());
+    let output = run(found, &["load:min=9.28.0", "sleep:100", "?cudnnCreate", "load:"]);
+    assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
+    assert!(output.stdout.contains("\nload = 9.19.0 "), "{output:#?}");
+}
+
+/// The process has no descriptor left for a while.
+#[test]
+fn a_shortage_of_descriptors_ends_nothing_for_ever() {
+    let dir = three_libraries();
+    let (take, free, later) = ("take-descriptors", "free-descriptors", "sleep:200");
+    let (of_graph, of_ops, of_adv) = ("cudnnCreate", "cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor");
+    let failing = format!("?{of_adv}");
+    for args in [
+        // Before the first call; at one sub-library; at a preload, after which the first call does not wait.
+        &[take, &failing, free, later, of_graph, of_ops, of_adv][..],
+        &[of_graph, take, &failing, free, later, of_ops, of_adv],
+        &[take, "preload:", &failing, free, later, of_graph, of_ops, of_adv],
+        &[take, "preload:", free, of_graph, of_ops, of_adv],
+        &[of_graph, take, "preload:", free, of_ops, of_adv],
+    ] {
+        let output = run(child(dir.path()), args);
+        assert_ne!(output.returned(&failing), Some("true"), "{args:?}: {output:#?}");
+        assert!(output.returned("preload").is_none_or(|preload| preload.starts_with("failed")), "{args:?}: {output:#?}");
+        for function in [of_graph, of_ops, of_adv] {
+            assert_eq!(output.returned(function), Some("CUDNN_STATUS_SUCCESS (0)"), "{args:?}: {output:#?}");
+        }
+    }
+}
