@@ -282,7 +282,8 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
 pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
     let dir = graph.parent().unwrap_or(graph);
     // A sandbox may deny reading links.
-    let as_it_is = |error: io::Error| if error.kind() == ErrorKind::PermissionDenied { Ok(dir.into()) } else { Err(error) };
+    let as_it_is =
+        |error: io::Error| if error.kind() == ErrorKind::PermissionDenied { Ok(dir.into()) } else { Err(error) };
     let dir = canonicalize(dir).or_else(as_it_is)?;
     // All releases have these engines, and a JIT-only installation has little else.
     let engines = Library::EnginesRuntimeCompiled.file_name();

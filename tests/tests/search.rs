@@ -133,8 +133,10 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
         Dir(Access),
         /// The owner of the link, and the directory that it leads to.
         Link(u32, Access),
+        /// Its owner.
+        LinkToNowhere(u32),
     }
-    use Lib::{Dir, Link, None as Nothing};
+    use Lib::{Dir, Link, LinkToNowhere, None as Nothing};
     let (safe, open): (Access, Access) = ((0, 0, 0o755), (0, 0, 0o777));
     let cases = [
         (0o1777, Dir((VICTIM, VICTIM, 0o755)), Some("t/lib")),
@@ -160,6 +162,7 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
         (0o755, Link(VICTIM, open), Some("target")),
         (0o755, Link(VICTIM, (0, 0, 0o1777)), None),
         (0o755, Link(VICTIM, (ATTACKER, 0, 0o755)), None),
+        (0o755, LinkToNowhere(0), None),
         (0o755, Nothing, Some("t/lib")),
         (0o777, Link(ATTACKER, open), None),
     ];
@@ -172,14 +175,18 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
         };
         let build = make_dir(root, "t/build");
         give(&build, (VICTIM, VICTIM, 0o755));
+        let link = |owner| {
+            std::os::unix::fs::symlink(root.join("target"), root.join("t/lib")).unwrap();
+            std::os::unix::fs::lchown(root.join("t/lib"), Some(owner), Some(owner)).unwrap();
+        };
         match lib {
             Nothing => {}
             Dir(access) => give(&make_dir(root, "t/lib"), access),
             Link(owner, access) => {
                 give(&make_dir(root, "target"), access);
-                std::os::unix::fs::symlink(root.join("target"), root.join("t/lib")).unwrap();
-                std::os::unix::fs::lchown(root.join("t/lib"), Some(owner), Some(owner)).unwrap();
+                link(owner);
             }
+            LinkToNowhere(owner) => link(owner),
         }
         give(&root.join("t"), (0, 0, mode));
         let found = candidates(&Search::new(Host::sandbox(root).executable(build.join("program"))), root);

@@ -124,7 +124,11 @@ pub(super) fn may_start_threads() -> bool {
 }
 
 pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
-    if preload.loads_nothing { read_and_create_contexts(preload, recorder) } else { load_all(preload, recorder) }
+    if preload.loads_nothing {
+        read_and_create_contexts(preload, recorder)
+    } else {
+        load_all(preload, recorder)
+    }
     // The first call tries again.
     SubLibrary::ALL.iter().copied().for_each(libraries::clear_failure);
 }
@@ -155,7 +159,7 @@ fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
 
 fn select<'a>(preload: &Preload, recorder: &Recorder<'_>) -> Option<&'a Installation> {
     let mut selected = None;
-    recorder.step(Step::Select, || match entry(|| installation::select(&preload.options)) {
+    recorder.step(Step::Select, || match entry(|| installation::select(Some(&preload.options))) {
         Ok(installation) => {
             selected = Some(installation);
             StepOutcome::Done

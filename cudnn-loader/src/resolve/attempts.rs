@@ -55,12 +55,7 @@ pub(crate) struct Attempts<T: 'static> {
 impl<T> Attempts<T> {
     /// No attempt yet.
     pub(crate) const fn new(watches_loads: bool) -> Self {
-        Attempts {
-            last: RaceOnce::new(),
-            first_failure: RaceOnce::new(),
-            failures: AtomicU32::new(0),
-            watches_loads,
-        }
+        Attempts { last: RaceOnce::new(), first_failure: RaceOnce::new(), failures: AtomicU32::new(0), watches_loads }
     }
 }
 

@@ -67,26 +67,18 @@ pub(crate) fn forget_failed_search(when: When) {
     }
 }
 
-/// The selected installation. If there is none yet, selects one that meets the options.
-pub(crate) fn select(options: &Options) -> Result<&'static Installation, LoadError> {
-    select_as(|| {
-        if let Some(earlier) = REQUIRED.get() {
-            REQUIRED.reset(earlier);
-        }
-        // The environment of that time is not a requirement.
-        REQUIRED.get_or_init(|| Options { host: None, ..options.clone() });
-        search(options)
-    })
-}
-
-/// As above, with the options that the program gave before.
-pub(crate) fn select_for_call() -> Result<&'static Installation, LoadError> {
-    select_as(|| REQUIRED.get().map_or_else(|| search(&Options::default()), search))
-}
-
-fn select_as(search: impl Fn() -> Shared<Selected>) -> Result<&'static Installation, LoadError> {
+/// The selected installation. If there is none yet, selects one that meets the options, or, for a call, those that the
+/// program gave before.
+pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation, LoadError> {
     let outcome = SELECTED.get_or_try(|| {
-        let outcome = search();
+        if let Some(options) = options {
+            if let Some(earlier) = REQUIRED.get() {
+                REQUIRED.reset(earlier);
+            }
+            // The environment of that time is not a requirement.
+            REQUIRED.get_or_init(|| Options { host: None, ..options.clone() });
+        }
+        let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()));
         report(&outcome);
         outcome
     });

@@ -11,9 +11,7 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, ProbeError, Version, shown_path};
 
 use super::attempts::{Attempts, Shared, When};
-use super::installation::{
-    dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select, select_for_call, selected,
-};
+use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select, selected};
 use super::{graph_plugins, in_memory};
 use crate::dl::dlerror::OpenError;
 use crate::dl::objects::LoadedObjects;
@@ -148,7 +146,7 @@ fn too_new(function: Function) -> Option<LoadError> {
 /// Selects an installation that meets the options and loads its graph library. Tries again what failed before.
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
     clear_failure(SubLibrary::Graph);
-    let installation = select(options)?;
+    let installation = select(Some(options))?;
     // The active installation may have been selected with other options: check it against these. Its graph library
     // states the CUDA major once it is loaded.
     let mut active = installation.clone();
@@ -169,14 +167,14 @@ fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
 /// Loads a sub-library after its dependencies.
 pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadError> {
     forget_failures(library, When::Due);
-    let installation = select_for_call().map_err(|error| error.of_library(library))?;
+    let installation = select(None).map_err(|error| error.of_library(library))?;
     let mut last = None;
     for library in load_order(library) {
         let Some(attempts) = attempts(library) else { continue };
         let outcome = attempts.get_or_try(|| {
             // Another thread may have selected again. What is loaded decides.
             let graph = loaded(SubLibrary::Graph).map(|graph| graph.installation);
-            let installation = graph.or_else(|| select_for_call().ok()).unwrap_or(installation);
+            let installation = graph.or_else(|| select(None).ok()).unwrap_or(installation);
             let outcome = load_library(installation, library);
             match &outcome {
                 Ok(LoadedLibrary { path, duration, .. }) => {

@@ -96,7 +96,8 @@ pub(crate) fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf>
         let is_open = may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && entry.gid() != 0;
         return (entry.is_dir() && !is_open).then(|| path.to_owned());
     }
-    let Ok(resolved) = canonicalize(path) else { return Some(path.to_owned()) };
+    // A sandbox may deny reading links. One that leads nowhere yet leads to what somebody puts there.
+    let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
     (is_trusted(&found) && !has_mode_of_tmp(&found)).then_some(resolved)
 }

@@ -25,8 +25,7 @@ pub(super) const STAGES: &[Stage] =
 
 fn adjacent(given: &Given) -> Vec<Candidate> {
     let beside_library = given.adjacent.iter().filter(|dir| !is_like_tmp(dir));
-    let mut found: Vec<Candidate> =
-        beside_library.map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
+    let mut found: Vec<Candidate> = beside_library.map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
     // A user may put a link to a privileged program into their directory.
     if let Some(dir) = given.host.program_dir().filter(|_| !given.host.is_secure_execution()) {
         if !is_like_tmp(dir) {

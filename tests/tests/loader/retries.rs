@@ -22,10 +22,12 @@ fn a_search_that_found_nothing_is_made_again_when_the_process_has_loaded_more() 
     let framework = frameworks.path().join("libframework.so");
     let run_path = format!("-Wl,-rpath,{}", cudnn.path().display());
     compile("int framework;", &["-shared", "-fPIC", &run_path], &framework);
-    for (file, origin) in
-        [(framework.clone(), format!("run path of {framework:?}")), (cudnn.file(Library::Graph), "already loaded".into())]
-    {
-        let output = run(Child::bare(DRIVER), &["?cudnnCreate", &format!("open:{}", file.display()), "cudnnGetVersion"]);
+    for (file, origin) in [
+        (framework.clone(), format!("run path of {framework:?}")),
+        (cudnn.file(Library::Graph), "already loaded".into()),
+    ] {
+        let output =
+            run(Child::bare(DRIVER), &["?cudnnCreate", &format!("open:{}", file.display()), "cudnnGetVersion"]);
         assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
         assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{origin}: {output:#?}");
         let output = run(Child::bare(DRIVER), &["?cudnnCreate", &format!("open:{}", file.display()), "load:"]);
@@ -65,7 +67,10 @@ fn a_shortage_of_descriptors_ends_nothing_for_ever() {
     ] {
         let output = run(child(dir.path()), args);
         assert_ne!(output.returned(&failing), Some("true"), "{args:?}: {output:#?}");
-        assert!(output.returned("preload").is_none_or(|preload| preload.starts_with("failed")), "{args:?}: {output:#?}");
+        assert!(
+            output.returned("preload").is_none_or(|preload| preload.starts_with("failed")),
+            "{args:?}: {output:#?}"
+        );
         for function in [of_graph, of_ops, of_adv] {
             assert_eq!(output.returned(function), Some("CUDNN_STATUS_SUCCESS (0)"), "{args:?}: {output:#?}");
         }
