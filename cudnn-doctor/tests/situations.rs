@@ -645,6 +645,18 @@ fn a_program_that_calls_what_its_cudnn_does_not_include_is_reported() {
     let found = found();
     assert!(found.len() == 1 && found[0].contains("cudnnConvolutionForward: in libcudnn_cnn.so.9"), "{found:?}");
     assert!(found[0].contains(program.to_str().unwrap()), "{found:?}");
+    // The program does not look where the active environment has its packages, also if pip has put its cuDNN there.
+    let record = root.path().join("nvidia_cudnn_jit_cu12-9.19.0.56.dist-info/RECORD");
+    let target = root.path().join("nvidia/cudnn_jit/lib");
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    std::fs::rename(&dir, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &dir).unwrap();
+    std::fs::create_dir(record.parent().unwrap()).unwrap();
+    std::fs::write(record, "nvidia/cudnn_jit/lib/libcudnn_graph.so.9,,\n").unwrap();
+    let venv = support::PythonEnvironment::venv(&root.path().join("venv")).pip();
+    let findings = check(&arguments[2..], &[("VIRTUAL_ENV", venv.root())]);
+    let help = with_code(&findings, "C019")[0]["help"].as_str().unwrap();
+    assert!(help.starts_with("put another release in place of the one in "), "{help}");
 }
 
 /// What its owner has installed is missing if it is not there, also if the rest is what a JIT-only package has.
@@ -746,7 +758,7 @@ fn a_file_that_the_user_may_not_read_is_named() {
     let graph = root.path().join("lib/libcudnn_graph.so.9");
     build(graph.parent().unwrap(), &JIT, VERSION);
     std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::set_permissions(&graph, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&graph, std::fs::Permissions::from_mode(0o000)).unwrap();
     std::fs::create_dir(root.path().join("conda-meta")).unwrap();
     let child = support::Child::bare(program.to_str().unwrap()).env("CONDA_PREFIX", root.path()).without_privileges();
     let output = child.run(&["check", "--no-load", "--json"]);

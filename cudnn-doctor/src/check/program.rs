@@ -17,7 +17,7 @@ use crate::cudnn_file;
 use crate::dependency_report::{Dependency, dependencies, dependencies_of, problems};
 use crate::escape::Printable;
 use crate::named_libraries::{Named, names_in};
-use crate::shell::{doctor, quoted_path};
+use crate::shell::{doctor, is_use_line, quoted_path};
 use crate::system;
 
 /// A function of cuDNN, and the file that calls it.
@@ -133,7 +133,9 @@ pub(super) fn keep_environment(finding: &mut Finding, report: &InstallationRepor
     let is_of_package = report.package.as_ref().is_some_and(Package::is_cudnn);
     let installs = |line: &String| line.contains(" install ");
     let is_beside = |help: &Help| help.effect == Effect::OtherDir && help.commands.iter().any(installs);
-    if !is_of_package && finding.help.as_ref().is_some_and(is_beside) {
+    let has_line = |help: &Help| help.commands.iter().any(|line| is_use_line(line));
+    let is_served = |help: &Help| is_of_package && has_line(help);
+    if finding.help.as_ref().is_some_and(|help| is_beside(help) && !is_served(help)) {
         let dir = report.dir.printable();
         finding.help =
             Some(Help::new(format!("put another release in place of the one in {dir}, which the program finds")));
