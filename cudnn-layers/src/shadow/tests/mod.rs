@@ -9,6 +9,7 @@ use super::*;
 
 #[cfg(unix)]
 mod fork;
+mod labels;
 #[cfg(unix)]
 mod real;
 

@@ -187,7 +187,42 @@ fn program() {
     cudnn_loader::layers::add::<Follower>("follower").unwrap();
     cudnn_loader::Options::new().path(dir).load().unwrap();
     plan();
+    cudnn_copies_a_descriptor_that_an_attribute_is_set_to();
     println!("left: {}", table::len());
+}
+
+/// As the shadow takes it. If cuDNN looked at the descriptor later, the operation could be finalized in the first case,
+/// and not in the second.
+fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
+    let (half, set_x) = (DataType::CUDNN_DATA_HALF, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+    let y = Tensor::packed(2, half, &[8, 16]).descriptor().unwrap();
+    let reshape = || {
+        let reshape = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR).unwrap();
+        reshape.set_descriptors(Name::CUDNN_ATTR_OPERATION_RESHAPE_YDESC, &[&y]).unwrap()
+    };
+    let without_attributes = || Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR).unwrap();
+    let fill = |x: Descriptor| {
+        let x = x.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[1i64]).unwrap();
+        let x = x.set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, &[half]).unwrap();
+        let x = x.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &[16i64]).unwrap();
+        let x = x.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[4i64, 32]).unwrap();
+        x.set(Name::CUDNN_ATTR_TENSOR_STRIDES, &[32i64, 1]).unwrap()
+    };
+
+    let x = without_attributes();
+    if let Ok(early) = reshape().set_descriptors(set_x, &[&x]) {
+        let _x = fill(x).finalize().unwrap();
+        assert!(early.finalize().is_err());
+    }
+
+    let x = fill(without_attributes()).finalize().unwrap();
+    let operation = reshape().set_descriptors(set_x, &[&x]).unwrap();
+    // SAFETY: the descriptor is live.
+    assert!(unsafe { cudnn_loader::cudnnBackendInitialize(x.raw()) }.is_success());
+    assert_eq!(shown(&x), "tensor [] unknown type");
+    drop(x);
+    let operation = operation.finalize().unwrap();
+    assert_eq!(shown(&operation), "reshape x[4,32] half -> y[8,16] half");
 }
 
 fn shown(descriptor: &Descriptor) -> String {
