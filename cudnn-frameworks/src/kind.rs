@@ -43,6 +43,8 @@ pub struct Kind {
     pub(crate) version_file: VersionFile,
     /// The libraries that its Python code loads, in this order, as patterns below the module's directory.
     pub(crate) libraries: &'static [&'static str],
+    /// Further libraries that its Python code or these open, in the same way. They do not change which cuDNN it gets.
+    pub(crate) also_opens: &'static [&'static str],
     /// Libraries that every build has: without one of these, nothing can be said about what it needs.
     pub(crate) always_there: &'static [&'static str],
     /// The library with the kernels that it was built with. `None` if it has none that decide.
@@ -284,13 +286,18 @@ impl Kind {
         Distribution::without_metadata(self.packages.first()?, &version, import_dir, &dir)
     }
 
+    /// The path of its module below the import directory.
+    pub(crate) fn module_in(&self, distribution: &Distribution) -> Option<String> {
+        match (self.module.contains("{}"), cuda_in_name(&distribution.name)) {
+            (true, Some(cuda)) => Some(self.module.replace("{}", &cuda.to_string())),
+            (true, None) => None,
+            (false, _) => Some(self.module.to_owned()),
+        }
+    }
+
     /// The directory of its module. An editable package has it in another import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
-        let module = match (self.module.contains("{}"), cuda_in_name(&distribution.name)) {
-            (true, Some(cuda)) => self.module.replace("{}", &cuda.to_string()),
-            (true, None) => return None,
-            (false, _) => self.module.to_owned(),
-        };
+        let module = self.module_in(distribution)?;
         let in_environment = || environment.import_dirs.iter().map(|dir| dir.join(&module)).find(|dir| dir.is_dir());
         distribution.module_dir(&module).or_else(in_environment)
     }

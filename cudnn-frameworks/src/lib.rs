@@ -25,6 +25,7 @@
 //!                  opens ─► process                     what it gets: alone, and beside another
 //! ```
 
+mod absent;
 mod built_for;
 mod conda;
 mod cudnn_name;
@@ -37,6 +38,7 @@ mod kind;
 mod metadata;
 mod opens;
 mod process;
+mod record;
 mod requirement;
 mod unlisted;
 mod unreadable;
@@ -45,6 +47,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Host, Os};
 
+pub use absent::Absent;
 pub use built_for::{BuiltFor, Source, Stated};
 pub use cudnn_name::is_cudnn;
 pub use distribution::Distribution;
@@ -52,7 +55,7 @@ pub use driver::is_of_driver;
 pub use drop_in::{is_drop_in, is_drop_in_named};
 pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
-pub use opens::{By, Damaged, Opened, Opens};
+pub use opens::{By, Damaged, Opened, Opens, Unfound};
 pub use process::{Pair, pairs};
 pub use requirement::{Pin, PinState, allows_from};
 pub use unlisted::Unlisted;
@@ -99,6 +102,8 @@ pub struct Framework {
     pub pins: Vec<Pin>,
     /// The cuDNN that it would load.
     pub opens: Opens,
+    /// The files of its package that its record names and that are not there.
+    pub absent: Absent,
 }
 
 impl Framework {
@@ -180,6 +185,7 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
                 os: environment.os,
                 opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, environment, host),
                 pins,
+                absent: absent::read(kind, distribution),
                 distribution: distribution.clone(),
                 built_for,
                 dir,

@@ -2,6 +2,7 @@
 //! libraries, then what the shim opens by name.
 
 mod bytes;
+mod chain;
 mod dlls;
 mod import;
 mod python_code;
@@ -36,6 +37,9 @@ pub struct Opens {
     /// Other files that ld.so would find for what it, or its cuDNN, needs or opens, and could not load: a truncated
     /// `libcublasLt.so.12` on `LD_LIBRARY_PATH`.
     pub damaged_others: Vec<Damaged>,
+    /// Libraries besides those of CUDA, cuDNN and the driver that its libraries are linked to and that it would not find:
+    /// of its package, or of the system.
+    pub unfound: Vec<Unfound>,
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
     pub half_searched: Vec<PathBuf>,
@@ -48,6 +52,16 @@ pub struct Opens {
     pub needs_none: bool,
     /// It works without cuDNN, but for a part of its functions.
     pub is_optional: bool,
+}
+
+/// A library that ld.so would not find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfound {
+    /// Its name: `libc10.so`.
+    pub name: String,
+    /// The library that is linked to it.
+    pub needed_by: PathBuf,
 }
 
 /// A file that would be loaded.

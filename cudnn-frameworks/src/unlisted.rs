@@ -2,7 +2,6 @@
 //! (`RECORD`) name the files: that is faster than a walk through all directories, and states the owner.
 
 mod library;
-mod record;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use crate::Framework;
 use crate::distribution::{Distribution, Found};
 use crate::environment::Environment;
 use crate::opens::{Opens, Process, Use};
+use crate::record;
 
 use library::Uses;
 

@@ -15,6 +15,7 @@ const ROW: Kind = Kind {
     module: "",
     version_file: VersionFile::None,
     libraries: &[],
+    also_opens: &[],
     always_there: &[],
     kernels: None,
     compiles_at_run_time: false,
@@ -38,6 +39,7 @@ pub const KINDS: &[Kind] = &[
         module: "torch",
         version_file: VersionFile::Assignments { path: "version.py", cuda: "cuda", cudnn: "" },
         libraries: &["_C.*so", "lib/libtorch_python.so", "lib/libtorch_cuda.so"],
+        also_opens: &["lib/libtorch_global_deps.so"],
         always_there: &["lib/libtorch*.so"],
         kernels: Some("lib/libtorch_cuda.so"),
         opens_first: &[PythonStep::Dependencies {
@@ -81,6 +83,8 @@ pub const KINDS: &[Kind] = &[
             is_gpu: "is_cuda_build",
         },
         libraries: &["libtensorflow_framework.so.2", "libtensorflow_cc.so.2"],
+        // One of the two, by release.
+        also_opens: &["python/_pywrap_tensorflow_internal.so", "python/_pywrap_tensorflow_common.so"],
         always_there: &["libtensorflow_framework.so.2"],
         kernels: Some("libtensorflow_cc.so.2"),
         compiles_at_run_time: true,
@@ -129,6 +133,7 @@ pub const KINDS: &[Kind] = &[
         },
         // The TensorRT provider needs TensorRT, which few have, and is loaded only if a program asks for it.
         libraries: &["capi/libonnxruntime_providers_cuda.so"],
+        also_opens: &["capi/onnxruntime_pybind11_state.*so", "capi/libonnxruntime_providers_shared.so"],
         always_there: &["capi/libonnxruntime_providers_cuda.so"],
         kernels: Some("capi/libonnxruntime_providers_cuda.so"),
         opens_by_name: Some(ByName { from: "capi/libonnxruntime_providers_cuda.so", depends_on_release: true }),
@@ -178,6 +183,7 @@ pub const KINDS: &[Kind] = &[
         module: "cupy",
         version_file: VersionFile::Json { path: ".data/_wheel.json", cuda: "cuda", cudnn: "cudnn" },
         libraries: &["../cupy_backends/cuda/libs/cudnn.*so"],
+        also_opens: &["_core/core.*so"],
         always_there: &["../cupy_backends/cuda/libs/*.so"],
         compiles_at_run_time: true,
         is_cudnn_optional: true,

@@ -7,7 +7,7 @@ use cudnn_probe::ld_so::{self, Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host};
 
 use super::sub_libraries::{self, Use};
-use super::{By, Damaged, Opened, Opens, bytes, python_code};
+use super::{By, Damaged, Opened, Opens, bytes, chain, python_code};
 use crate::built_for::BuiltFor;
 use crate::cudnn_name::{CudnnName, is_cudnn};
 use crate::driver::is_of_driver;
@@ -51,8 +51,10 @@ impl Process {
         self.cuda_major = built_for.cuda.as_ref().map(|cuda| cuda.value.0);
         opens.half_searched = python_code::run(self, kind, version, dir, built_for);
         let files: Vec<PathBuf> = kind.libraries.iter().flat_map(|pattern| matching(dir, pattern)).collect();
+        let first_lookup = self.simulation.lookups().len();
         let mut opens =
             self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens));
+        chain::check(self, kind, dir, first_lookup, &mut opens);
         self.open_cuda(kind, dir, built_for, &mut opens);
         opens
     }
@@ -104,7 +106,7 @@ impl Process {
     ) -> Opens {
         let (first_lookup, first_object) = (self.simulation.lookups().len(), self.simulation.objects().len());
         for file in files {
-            self.simulation.dlopen_incomplete(&file.to_string_lossy(), 0);
+            self.simulation.open_file(file, 0);
         }
         self.note_lookups(None);
         let loaded = self.simulation.objects().get(first_object..).unwrap_or_default();
@@ -145,11 +147,10 @@ impl Process {
         };
         opens.is_optional |= kind.opens_by_name.as_ref().is_some_and(|by_name| by_name.depends_on_release);
         // Its extension library has loaded it, or does it later.
-        let name = opener.to_string_lossy();
         let canonical = cudnn_probe::canonicalize(&opener).ok();
         let is_it = |path: &Path| path == opener || cudnn_probe::canonicalize(path).ok() == canonical;
         let loaded = self.simulation.objects().iter().position(|object| is_it(&object.path));
-        let Some(from) = loaded.or_else(|| self.simulation.dlopen_incomplete(&name, 0)) else { return };
+        let Some(from) = loaded.or_else(|| self.simulation.open_file(&opener, 0)) else { return };
         let major = built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major);
         self.dlopen(&format!("libcudnn.so.{major}"), from);
         self.note_lookups(None);
@@ -246,9 +247,12 @@ fn opener(by_name: &ByName, dir: &Path) -> Option<PathBuf> {
 }
 
 pub(super) fn is_missing(lookup: &Lookup) -> bool {
-    let is_of_cuda =
-        lookup.name.starts_with("libcu") || lookup.name.starts_with("libnv") || lookup.name.starts_with("libnccl");
-    is_of_cuda && !is_of_driver(&lookup.name) && !matches!(lookup.resolution, Resolution::Found { .. })
+    is_of_cuda(&lookup.name) && !is_of_driver(&lookup.name) && !matches!(lookup.resolution, Resolution::Found { .. })
+}
+
+/// Whether this is a name of one of CUDA's libraries.
+pub(super) fn is_of_cuda(name: &str) -> bool {
+    ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
 }
 
 fn is_shim(name: &str) -> bool {

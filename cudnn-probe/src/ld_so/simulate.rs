@@ -248,6 +248,15 @@ impl Simulation {
         self.loaded(name)
     }
 
+    /// Like [`Simulation::dlopen_incomplete`], for a file by its path, which need not be UTF-8.
+    pub fn open_file(&mut self, file: &Path, from: usize) -> Option<usize> {
+        let first = self.objects.len();
+        let name = file.to_string_lossy().into_owned();
+        self.request_as(&name, from, |_| file.exists().then(|| (file.to_owned(), Rule::Path)));
+        self.follow(first);
+        self.loaded(&name)
+    }
+
     /// The same process, with the objects that are loaded so far and no lookups: to see what happens in another order.
     #[must_use]
     pub fn fork(&self) -> Self {

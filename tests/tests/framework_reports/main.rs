@@ -2,6 +2,7 @@
 //! paths and names of the real packages; their libraries are stand-ins. `cudnn-doctor frameworks` must name the cause
 //! and a remedy. docs/what-goes-wrong-with-frameworks.md has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
+mod broken;
 mod cpu;
 mod cudnn_8;
 mod foreign;

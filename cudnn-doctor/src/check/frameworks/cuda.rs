@@ -8,6 +8,7 @@ use cudnn_probe::Os;
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, CudaWheel};
 
+use super::broken;
 use super::help::with_search;
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
@@ -67,7 +68,8 @@ pub(super) fn damaged(framework: &Framework) -> Option<Finding> {
     let is_missing = |damaged: &&Damaged| {
         !is_foreign(damaged) && framework.opens.missing.iter().any(|name| damaged.path.ends_with(name))
     };
-    let mut others = others.iter().filter(|damaged| !is_missing(damaged));
+    // C086 is about its own.
+    let mut others = others.iter().filter(|damaged| !is_missing(damaged) && !broken::is_own(damaged, framework));
     let first = others.next()?;
     let rule = first.rule.as_ref()?;
     let message = format!("{} would load a damaged library: {}", title(framework), text(first));

@@ -9,7 +9,7 @@ use super::text::{found, source, title};
 use super::{foreign, incomplete};
 use crate::check::demand::is_of_conda;
 use crate::check::finding::{
-    FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
+    FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding, Help,
     FindingKind, Severity,
 };
 use crate::check::fix_commands::with_commands;
@@ -105,11 +105,16 @@ fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
     }
     let message = format!("{}: no usable library of it is in {}", title(framework), dir.printable());
     let finding = Finding::new(FRAMEWORK_DAMAGED, message);
+    Some(finding.help(install_again(framework, survey)))
+}
+
+/// Installs its package again.
+pub(super) fn install_again(framework: &Framework, survey: &Survey) -> Help {
     let command = again_with_parts(framework, survey).filter(|_| !is_of_conda(framework));
-    Some(match command {
-        Some(command) => finding.help(with_commands("install it again:", &[command])),
-        None => finding.help("install it again, by the installer of this environment"),
-    })
+    match command {
+        Some(command) => with_commands("install it again:", &[command]),
+        None => Help::new("install it again, by the installer of this environment"),
+    }
 }
 
 /// Installs its package again, and those of the same release that contain a part of it: `jax-cuda12-pjrt` has the library

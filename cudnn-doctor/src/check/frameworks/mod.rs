@@ -1,6 +1,7 @@
 //! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
 //! `cudnn-frameworks`, judged.
 
+mod broken;
 mod cuda;
 mod devices;
 mod foreign;
@@ -20,7 +21,7 @@ use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Host, InstallationReport, Origin, Os};
 
 use super::demand::{CUDNN_MAJOR, Demand};
-use super::finding::{Finding, Help, PACKAGES_UNREADABLE};
+use super::finding::{Finding, FindingKind, Help, PACKAGES_UNREADABLE, Severity};
 use super::fix_commands::{permit, with_commands};
 use super::machine::Machine;
 use super::suitable::suitable;
@@ -60,13 +61,20 @@ fn leave_help_to_windows(finding: &mut Finding) {
 
 fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Vec<Finding> {
     if framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
-        return devices::cpu_only(framework, survey, machine).into_iter().collect();
+        let broken = broken::finding(framework, survey);
+        return broken.into_iter().chain(devices::cpu_only(framework, survey, machine)).collect();
     }
     let mut findings: Vec<Finding> = Vec::new();
+    let broken = broken::finding(framework, survey);
+    let is_unusable = broken.as_ref().is_some_and(|finding| finding.kind.severity == Severity::Error);
+    findings.extend(broken);
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
     let report = installation_of(framework);
     let of_cudnn = other_cuda::finding(framework, report.as_ref(), survey, machine);
-    let of_cudnn = of_cudnn.or_else(|| loaded::cudnn(framework, report.as_ref(), survey, machine));
+    // Without its libraries, nothing is known of what they need.
+    let is_unknown = is_unusable && framework.opens.users.is_empty();
+    let of_cudnn = of_cudnn
+        .or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report.as_ref(), survey, machine) });
     let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
@@ -129,7 +137,13 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     } else {
         "install such a package again, if a framework belongs to it; the findings lack what could not be read"
     };
-    let finding = Finding::new(PACKAGES_UNREADABLE, message).notes(notes).notes(rest);
+    // A framework whose libraries this user may not read cannot be imported by this user.
+    let is_of_framework = |one: &Unreadable| {
+        is_closed(one) && survey.frameworks.iter().any(|of| of.dir.as_ref().is_some_and(|dir| one.path.starts_with(dir)))
+    };
+    let severity = if survey.unreadable.iter().any(is_of_framework) { Severity::Error } else { Severity::Note };
+    let kind = FindingKind { severity, ..PACKAGES_UNREADABLE };
+    let finding = Finding::new(kind, message).notes(notes).notes(rest);
     let commands: Vec<String> = survey.unreadable.iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
     Some(finding.help(if commands.is_empty() {
         Help::new(help)

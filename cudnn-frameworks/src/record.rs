@@ -1,4 +1,4 @@
-//! The shared libraries that a package's record names.
+//! The files that a package's record (`RECORD`) names.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,17 +6,36 @@ use cudnn_probe::read_bounded;
 
 use crate::distribution::Distribution;
 
-/// The most bytes of a record, and libraries of a package. torch's record has 1.5 MB.
+/// The most bytes of a record, and libraries and modules of a package. torch's record has 1.5 MB.
 const MAX_LEN: u64 = 8 << 20;
 const MAX_LIBRARIES: usize = 4_000;
+const MAX_MODULES: usize = 20_000;
 
 /// The shared libraries of a package. None if the package has no record, as those of Debian.
-pub(super) fn libraries(package: &Distribution) -> Vec<PathBuf> {
-    let text = read_bounded(&package.info_dir.join("RECORD"), MAX_LEN).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+pub(crate) fn libraries(package: &Distribution) -> Vec<PathBuf> {
+    let text = text(package);
     let paths = text.lines().filter(|line| line.contains(".so")).filter_map(path);
     let paths = paths.filter(|path| is_below(path) && is_library(path));
     paths.take(MAX_LIBRARIES).map(|path| package.import_dir.join(path)).collect()
+}
+
+/// The modules and shared libraries of a package, as paths below the import directory. The tests that it contains do not
+/// count: images are made smaller without them.
+pub(crate) fn modules(package: &Distribution) -> Vec<PathBuf> {
+    let text = text(package);
+    let is_module = |path: &Path| path.extension().is_some_and(|extension| extension == "py") || is_library(path);
+    let is_of_tests = |path: &Path| {
+        let mut names = path.components().filter_map(|component| component.as_os_str().to_str());
+        names.any(|name| matches!(name, "test" | "tests" | "testing" | "_testing"))
+    };
+    let paths = text.lines().filter(|line| line.contains(".so") || line.contains(".py")).filter_map(path);
+    let paths = paths.filter(|path| is_below(path) && is_module(path) && !is_of_tests(path));
+    paths.take(MAX_MODULES).map(Path::to_owned).collect()
+}
+
+fn text(package: &Distribution) -> String {
+    let text = read_bounded(&package.info_dir.join("RECORD"), MAX_LEN).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The path in a line: `torch/lib/libtorch.so,sha256=...,1234`, with quotes around a path that has a comma.
