@@ -1129,3 +1129,27 @@ fn a_library_that_is_preloaded_is_taken_off_ld_preload() {
     let found = with_code(&findings, "C022");
     assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{findings:#?}");
 }
+
+/// A library waits for the program that loads it; a program has nobody to wait for.
+#[test]
+fn a_program_that_cannot_start_is_an_error() {
+    let dir = TempDir::new();
+    let (library, program) = (dir.path().join("libuser.so"), dir.path().join("program"));
+    let code = "int cudnnCreate(void **); int use(void) { void *handle; return cudnnCreate(&handle); }";
+    support::compile(code, &["-shared", "-fPIC", "-Wl,-soname,libuser.so", "-Wl,--unresolved-symbols=ignore-all"], &library);
+    let run_path = format!("-Wl,-rpath,{}", dir.path().display());
+    let linked = ["-Wl,--unresolved-symbols=ignore-all", &run_path, library.to_str().unwrap()];
+    let main = "int use(void); int main(void) { return use(); }";
+    support::compile(main, &linked, &program);
+    let found = check(&["--for", program.to_str().unwrap()], &[]);
+    let unlinked = with_code(&found, "C100");
+    assert!(unlinked[0]["severity"] == "error" && unlinked[0].to_string().contains("status 127"), "{found:#?}");
+    assert!(with_code(&found, "C082").is_empty(), "{found:#?}");
+    let found = check(&["--for", library.to_str().unwrap()], &[]);
+    assert_eq!(with_code(&found, "C100")[0]["severity"], "warning", "{found:#?}");
+    let interpreter = "-Wl,--dynamic-linker=/nonexistent/ld.so";
+    support::compile(main, &[&linked[..], &[interpreter]].concat(), &program);
+    let found = check(&["--for", program.to_str().unwrap()], &[]);
+    let message = with_code(&found, "C082")[0]["message"].as_str().unwrap();
+    assert!(message.ends_with("its ELF interpreter /nonexistent/ld.so does not exist"), "{found:#?}");
+}

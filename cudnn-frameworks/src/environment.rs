@@ -141,7 +141,7 @@ impl Environment {
 
     /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
     /// specific first: the active virtual environment, the active conda environment, the one of the `python3` on `PATH`,
-    /// the system's.
+    /// the system's. The first has what `PYTHONPATH` leads to, the others have not: it is for the Python that is started.
     #[must_use]
     pub fn active(search: &Search) -> Vec<Self> {
         let mut roots: Vec<PathBuf> = Vec::new();
@@ -170,7 +170,9 @@ impl Environment {
             }
             _ => false,
         });
-        roots.iter().map(|root| Environment::at(root, search.host())).collect()
+        let without_path = search.host().clone().env("PYTHONPATH", "");
+        let host = |index: usize| if index == 0 { search.host() } else { &without_path };
+        roots.iter().enumerate().map(|(index, root)| Environment::at(root, host(index))).collect()
     }
 }
 

@@ -108,9 +108,14 @@ pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &
     pins
 }
 
-/// The requirement that a package has the same version, up to the third number.
+/// The requirement that a package has the same version, but for what follows the numbers (`.dev20261122`): JAX compares
+/// all numbers.
 pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distribution]) -> Pin {
-    let numbers = |version: &str| version.split('.').take(3).map(str::to_owned).collect::<Vec<_>>();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = |version: &str| {
+        let parts = version.split(['+', '-']).next().unwrap_or_default().split('.').take_while(is_number);
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
     let wanted = numbers(&of.version).join(".");
     let other = installed.iter().find(|other| other.name == package).map(|other| other.version.clone());
     let state = match other {

@@ -7,10 +7,10 @@
     reason = "a test fails by panicking"
 )]
 
-use cudnn_frameworks::By;
+use cudnn_frameworks::{By, Environment, survey};
 use cudnn_probe::ld_so::Rule;
-use cudnn_probe::{Library, Version};
-use support::{ExtensionLibrary, FakeLibrary};
+use cudnn_probe::{Host, Library, Version};
+use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir};
 
 mod stand_ins;
 use stand_ins::{Machine, cudnn, file, framework, is_same};
@@ -397,4 +397,26 @@ fn a_framework_without_libraries_is_not_said_to_need_none() {
     let survey = machine.survey();
     let opens = &framework(&survey, "ctranslate2").opens;
     assert!(!opens.needs_none && opens.users.is_empty(), "{opens:?}");
+}
+
+/// A path is bytes.
+#[test]
+fn an_environment_whose_path_is_not_utf_8_is_examined() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = TempDir::new();
+    let root = dir.path().join(std::ffi::OsStr::from_bytes(b"venv-\xff"));
+    let host = Host::sandbox(dir.path().join("root"));
+    let environment = PythonEnvironment::venv(&root);
+    let linked = ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+    environment
+        .package("torch", "2.8.0")
+        .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+        .library("torch/lib/libtorch_global_deps.so", &ExtensionLibrary::new())
+        .library("torch/lib/libtorch_cuda.so", &linked);
+    let read = || survey(&Environment::at(&root, &host), &host);
+    let found = read();
+    assert_eq!(found.frameworks[0].opens.missing, ["libcudnn.so.9"], "{found:#?}");
+    cudnn(&environment.import_dir().join("nvidia/cudnn/lib"), Version::new(9, 10, 2));
+    let found = read();
+    assert_eq!(found.frameworks[0].opens.version(), Some(Version::new(9, 10, 2)), "{found:#?}");
 }

@@ -24,7 +24,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`check_dir`] |
-//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`] |
+//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`], [`elf_interpreter`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
 //! | know whether this machine is a Jetson, and which | [`Jetson`] |
@@ -67,7 +67,7 @@ pub use escape::{ShownPath, one_line, shown_path};
 pub use files::{FileIdentity, read_bounded};
 pub use host::Host;
 pub use image::{
-    GpuCode, Identity, damaged_symbol_table, exports, gpu_code, identify, identify_any, identify_for, main_gpu_code,
+    GpuCode, Identity, damaged_symbol_table, elf_interpreter, exports, gpu_code, identify, identify_any, identify_for, main_gpu_code,
     missing_symbols, parts_without_gpu_code, parts_without_gpu_code_any,
 };
 pub use inventory::{Installed, inventory};

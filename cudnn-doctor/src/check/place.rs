@@ -104,6 +104,11 @@ impl Place {
     }
 }
 
+/// Whether a directory of packages has a record of the package with this normalised name.
+pub(in crate::check) fn has_record(dir: &Path, name: &str) -> bool {
+    records(dir).iter().any(|record| record.name == name)
+}
+
 /// pip's record of a package.
 struct Record {
     /// Normalised: `nvidia-cudnn-cu12`.

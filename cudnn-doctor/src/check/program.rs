@@ -6,11 +6,11 @@ use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
 use cudnn_probe::ld_so::{Lookup, Resolution, Simulation};
 use cudnn_probe::packages::Package;
-use cudnn_probe::{InstallationReport, Library, Os, ProbeError, missing_symbols};
+use cudnn_probe::{InstallationReport, Library, Os, ProbeError, elf_interpreter, missing_symbols};
 
 use super::finding::{
-    Effect, Finding, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
-    PROGRAM_UNREADABLE, REQUIREMENT,
+    Effect, Finding, FindingKind, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
+    PROGRAM_UNREADABLE, REQUIREMENT, Severity,
 };
 use crate::context::Context;
 use crate::cudnn_file;
@@ -72,12 +72,14 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
         |dependency: &Dependency| dependency.error.is_some() && named.iter().any(|named| named.name == dependency.name);
     let has_cudnn = is_linked || !opened.is_empty();
     let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
-    let unlinked = (!has_cudnn).then(|| unlinked(&name, &called, &named));
+    let interpreter = elf_interpreter(program);
+    let unlinked = (!has_cudnn).then(|| unlinked(&name, interpreter.is_some(), &called, &named));
     let mut dependencies = dependencies(simulation);
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
     // C001 is about the driver.
     dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
-    let mut findings: Vec<Finding> = unmet(program, &dependencies).into_iter().collect();
+    let mut findings: Vec<Finding> = interpreter.and_then(|file| without_interpreter(&name, &file)).into_iter().collect();
+    findings.extend(unmet(program, &dependencies));
     if let Some(unlinked) = unlinked {
         findings.push(unlinked);
         return Examined::of(findings);
@@ -167,8 +169,19 @@ fn calls(file: &Path) -> Vec<Call> {
     symbols.iter().filter_map(|symbol| Some((Function::from_name(symbol)?, file.to_owned()))).collect()
 }
 
+/// The kernel cannot start it.
+fn without_interpreter(name: &str, interpreter: &Path) -> Option<Finding> {
+    if interpreter.exists() {
+        return None;
+    }
+    let message = format!("{name} cannot be started: its ELF interpreter {} does not exist", interpreter.printable());
+    let help = "run it on a system like the one that it was built for, or install the C library that it was built for";
+    let note = "a shell reports this as `No such file or directory`, or `not found`";
+    Some(Finding::new(PROGRAM_DEPENDENCY, message).note(note).help(help))
+}
+
 /// It is linked to no cuDNN, and opens none that ld.so finds.
-fn unlinked(name: &str, called: &[Call], named: &[Named]) -> Finding {
+fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -> Finding {
     if let Some(first) = named.first() {
         let message = format!("{name} opens {} itself, as its read-only data says, and ld.so finds none", first.name);
         let doubt = "only a run shows whether the program opens that name, and whether it needs it";
@@ -184,8 +197,16 @@ fn unlinked(name: &str, called: &[Call], named: &[Named]) -> Finding {
             1 => format!("{name} calls {function}, and is linked to no library of cuDNN"),
             count => format!("{name} calls {count} functions of cuDNN, and is linked to no library of it"),
         };
+        let undefined = format!("{function} is an undefined symbol of {}", file.printable());
+        if is_executable {
+            let kind = FindingKind { severity: Severity::Error, ..PROGRAM_UNLINKED };
+            return Finding::new(kind, message)
+                .note(undefined)
+                .note("nor is any library that it is linked to: it ends with `symbol lookup error` (status 127)")
+                .help(format!("link {} with -lcudnn", file.printable()));
+        }
         return Finding::new(PROGRAM_UNLINKED, message)
-            .note(format!("{function} is an undefined symbol of {}", file.printable()))
+            .note(undefined)
             .note("nor is any library that it is linked to")
             .help("link it with -lcudnn; as a plug-in it works only in a program that is linked to cuDNN");
     }

@@ -168,6 +168,14 @@ impl Process {
         failed.all(|lookup| is_of_driver(&lookup.name)) && self.simulation.dlopen_incomplete(name, from).is_some()
     }
 
+    /// The same for a file by its path.
+    pub(super) fn dlopen_file(&mut self, file: &Path) -> bool {
+        match file.to_str() {
+            Some(name) => self.dlopen(name, 0),
+            None => self.simulation.open_file(file, 0).is_some(),
+        }
+    }
+
     /// Enters how files were found, since the last time: by ld.so's rules, or in this way by Python code.
     pub(super) fn note_lookups(&mut self, by: Option<By>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();

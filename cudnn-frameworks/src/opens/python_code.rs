@@ -161,7 +161,7 @@ fn shims_below(root: &Path) -> Shims {
 
 /// `ctypes.CDLL` with an absolute path.
 fn open(process: &mut Process, file: &Path, by: By) -> bool {
-    let is_loaded = file.is_file() && process.dlopen(&file.to_string_lossy(), 0);
+    let is_loaded = file.is_file() && process.dlopen_file(file);
     if is_loaded {
         process.note_lookups(Some(by));
     } else {

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
@@ -72,6 +73,14 @@ impl<'a> Elf<'a> {
             runpath: run_path(self.dynamic.runpath)?,
             no_default_dirs: self.dynamic.flags & elf::DF_1_NODEFLIB.0 != 0,
         })
+    }
+
+    /// The program that the kernel starts for it: ld.so. Libraries have none.
+    pub(super) fn interpreter(&self) -> Option<PathBuf> {
+        let segment = self.segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP)?;
+        let len = segment.p_filesz(ENDIAN).min(MAX_NAME_LEN);
+        let text = self.data.read_bytes_at(segment.p_offset(ENDIAN), len).ok()?;
+        Some(path_from_bytes(text.split(|byte| *byte == 0).next()?).into())
     }
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {

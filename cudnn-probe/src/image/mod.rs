@@ -280,6 +280,14 @@ fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -
     Ok(functions.iter().map(|function| format.defines(function)).collect())
 }
 
+/// The program that the kernel starts for a Linux program for this processor: `/lib64/ld-linux-x86-64.so.2`. `None` for a
+/// library, and for a program that is linked statically.
+#[must_use]
+pub fn elf_interpreter(path: &Path) -> Option<PathBuf> {
+    let (data, length, os) = open(path).ok()?;
+    if os == Os::Linux { elf::Elf::read_any(&data, length).ok()?.interpreter() } else { None }
+}
+
 /// Reads any Linux library or program for this processor.
 pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
     let (data, length, os) = open(path)?;

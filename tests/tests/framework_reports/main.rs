@@ -8,6 +8,7 @@ mod cudnn_8;
 mod foreign;
 mod judged;
 mod measured;
+mod requirements;
 mod world;
 
 use serde_json::Value;

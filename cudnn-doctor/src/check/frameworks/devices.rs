@@ -60,23 +60,31 @@ pub(super) fn is_overwritten(framework: &Framework, survey: &Survey) -> bool {
 /// The package for a GPU if this one is for the CPU, and the other way round, with the same directory.
 fn twin<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
     let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
+    let has_same_dir = |other: &Framework| framework.dir.is_some() && other.dir == framework.dir;
     survey.frameworks.iter().find(|other| {
-        std::ptr::eq(other.kind, framework.kind) && other.dir == framework.dir && is_cpu(other) != is_cpu(framework)
+        std::ptr::eq(other.kind, framework.kind) && has_same_dir(other) && is_cpu(other) != is_cpu(framework)
     })
 }
 
-/// A build without CUDA, on a machine that has a GPU.
+/// A build without CUDA: on a machine that has a GPU, or in place of one with CUDA.
 pub(super) fn cpu_only(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
-    let gpu = machine.gpus.first()?;
     let gpu_package = twin(framework, survey);
+    let gpu = machine.gpus.first().map(|gpu| gpu.name.printable());
+    if gpu.is_none() && gpu_package.is_none() {
+        return None;
+    }
     // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
     if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
     }
     let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
-    let gpu = gpu.name.printable();
     let built = if framework.built_for.rocm.is_some() { "for AMD's ROCm" } else { "without GPU support" };
-    let message = format!("{} is built {built}, and does not use {gpu}", title(framework));
+    let unused = match (gpu, gpu_package) {
+        (Some(gpu), _) => format!(", and does not use {gpu}"),
+        (None, Some(other)) => format!(": it has replaced files of {}", other.distribution.name),
+        (None, None) => String::new(),
+    };
+    let message = format!("{} is built {built}{unused}", title(framework));
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
     if framework.os == Os::Windows && framework.kind.without_gpu_on_windows(&framework.version).is_some() {
         let name = framework.kind.name;

@@ -13,7 +13,7 @@ use cudnn_probe::{
 
 use crate::check::demand::{CUDNN_MAJOR, Demand, is_of_conda};
 use crate::check::finding::Help;
-use crate::check::fix_commands::{reinstall, with_commands};
+use crate::check::fix_commands::{permit, reinstall, with_commands};
 use crate::check::machine::Machine;
 use crate::check::place::Place;
 use crate::check::suitable::{Suitable, suitable};
@@ -25,6 +25,9 @@ use crate::system::LOADER;
 pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -> Help {
     if wanted_major(framework).is_some_and(|major| major != CUDNN_MAJOR) {
         return install(framework, survey, machine);
+    }
+    if let Some(help) = open_cudnn(survey) {
+        return help;
     }
     let environment = Origin::Python(survey.environment.root.clone());
     if framework.kind.contains_cudnn(framework.os) {
@@ -53,6 +56,17 @@ pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -
         }
         _ => install(framework, survey, machine),
     }
+}
+
+/// Lets this user read the wheel of cuDNN, if it is in a directory that this user may not enter.
+fn open_cudnn(survey: &Survey) -> Option<Help> {
+    let is_denied = |dir: &PathBuf| {
+        std::fs::read_dir(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    let dirs = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
+    let denied = dirs.into_iter().find(is_denied)?;
+    let reachable = denied.ancestors().find(|above| above.symlink_metadata().is_ok())?;
+    permit(reachable, &Origin::Python(survey.environment.root.clone()))
 }
 
 /// Another cuDNN comes first. It may be right for other programs.

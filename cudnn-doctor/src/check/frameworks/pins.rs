@@ -1,16 +1,20 @@
 //! The packages that a framework requires, and those that are installed.
 
-use cudnn_frameworks::{Framework, Pin, PinState, Survey};
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::{Framework, Pin, PinState, Survey, allows_from};
 use cudnn_probe::packages::Command;
 
 use super::help::{remove_other_cuda, requirement};
 use super::text::title;
 use crate::check::demand::{WHEEL, is_of_conda};
-use crate::check::finding::{FRAMEWORK_PIN, Finding};
+use crate::check::finding::{FRAMEWORK_PIN, Finding, Help};
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::Machine;
-use crate::check::place::Place;
+use crate::check::place::{Place, has_record};
 use crate::check::suitable::suitable;
+use crate::escape::Printable;
+use crate::shell::{set_variable, unset_variable};
 
 /// Packages that are not those that it requires.
 pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
@@ -33,11 +37,17 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
     if is_of_conda(framework) {
         return Some(finding.help("install the versions that it requires, by the installer of this environment"));
     }
-    // The cuDNN that it requires must suit the other frameworks, too.
+    if let Some(help) = unmet.iter().find_map(|pin| off_python_path(pin, framework, survey)) {
+        return Some(finding.help(help));
+    }
+    // What it requires must suit the other frameworks, too.
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
     let place = Place::of(framework, survey);
     let install = |requirements: Vec<String>| place.install(requirements);
-    let requirements: Vec<String> = others.iter().map(|pin| requirement(pin)).collect();
+    let requirements = match others.iter().map(|pin| agreed(pin, framework, survey)).collect::<Result<Vec<_>, _>>() {
+        Ok(requirements) => requirements,
+        Err(reason) => return Some(finding.help(reason)),
+    };
     let Some(pin) = cudnn.first() else {
         return Some(finding.help(with_commands("install what it requires:", install(requirements).as_slice())));
     };
@@ -62,3 +72,51 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
         removal.into_iter().chain(install(wanted.into_iter().chain(requirements).collect())).collect();
     Some(finding.notes(suitable.warnings).help(with_commands(text, &commands)))
 }
+
+/// The requirement of a package that suits all frameworks of the environment.
+///
+/// # Errors
+/// Why no version does.
+fn agreed(pin: &Pin, framework: &Framework, survey: &Survey) -> Result<String, String> {
+    let wanted = requirement(pin);
+    let mut all = wanted.clone();
+    let others = survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, framework));
+    for (other, of_other) in others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin))) {
+        let required = requirement(of_other);
+        let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == pin.package) else {
+            continue;
+        };
+        let separator = if allows_from(&all, "0").is_some() { "," } else { "" };
+        all = format!("{all}{separator}{specifiers}");
+        if allows_from(&all, "0").is_some_and(|(_, is_allowed)| !is_allowed) {
+            return Err(format!(
+                "no {} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, or \
+                 install releases of both that agree",
+                pin.package,
+                title(framework),
+                title(other)
+            ));
+        }
+    }
+    Ok(if wanted.contains("==") { wanted } else { all })
+}
+
+/// Another version is in a directory on PYTHONPATH, which comes before all that pip installs.
+fn off_python_path(pin: &Pin, framework: &Framework, survey: &Survey) -> Option<Help> {
+    let PinState::OtherVersion(found) = &pin.state else { return None };
+    let path = std::env::var_os(PYTHON_PATH)?;
+    let of_framework = &framework.distribution.import_dir;
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let is_first = |dir: &&PathBuf| survey.environment.import_dirs.contains(dir) && has_record(dir, &pin.package);
+    let dir = dirs.iter().find(is_first).filter(|dir| *dir != of_framework)?;
+    let text =
+        format!("{} {found} is in {}, which PYTHONPATH puts first: take that off PYTHONPATH:", pin.package, dir.printable());
+    let rest = std::env::join_paths(dirs.iter().filter(|other| *other != dir)).ok()?;
+    Some(Help::new(text).command(if rest.is_empty() {
+        unset_variable(PYTHON_PATH)
+    } else {
+        set_variable(PYTHON_PATH, Path::new(&rest))
+    }))
+}
+
+const PYTHON_PATH: &str = "PYTHONPATH";

@@ -1,0 +1,105 @@
+//! What the frameworks of an environment require of each other's packages, and where those are.
+
+use support::PythonEnvironment;
+
+use crate::world::*;
+
+/// The commands of a finding must be for the environment's Python, and for the directory with the packages.
+#[test]
+fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environment() {
+    for by_variable in [true, false] {
+        let world = World::new();
+        let dir = world.root.path().join("pylibs");
+        let packages = PythonEnvironment::at(&dir, "");
+        torch(&packages, "2.8.0", "12.8", "9.10.2.21");
+        cublas_wheel(&packages);
+        if by_variable {
+            world.set("PYTHONPATH", &dir);
+        } else {
+            std::fs::write(world.venv.import_dir().join("libs.pth"), format!("{}\n", dir.display())).unwrap();
+        }
+        let python = world.venv.root().join("bin/python3");
+        let expected = format!(
+            "{} -I -m pip install --target {} --upgrade --no-deps nvidia-cudnn-cu12==9.10.2.21 nvidia-cublas-cu12==12.8.4.1",
+            python.display(),
+            dir.display()
+        );
+        for code in ["C070", "C073"] {
+            assert_eq!(commands(&world, code), [expected.as_str()], "{code}");
+        }
+        // An older one, and one for another CUDA, which no pip removes from there.
+        cudnn_wheel(&packages, "9.1.0.70");
+        packages.package("nvidia-cudnn-cu13", "9.13.0.50");
+        let [remove, install] = &commands(&world, "C071")[..] else { panic!() };
+        assert!(remove.starts_with("rm -r ") && remove.ends_with("nvidia_cudnn_cu13-9.13.0.50.dist-info"), "{remove}");
+        assert_eq!(*install, expected);
+    }
+}
+
+/// JAX compares all numbers of the version.
+#[test]
+fn jaxlib_has_the_version_of_the_plugin() {
+    let world = World::new();
+    jax(&world.venv, "0.12.0.1", "9.8");
+    cuda_wheels(&world.venv);
+    cudnn_wheel(&world.venv, "9.10.2.21");
+    has(&world, &[]);
+    std::fs::remove_dir_all(world.venv.import_dir().join("jaxlib-0.12.0.1.dist-info")).unwrap();
+    world.venv.package("jaxlib", "0.12.0");
+    has(&world, &[("C073", &["requires jaxlib==0.12.0.1, but 0.12.0 is installed", "install jaxlib==0.12.0.1"])]);
+}
+
+#[test]
+fn what_is_installed_for_one_framework_suits_the_others() {
+    let with = |of_tensorflow: &str| {
+        let world = World::new();
+        world.venv.package("torch", "2.6.0").requires("nvidia-cublas-cu12==12.4.5.8");
+        world.venv.package("tensorflow", "2.21.0").requires(&format!("{of_tensorflow}; extra == \"and-cuda\""));
+        world.venv.package("nvidia-cublas-cu12", "12.8.4.1");
+        world
+    };
+    let texts: &[&str] = &[
+        "no nvidia-cublas-cu12 suits both PyTorch 2.6.0 (nvidia-cublas-cu12==12.4.5.8) and TensorFlow 2.21.0 ",
+        "\"commands\":[]",
+    ];
+    has(&with("nvidia-cublas-cu12>=12.5.3.2"), &[("C073", texts)]);
+    has(&with("nvidia-cublas-cu12>=12.4"), &[("C073", &["install nvidia-cublas-cu12==12.4.5.8"])]);
+    has(&with("nvidia-cufft-cu12>=99"), &[("C073", &["install nvidia-cublas-cu12==12.4.5.8"])]);
+}
+
+/// pip would say that the requirement is satisfied.
+#[test]
+fn another_version_on_the_python_path_is_taken_off_it() {
+    let world = World::new();
+    complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+    let (elsewhere, libs) = (world.root.path().join("elsewhere"), world.root.path().join("libs"));
+    cudnn_wheel(&PythonEnvironment::at(&elsewhere, ""), "9.1.0.70");
+    std::fs::create_dir(&libs).unwrap();
+    for (others, expected) in [(None, "unset PYTHONPATH".to_owned()), (Some(&libs), format!("export PYTHONPATH={}", libs.display()))] {
+        let dirs = [Some(&elsewhere), others].into_iter().flatten();
+        world.set("PYTHONPATH", std::env::join_paths(dirs).unwrap());
+        assert_eq!(commands(&world, "C073"), [expected]);
+    }
+}
+
+/// Which one was installed last matters to a program that is built on this machine for another, too.
+#[test]
+fn a_build_for_the_cpu_over_one_for_gpus_needs_no_gpu_to_be_seen() {
+    let info = |cuda: &str| format!("package_name = 'onnxruntime{cuda}'\n__version__ = '1.22.0'\n");
+    let world = World::new();
+    onnxruntime(&world.venv, "1.22.0", "12.8", &[]);
+    let file = "onnxruntime/capi/build_and_package_info.py";
+    world.venv.package("onnxruntime", "1.22.0").file(file, &info(""));
+    let texts: &[&str] = &[
+        "ONNX Runtime 1.22.0 is built without GPU support: it has replaced files of onnxruntime-gpu",
+        "uninstall --yes onnxruntime",
+        "onnxruntime-gpu==1.22.0",
+    ];
+    has(&world, &[("C079", texts)]);
+    // The other way round, and one alone, nothing is wrong.
+    world.venv.package("onnxruntime-gpu", "1.22.0").file(file, &format!("{}cuda_version = '12.8'\n", info("-gpu")));
+    has(&world, &[]);
+    let alone = World::new();
+    alone.venv.package("onnxruntime", "1.22.0").file(file, &info(""));
+    has(&alone, &[]);
+}
