@@ -165,11 +165,13 @@ findings! {
     FRAMEWORK_CPU_ONLY = "C079" Warning "a framework is built without GPU support":
         "The CPU build was installed, or replaced the GPU build.";
     PACKAGES_UNREADABLE = "C080" Note "packages could not be examined":
-        "Their metadata is damaged, they are installed twice, zipped, or from a source directory.";
+        "Their metadata is damaged, they are installed twice, zipped, or from a source directory. A framework's library that \
+         this user may not read is an error.";
     PROGRAM_UNREADABLE = "C081" Error "the program cannot be examined":
         "The file given by `--for` is no program or library for Linux and this processor.";
     PROGRAM_DEPENDENCY = "C082" Error "the program would not find what it needs":
-        "ld.so does not find a library, or finds libraries that do not belong together.";
+        "ld.so does not find a library, or finds libraries that do not belong together; or the program's ELF interpreter does \
+         not exist.";
     PROGRAM_FUNCTION = "C083" Error "the program calls a function that its cuDNN lacks":
         "The program was built with a newer cuDNN.";
     PROGRAM_NO_CUDNN = "C084" Note "the program does not refer to cuDNN":
@@ -177,7 +179,8 @@ findings! {
     FRAMEWORK_OPTIONAL_CUDNN = "C085" Note "a framework would find no cuDNN, and works without it":
         "Only some of its functions use cuDNN.";
     FRAMEWORK_DAMAGED = "C086" Error "a framework's own libraries are missing or damaged":
-        "An installation was interrupted, or files were deleted or copied for another processor.";
+        "An installation was interrupted, or files were deleted or copied for another processor. Files that no import needs \
+         are a note.";
     FRAMEWORK_DAMAGED_CUDNN = "C087" Error "the cuDNN of a framework is incomplete or damaged":
         "An installation was interrupted, or only some files were copied. Without its heuristics or an engine, cuDNN fails \
          only when it plans an operation.";
@@ -196,7 +199,7 @@ findings! {
         "With `--run`: PYTHONHOME or PYTHONPATH leads to another environment, or the interpreter starts another one.";
     PROGRAM_UNLINKED = "C100" Warning "the program calls cuDNN and is not linked to it":
         "The library was linked without cuDNN. It works only in a program that has loaded cuDNN for all (RTLD_GLOBAL), or \
-         is linked to it.";
+         is linked to it. A program that can be started is an error.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

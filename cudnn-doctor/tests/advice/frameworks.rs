@@ -312,6 +312,36 @@ fn commands_replace_a_cudnn_for_another_cuda() {
     }
 }
 
+/// Packages in a directory that a `.pth` file leads to are changed there, by the environment's Python.
+#[test]
+fn commands_change_packages_in_a_plain_directory() {
+    let world = World::new("env", true).with_wheels(wheels().path());
+    for package in ["torch==2.8.0", CUBLAS, "nvidia-cudnn-cu12==9.18.0.56"] {
+        world.unpack(package);
+    }
+    let (site, libs) = (world.site_packages(), world.home().join("py libs"));
+    std::fs::create_dir(&libs).unwrap();
+    for name in ["torch", "torch-2.8.0.dist-info", "nvidia"] {
+        std::fs::rename(site.join(name), libs.join(name)).unwrap();
+    }
+    for name in ["nvidia_cublas_cu12-12.9.1.4.dist-info", "nvidia_cudnn_cu12-9.18.0.56.dist-info"] {
+        std::fs::rename(site.join(name), libs.join(name)).unwrap();
+    }
+    std::fs::write(site.join("libs.pth"), format!("{}\n", libs.display())).unwrap();
+    let findings = world.findings(&[]);
+    for code in ["C071", "C073"] {
+        let found = findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{findings:#?}"));
+        assert_eq!(found["commands"].as_array().unwrap().len(), 1, "{found:#}");
+        assert!(found["commands"][0].as_str().unwrap().contains("env/bin/python3"), "{found:#}");
+    }
+    let found = findings.iter().find(|finding| finding["code"] == "C073").unwrap();
+    world.sh(found["commands"][0].as_str().unwrap());
+    let left = world.findings(&[]);
+    let is_about_packages = |code: &str| ["C070", "C071", "C073", "C074", "C086", "C087"].contains(&code);
+    assert!(left.iter().all(|finding| !is_about_packages(finding["code"].as_str().unwrap())), "{left:#?}");
+    assert!(!site.join("nvidia").exists() && libs.join("nvidia/cublas/lib/libcublas.so.12").is_file());
+}
+
 /// No cuDNN is for the CUDA of both: a command for the one would undo that for the other.
 #[test]
 fn no_command_serves_one_framework_and_breaks_another() {
