@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::Os;
+
 use crate::distribution::Distribution;
 use crate::kind::{Kind, fits};
 use crate::record;
@@ -22,12 +24,13 @@ pub struct Absent {
 }
 
 /// Compares a package's directory with its record. One without a record, or from a source directory, has no such files.
-pub(crate) fn read(kind: &Kind, distribution: &Distribution) -> Absent {
+pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> Absent {
     let mut absent = Absent::default();
     let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return absent };
     let init = Path::new(&module).join("__init__.py");
-    let patterns: Vec<PathBuf> =
-        kind.libraries.iter().chain(kind.also_opens).map(|pattern| below(Path::new(&module), pattern)).collect();
+    let also = if os == Os::Windows { &[] } else { kind.also_opens };
+    let patterns = kind.libraries_on(os).into_iter().chain(also.iter().copied());
+    let patterns: Vec<PathBuf> = patterns.map(|pattern| below(Path::new(&module), pattern)).collect();
     let is_necessary = |path: &Path| path == init || patterns.iter().any(|pattern| is_match(pattern, path));
     for path in record::modules(distribution) {
         let file = distribution.import_dir.join(&path);

@@ -185,7 +185,7 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
                 os: environment.os,
                 opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, environment, host),
                 pins,
-                absent: absent::read(kind, distribution),
+                absent: absent::read(kind, distribution, environment.os),
                 distribution: distribution.clone(),
                 built_for,
                 dir,

@@ -39,8 +39,8 @@ use crate::python_shim::PythonShim;
 use crate::shell::{SEARCH_PATH, doctor, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
-    DRIVER_CRASHED, Effect, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS,
-    NO_NVRTC, OLD_GPU, REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
+    DRIVER_CRASHED, Effect, FRAMEWORK_OLD_CUDNN, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN, NO_DRIVER, NO_KERNELS,
+    NO_NVRTC, OLD_GPU, OVERLAPPING_PACKAGES, REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
 use frameworks::{Judged, Unneeded};
 use machine::Machine;
@@ -175,6 +175,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
             unneeded.iter().for_each(|unneeded| findings.iter_mut().for_each(|finding| unneeded.qualify(finding)));
         }
         findings.extend(judged.findings);
+        agree_with_frameworks(&mut findings);
     }
     let run = |framework: &Framework| framework_run::run(*framework, context, &machine, patience);
     let runs: Vec<Run> = requested.frameworks.iter().map(run).collect();
@@ -219,24 +220,45 @@ fn installed_in(dir: &Path, context: &Context) -> Option<Used> {
 /// could name another package or another CUDA major.
 fn agree(findings: &mut [Finding]) {
     let replacing = |finding: &&Finding| {
-        let is_kind =
-            [REQUIREMENT, LACKS_FUNCTION, OLD_GPU, NO_KERNELS].iter().any(|kind| kind.code == finding.kind.code);
+        let kinds = [REQUIREMENT, LACKS_FUNCTION, OLD_GPU, NO_KERNELS, OVERLAPPING_PACKAGES];
+        let is_kind = kinds.iter().any(|kind| kind.code == finding.kind.code);
         is_kind && finding.help.as_ref().is_some_and(|help| help.effect != Effect::Other)
     };
     let Some(first) = findings.iter().find(replacing).cloned() else { return };
     let is_elsewhere = first.help.as_ref().is_some_and(|help| help.effect == Effect::OtherDir);
     for finding in findings.iter_mut().filter(|finding| finding.help != first.help) {
-        let of_cuda = [NO_CUBLAS, NO_NVRTC, NO_BUILTINS].iter().any(|kind| kind.code == finding.kind.code);
+        let of_cuda = is_about_cuda(finding);
         let contradicts =
             |help: &Help| help.effect != Effect::Other || of_cuda || is_elsewhere && !help.commands.is_empty();
         if finding.help.as_ref().is_some_and(contradicts) {
-            let code = first.kind.code;
-            finding.help = Some(Help::new(format!(
-                "follow the help of {code} first, which replaces this installation; then run `{} check` again",
-                doctor()
-            )));
+            finding.help = Some(follow(&first));
         }
     }
+}
+
+/// A command that replaces the cuDNN of a framework by one for another CUDA comes before those that install the libraries
+/// of CUDA which the one that is there needs.
+fn agree_with_frameworks(findings: &mut [Finding]) {
+    let is_removal = |help: &Help| help.commands.iter().any(|line| line.contains(" uninstall "));
+    let is_first = |finding: &&Finding| {
+        finding.kind.code == FRAMEWORK_OLD_CUDNN.code && finding.help.as_ref().is_some_and(is_removal)
+    };
+    let Some(first) = findings.iter().find(is_first).cloned() else { return };
+    for finding in findings.iter_mut().filter(|finding| is_about_cuda(finding)) {
+        finding.help = Some(follow(&first));
+    }
+}
+
+fn is_about_cuda(finding: &Finding) -> bool {
+    [NO_CUBLAS, NO_NVRTC, NO_BUILTINS].iter().any(|kind| kind.code == finding.kind.code)
+}
+
+fn follow(first: &Finding) -> Help {
+    Help::new(format!(
+        "follow the help of {} first, which replaces this installation; then run `{} check` again",
+        first.kind.code,
+        doctor()
+    ))
 }
 
 /// ld.so searches these in the working directory of each program, and the search ignores them.

@@ -119,6 +119,15 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
     }
 }
 
+/// Only the index that it came from has such a version: no command names that.
+#[test]
+fn a_damaged_local_version_is_installed_again_from_its_index() {
+    let world = World::new();
+    complete_torch(&world.venv, "2.8.0+cu128", "12.8", "9.10.2.21");
+    remove(&world.venv.import_dir().join("torch/lib/libtorch_cuda.so"));
+    has(&world, &[("C086", &["install torch==2.8.0+cu128 again from the package index", "--index-url", "\"commands\":[]"])]);
+}
+
 /// Tests and other files are removed to save space: that is no error.
 #[test]
 fn files_that_the_import_does_not_need_are_a_note() {

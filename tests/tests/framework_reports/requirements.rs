@@ -1,6 +1,7 @@
 //! What the frameworks of an environment require of each other's packages, and where those are.
 
-use support::PythonEnvironment;
+use cudnn_probe::release_facts::has_library;
+use support::{FakeLibrary, Library, PythonEnvironment, Version};
 
 use crate::world::*;
 
@@ -102,4 +103,30 @@ fn a_build_for_the_cpu_over_one_for_gpus_needs_no_gpu_to_be_seen() {
     let alone = World::new();
     alone.venv.package("onnxruntime", "1.22.0").file(file, &info(""));
     has(&alone, &[]);
+}
+
+/// Libraries of CUDA for a cuDNN that another finding removes are not installed.
+#[test]
+fn commands_for_a_cudnn_of_another_cuda_give_way() {
+    for has_both in [false, true] {
+        let world = World::new();
+        torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
+        cublas_wheel(&world.venv);
+        if has_both {
+            world.venv.package("nvidia-cudnn-cu12", "9.10.2.21");
+        }
+        let mut wheel = world.venv.package("nvidia-cudnn-cu13", "9.19.0.56");
+        let version = Version::new(9, 19, 0);
+        for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+            let path = format!("nvidia/cudnn/lib/{}", library.file_name());
+            wheel = wheel.cudnn(&path, &FakeLibrary::new(*library, version).with_ptx(9));
+        }
+        let (findings, _) = world.check(&[]);
+        let code = |finding: &serde_json::Value| finding["code"].as_str().unwrap().to_owned();
+        assert!(findings.iter().any(|finding| code(finding) == "C030"), "{findings:#?}");
+        for finding in findings.iter().filter(|finding| ["C030", "C031"].contains(&code(finding).as_str())) {
+            assert!(finding["help"].as_str().unwrap().starts_with("follow the help of C0"), "{finding:#}");
+            assert_eq!(finding["commands"].as_array().unwrap().len(), 0, "{finding:#}");
+        }
+    }
 }

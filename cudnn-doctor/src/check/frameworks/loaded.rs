@@ -110,7 +110,15 @@ fn damaged(framework: &Framework, survey: &Survey) -> Option<Finding> {
 
 /// Installs its package again.
 pub(super) fn install_again(framework: &Framework, survey: &Survey) -> Help {
-    let command = again_with_parts(framework, survey).filter(|_| !is_of_conda(framework));
+    let Distribution { name, version, .. } = &framework.distribution;
+    let is_of_conda = is_of_conda(framework);
+    let command = again_with_parts(framework, survey).filter(|_| !is_of_conda);
+    if command.is_none() && !is_of_conda && version.contains('+') {
+        return Help::new(format!(
+            "install {name}=={version} again from the package index that it came from, by pip with `--index-url`, \
+             `--force-reinstall` and `--no-deps`: the Python package index has no version with a `+`"
+        ));
+    }
     match command {
         Some(command) => with_commands("install it again:", &[command]),
         None => Help::new("install it again, by the installer of this environment"),
