@@ -1136,7 +1136,11 @@ fn a_program_that_cannot_start_is_an_error() {
     let dir = TempDir::new();
     let (library, program) = (dir.path().join("libuser.so"), dir.path().join("program"));
     let code = "int cudnnCreate(void **); int use(void) { void *handle; return cudnnCreate(&handle); }";
-    support::compile(code, &["-shared", "-fPIC", "-Wl,-soname,libuser.so", "-Wl,--unresolved-symbols=ignore-all"], &library);
+    support::compile(
+        code,
+        &["-shared", "-fPIC", "-Wl,-soname,libuser.so", "-Wl,--unresolved-symbols=ignore-all"],
+        &library,
+    );
     let run_path = format!("-Wl,-rpath,{}", dir.path().display());
     let linked = ["-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all", &run_path, library.to_str().unwrap()];
     let main = "int use(void); int main(void) { return use(); }";

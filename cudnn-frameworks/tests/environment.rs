@@ -170,7 +170,10 @@ fn the_most_specific_environment_comes_first() {
         let host = host.env("PYTHONPATH", world.join("other"));
         let environments = Environment::active(&Search::new(host.clone()));
         let has_path = |found: &Environment| found.import_dirs.contains(&world.join("other"));
-        assert!(environments.iter().enumerate().all(|(index, found)| has_path(found) == (index == 0)), "{environments:?}");
+        assert!(
+            environments.iter().enumerate().all(|(index, found)| has_path(found) == (index == 0)),
+            "{environments:?}"
+        );
         let roots: Vec<_> =
             environments.iter().map(|found| found.root.strip_prefix(world).unwrap().to_owned()).collect();
         assert_eq!(roots, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{host:?}");

@@ -67,8 +67,8 @@ pub use escape::{ShownPath, one_line, shown_path};
 pub use files::{FileIdentity, read_bounded};
 pub use host::Host;
 pub use image::{
-    GpuCode, Identity, damaged_symbol_table, elf_interpreter, exports, gpu_code, identify, identify_any, identify_for, main_gpu_code,
-    missing_symbols, parts_without_gpu_code, parts_without_gpu_code_any,
+    GpuCode, Identity, damaged_symbol_table, elf_interpreter, exports, gpu_code, identify, identify_any, identify_for,
+    main_gpu_code, missing_symbols, parts_without_gpu_code, parts_without_gpu_code_any,
 };
 pub use inventory::{Installed, inventory};
 pub use jetson::Jetson;

@@ -9,8 +9,8 @@ use cudnn_probe::packages::Package;
 use cudnn_probe::{InstallationReport, Library, Os, ProbeError, elf_interpreter, missing_symbols};
 
 use super::finding::{
-    Effect, Finding, FindingKind, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
-    PROGRAM_UNREADABLE, REQUIREMENT, Severity,
+    Effect, Finding, FindingKind, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS,
+    PROGRAM_UNLINKED, PROGRAM_UNREADABLE, REQUIREMENT, Severity,
 };
 use crate::context::Context;
 use crate::cudnn_file;
@@ -78,7 +78,8 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
     // C001 is about the driver.
     dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
-    let mut findings: Vec<Finding> = interpreter.and_then(|file| without_interpreter(&name, &file)).into_iter().collect();
+    let mut findings: Vec<Finding> =
+        interpreter.and_then(|file| without_interpreter(&name, &file)).into_iter().collect();
     findings.extend(unmet(program, &dependencies));
     if let Some(unlinked) = unlinked {
         findings.push(unlinked);

@@ -88,7 +88,11 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
             "torch",
             &["PyTorch 2.8.0 is damaged: ", "torch/__init__.py is missing", "other files, which its record names"],
         ),
-        (|site| cut(&site.join("torch/lib/libtorch_global_deps.so")), "torch", &["libtorch_global_deps.so is truncated"]),
+        (
+            |site| cut(&site.join("torch/lib/libtorch_global_deps.so")),
+            "torch",
+            &["libtorch_global_deps.so is truncated"],
+        ),
         (
             |site| remove_matching(&site.join("ctranslate2.libs"), "libgomp"),
             "ctranslate2",
@@ -125,7 +129,10 @@ fn a_damaged_local_version_is_installed_again_from_its_index() {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0+cu128", "12.8", "9.10.2.21");
     remove(&world.venv.import_dir().join("torch/lib/libtorch_cuda.so"));
-    has(&world, &[("C086", &["install torch==2.8.0+cu128 again from the package index", "--index-url", "\"commands\":[]"])]);
+    has(
+        &world,
+        &[("C086", &["install torch==2.8.0+cu128 again from the package index", "--index-url", "\"commands\":[]"])],
+    );
 }
 
 /// Tests and other files are removed to save space: that is no error.
@@ -141,7 +148,9 @@ fn files_that_the_import_does_not_need_are_a_note() {
     std::fs::remove_dir_all(world.venv.import_dir().join("torch/nn")).unwrap();
     let found = notes(&world);
     assert!(found.len() == 1 && found[0]["severity"] == "note", "{found:#?}");
-    assert!(found[0]["message"].as_str().unwrap().ends_with("torch/nn/functional.py, which its record names, is missing"));
+    assert!(
+        found[0]["message"].as_str().unwrap().ends_with("torch/nn/functional.py, which its record names, is missing")
+    );
 }
 
 /// A library that this user may not read ends the import, although others may read it.

@@ -76,7 +76,9 @@ fn another_version_on_the_python_path_is_taken_off_it() {
     let (elsewhere, libs) = (world.root.path().join("elsewhere"), world.root.path().join("libs"));
     cudnn_wheel(&PythonEnvironment::at(&elsewhere, ""), "9.1.0.70");
     std::fs::create_dir(&libs).unwrap();
-    for (others, expected) in [(None, "unset PYTHONPATH".to_owned()), (Some(&libs), format!("export PYTHONPATH={}", libs.display()))] {
+    for (others, expected) in
+        [(None, "unset PYTHONPATH".to_owned()), (Some(&libs), format!("export PYTHONPATH={}", libs.display()))]
+    {
         let dirs = [Some(&elsewhere), others].into_iter().flatten();
         world.set("PYTHONPATH", std::env::join_paths(dirs).unwrap());
         assert_eq!(commands(&world, "C073"), [expected]);

@@ -21,15 +21,19 @@ pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding>
     let is_listed = |unfound: &&Unfound| absent.necessary.iter().any(|file| file.ends_with(&unfound.name));
     let unfound = framework.opens.unfound.iter().filter(|unfound| !is_listed(unfound));
     let problems: Vec<String> = missing
-        .chain(unfound.clone().map(|one| {
-            format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable())
-        }))
+        .chain(
+            unfound
+                .clone()
+                .map(|one| format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable())),
+        )
         .chain(damaged(framework).map(|one| format!("{} {}", one.path.printable(), one.reason.printable())))
         .collect();
     let others = absent.count.saturating_sub(absent.necessary.len());
     let rest = (others > 0).then(|| match absent.others.first() {
         Some(first) if others == 1 => format!("{}, which its record names, is missing", first.printable()),
-        Some(first) => format!("{} and {} other files, which its record names, are missing", first.printable(), others - 1),
+        Some(first) => {
+            format!("{} and {} other files, which its record names, are missing", first.printable(), others - 1)
+        }
         None => format!("{others} files that its record names are missing"),
     });
     let title = title(framework);
@@ -46,7 +50,8 @@ pub(super) fn finding(framework: &Framework, survey: &Survey) -> Option<Finding>
     let notes = problems.iter().filter(|_| problems.len() > 1).take(MAX).cloned();
     let more = (problems.len() > MAX).then(|| format!("and {} more", problems.len() - MAX));
     let finding = Finding::new(kind, message).notes(notes).notes(more).notes(rest.filter(|_| is_error));
-    let of_system: Vec<String> = unfound.filter(|one| !is_of_package(one, framework)).map(|one| one.name.printable()).collect();
+    let of_system: Vec<String> =
+        unfound.filter(|one| !is_of_package(one, framework)).map(|one| one.name.printable()).collect();
     Some(finding.help(if !is_error {
         Help::new("install it again, if somebody has not removed them to save space")
     } else if of_system.len() == problems.len() {
@@ -75,9 +80,9 @@ pub(super) fn is_own(damaged: &Damaged, framework: &Framework) -> bool {
 fn is_of_package(unfound: &Unfound, framework: &Framework) -> bool {
     let is_it = |file: &std::path::PathBuf| file.ends_with(&unfound.name);
     let stem = unfound.name.split(".so").next().unwrap_or_default();
-    let is_copy = stem.rsplit_once('-').is_some_and(|(_, hash)| {
-        hash.len() >= 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
+    let is_copy = stem
+        .rsplit_once('-')
+        .is_some_and(|(_, hash)| hash.len() >= 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_copy || framework.absent.others.iter().chain(&framework.absent.necessary).any(is_it)
 }
 

@@ -60,9 +60,8 @@ pub(super) fn reach(framework: &Framework, survey: &Survey, machine: &Machine) -
 
 /// Lets this user read the wheel of cuDNN, if it is in a directory that this user may not enter.
 fn open_cudnn(survey: &Survey) -> Option<Help> {
-    let is_denied = |dir: &PathBuf| {
-        std::fs::read_dir(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-    };
+    let is_denied =
+        |dir: &PathBuf| std::fs::read_dir(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     let dirs = survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib"));
     let denied = dirs.into_iter().find(is_denied)?;
     let reachable = denied.ancestors().find(|above| above.symlink_metadata().is_ok())?;

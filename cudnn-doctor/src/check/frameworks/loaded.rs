@@ -9,8 +9,8 @@ use super::text::{found, source, title};
 use super::{foreign, incomplete};
 use crate::check::demand::is_of_conda;
 use crate::check::finding::{
-    FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding, Help,
-    FindingKind, Severity,
+    FRAMEWORK_DAMAGED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN, FRAMEWORK_OPTIONAL_CUDNN, Finding,
+    FindingKind, Help, Severity,
 };
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::Machine;

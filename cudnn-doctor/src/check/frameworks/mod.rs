@@ -73,8 +73,8 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     let of_cudnn = other_cuda::finding(framework, report.as_ref(), survey, machine);
     // Without its libraries, nothing is known of what they need.
     let is_unknown = is_unusable && framework.opens.users.is_empty();
-    let of_cudnn = of_cudnn
-        .or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report.as_ref(), survey, machine) });
+    let of_cudnn =
+        of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report.as_ref(), survey, machine) });
     let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
@@ -139,7 +139,8 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     };
     // A framework whose libraries this user may not read cannot be imported by this user.
     let is_of_framework = |one: &Unreadable| {
-        is_closed(one) && survey.frameworks.iter().any(|of| of.dir.as_ref().is_some_and(|dir| one.path.starts_with(dir)))
+        is_closed(one)
+            && survey.frameworks.iter().any(|of| of.dir.as_ref().is_some_and(|dir| one.path.starts_with(dir)))
     };
     let severity = if survey.unreadable.iter().any(is_of_framework) { Severity::Error } else { Severity::Note };
     let kind = FindingKind { severity, ..PACKAGES_UNREADABLE };

@@ -109,8 +109,11 @@ fn off_python_path(pin: &Pin, framework: &Framework, survey: &Survey) -> Option<
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let is_first = |dir: &&PathBuf| survey.environment.import_dirs.contains(dir) && has_record(dir, &pin.package);
     let dir = dirs.iter().find(is_first).filter(|dir| *dir != of_framework)?;
-    let text =
-        format!("{} {found} is in {}, which PYTHONPATH puts first: take that off PYTHONPATH:", pin.package, dir.printable());
+    let text = format!(
+        "{} {found} is in {}, which PYTHONPATH puts first: take that off PYTHONPATH:",
+        pin.package,
+        dir.printable()
+    );
     let rest = std::env::join_paths(dirs.iter().filter(|other| *other != dir)).ok()?;
     Some(Help::new(text).command(if rest.is_empty() {
         unset_variable(PYTHON_PATH)
