@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Mutex;
 
-use cudnn_loader::__private::{lock, write_text};
+use cudnn_loader::__private::{is_nested, lock, write_text};
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 
@@ -63,9 +63,12 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        let running = lock(&RUNNING).map(|mut running| std::mem::take(&mut *running))?;
-        for preload in running {
-            finish(preload.join());
+        // A preload does not wait for one that has called it, nor keep the program from waiting for that.
+        if !is_nested() {
+            let running = lock(&RUNNING).map(|mut running| std::mem::take(&mut *running))?;
+            for preload in running {
+                finish(preload.join());
+            }
         }
         lock(&LAST).map(|last| last.0)
     })

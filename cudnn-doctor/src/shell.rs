@@ -79,7 +79,11 @@ impl Shell {
                 let dir = powershell_literal(dir);
                 format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
             }
-            (Shell::Cmd, _) => format!("set \"{name}={}{SEPARATOR}%{name}%\"", for_cmd(dir.as_os_str())?),
+            // `call` expands the line once more: `for` does not, and a batch file has done so already. It doubles `^`.
+            (Shell::Cmd, _) => {
+                let dir = for_cmd(dir.as_os_str()).filter(|dir| !dir.contains('^'))?;
+                format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")
+            }
         })
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
 use cudnn_probe::{
-    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, one_line, shown_path,
+    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, example_of_installing, one_line,
+    shown_path,
 };
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -181,9 +182,9 @@ impl LoadError {
                     graph_file!()
                 ),
                 (None, None) => format!(
-                    "Install cuDNN, for example with `pip install '{}>=9'` in the active virtual environment, or set \
-                     {DIR_VARIABLE} to the directory that contains {}.",
-                    Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR),
+                    "Install cuDNN{} in the active virtual environment, or set {DIR_VARIABLE} to the directory that \
+                     contains {}.",
+                    example_of_installing(DEFAULT_CUDA_MAJOR),
                     graph_file!()
                 ),
             },
@@ -617,9 +618,13 @@ mod tests {
         let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
         let empty = || ProbeError::NotElf { starts_with: Vec::new() };
         let unreadable = || ProbeError::Unreadable { error: std::io::ErrorKind::PermissionDenied.into() };
+        let install = here(
+            "Install cuDNN, for example with `pip install 'nvidia-cudnn-cu12>=9'` in the active virtual environment, or",
+            "Install cuDNN, for example with `python -m pip install \"nvidia-cudnn-cu12>=9\"` in the active",
+        );
         for (rejected, blamed, help) in [
-            (Vec::new(), "", "Install cuDNN, for example with `pip install"),
-            (vec![one(Origin::WellKnown, ProbeError::NotFound)], "", "Install cuDNN, for example with `pip install"),
+            (Vec::new(), "", install),
+            (vec![one(Origin::WellKnown, ProbeError::NotFound)], "", install),
             (
                 vec![one(Origin::Explicit, ProbeError::NotFound)],
                 ": \"/a\" (requested by the program) does not exist",

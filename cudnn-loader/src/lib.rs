@@ -129,6 +129,7 @@ pub mod __private {
     pub use crate::platform::cancel::CancelDisabled;
     pub use crate::platform::libraries::is_secure_execution;
     pub use crate::platform::load::keep_loaded;
+    pub use crate::preload::is_nested;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;
 }

@@ -287,7 +287,7 @@ impl ProbeError {
             | ProbeError::NotAbsolute => return None,
             ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {} instead.", shown_path(dir)),
             ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
-                format!("Install cuDNN 9{}.", example(DEFAULT_CUDA_MAJOR))
+                format!("Install cuDNN 9{}.", example_of_installing(DEFAULT_CUDA_MAJOR))
             }
             ProbeError::SonameLinkMissing { .. } => "In that directory, create the symlinks: \
                  `for f in libcudnn*.so.9.*; do [ -e ${f%.*.*} ] || ln -s $f ${f%.*.*}; done`."
@@ -310,7 +310,7 @@ impl ProbeError {
             ProbeError::NotInRelease { .. } => "Delete this file; nothing in the installation uses it.".into(),
             ProbeError::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
             ProbeError::WrongCuda { wanted, .. } => {
-                format!("Uninstall this cuDNN, then install one for CUDA {wanted}{}.", example(*wanted))
+                format!("Uninstall this cuDNN, then install one for CUDA {wanted}{}.", example_of_installing(*wanted))
             }
             ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::OtherRelease { .. } => {
                 "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
@@ -362,8 +362,10 @@ fn link_name(file: &str) -> &str {
     file.split_inclusive(".so.9").next().unwrap_or(file)
 }
 
-/// A command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel of cuDNN 8.
-fn example(cuda_major: u32) -> String {
+/// `, for example with ..`: a command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel
+/// of cuDNN 8.
+#[must_use]
+pub fn example_of_installing(cuda_major: u32) -> String {
     let wheel = Component::Cudnn.wheel(cuda_major);
     match Os::HOST {
         Os::Linux => format!(", for example with `pip install '{wheel}>=9'`"),

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::platform::{canonicalize, initial_env};
+use crate::platform::{canonicalize, initial_env, without_quotes};
 
 /// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +85,8 @@ impl Host {
             None if name == "LD_LIBRARY_PATH" => initial_env(name).unwrap_or_else(|| std::env::var_os(name)),
             None => std::env::var_os(name),
         };
+        // Windows splits `PATH` with regard to quotes.
+        let value = if name == "PATH" { value } else { value.map(without_quotes) };
         value.filter(|value| !value.is_empty())
     }
 

@@ -62,7 +62,7 @@ mod search;
 mod select;
 mod version;
 
-pub use error::ProbeError;
+pub use error::{ProbeError, example_of_installing};
 pub use escape::{ShownPath, one_line, shown_path};
 pub use files::{FileIdentity, read_bounded};
 pub use host::Host;

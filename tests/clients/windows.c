@@ -5,6 +5,8 @@
  *                    what DllMain does before: waits, preloads, starts (a thread)
  *   exit MS          starts a preload, and returns from main after so many milliseconds
  *   exit-in-thread MS  as above, by ExitProcess in another thread
+ *   attach           preloads, while a TLS callback of the program preloads too whenever a thread starts or ends
+ *   wait             makes a first call, prints its process's id, and waits for the end of its standard input
  *   fail             makes a call that fails, in a thread that ends
  * With -DUNLOAD this is a program that is not linked to the drop-in: it loads and frees the DLL that its first argument
  * names 1,000 times, and makes a call in every hundredth round if there is a second argument. With -DPLUGIN this is that DLL. */
@@ -71,7 +73,10 @@ BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, void *unused) {
             Sleep(2000);
         }
         if (!strcmp(mode, "preloads")) {
-            printf("preload in DllMain = %d\n", cudnnShimPreload(CUDNN_SHIM_LIBRARIES, NULL, 0));
+            static char report[8192];
+            printf("preload in DllMain = %d\n", cudnnShimPreload(CUDNN_SHIM_LIBRARIES | CUDNN_SHIM_CONTEXTS, NULL, 0));
+            cudnnShimGetPreloadReport(report, sizeof report);
+            printf("%s\n", report);
             cudnnShimPreloadStart(CUDNN_SHIM_LIBRARIES, NULL, 0);
             printf("wait in DllMain = %d\n", cudnnShimPreloadWait());
         }
@@ -157,6 +162,35 @@ static int exits(int milliseconds, int in_thread) {
     return 3;
 }
 
+static volatile LONG attached_preloads = -1;
+
+static void NTAPI in_thread(void *module, DWORD reason, void *unused) {
+    (void)module, (void)unused;
+    if (attached_preloads < 0 || (reason != DLL_THREAD_ATTACH && reason != DLL_THREAD_DETACH)) return;
+    InterlockedIncrement(&attached_preloads);
+    cudnnShimPreload(CUDNN_SHIM_LIBRARIES, NULL, 0);
+    cudnnShimPreloadStart(CUDNN_SHIM_LIBRARIES, NULL, 0);
+    cudnnShimPreloadWait();
+}
+
+/* Where the system's loader finds what it calls in each thread that starts or ends. */
+__attribute__((section(".CRT$XLD"), used)) static PIMAGE_TLS_CALLBACK tls_callback = in_thread;
+
+static int attach(void) {
+    static char report[8192];
+    attached_preloads = 0;
+    int start = cudnnShimPreloadStart(CUDNN_SHIM_LIBRARIES | CUDNN_SHIM_FILES, NULL, 0);
+    int wait = cudnnShimPreloadWait();
+    cudnnShimGetPreloadReport(report, sizeof report);
+    printf("start = %d, wait = %d\n%s\n", start, wait, report);
+    int preload = cudnnShimPreload(CUDNN_SHIM_LIBRARIES | CUDNN_SHIM_FILES, NULL, 0);
+    int results[5];
+    first_calls(results);
+    printf("preload = %d, good = %d, called = %d\n", preload, are_good(results), attached_preloads > 0);
+    attached_preloads = -1;
+    return 0;
+}
+
 static DWORD WINAPI fails(void *unused) {
     (void)unused;
     cudnnTensorDescriptor_t tensor;
@@ -174,6 +208,14 @@ int main(int count, char **args) {
     if (!strcmp(mode, "plugin")) return plugin(argument);
     if (!strcmp(mode, "exit")) return exits(atoi(argument), 0);
     if (!strcmp(mode, "exit-in-thread")) return exits(atoi(argument), 1);
+    if (!strcmp(mode, "attach")) return attach();
+    if (!strcmp(mode, "wait")) {
+        int results[5];
+        first_calls(results);
+        printf("%lu\n", GetCurrentProcessId());
+        fflush(stdout);
+        return getchar() != EOF || !are_good(results);
+    }
     if (!strcmp(mode, "fail")) {
         HANDLE thread = CreateThread(NULL, 0, fails, NULL, 0, NULL);
         WaitForSingleObject(thread, 30000);

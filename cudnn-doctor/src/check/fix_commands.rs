@@ -22,6 +22,7 @@ use super::limits::{Choice, Limits};
 use super::machine::{Gpu, Machine};
 use super::suitable::{Suitable, suitable};
 use crate::context::Context;
+use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_of_root, is_root, permit_command, python_in};
 use crate::shell::{
@@ -105,7 +106,9 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Help {
         // Files lose no content with a link: to copy all again is not necessary.
         None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, command)) => {
-            let help = with_commands(format!("reinstall {}:", package.name), &[command]);
+            let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
+            let after = if has_drop_in { ", and put the drop-in in its place again after that" } else { "" };
+            let help = with_commands(format!("reinstall {}{after}:", package.name), &[command]);
             if package.installer == Installer::Pip { without_dangling_links(help, &report.dir) } else { help }
         }
         None => by_hand(report),

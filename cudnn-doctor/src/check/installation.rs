@@ -112,9 +112,12 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
             .notes(evidence())
             .help(help.unwrap_or_else(|| fix_commands::reinstall(report)))
     };
-    // The drop-in belongs to no release.
-    let is_drop_in = |part: &LibraryReport| part.library == Library::Shim && is_drop_in(&part.path);
-    report.conflicts().into_iter().filter(|(part, _)| !is_drop_in(part)).map(finding).collect()
+    report.conflicts().into_iter().filter(|(part, _)| !stands_for_shim(part)).map(finding).collect()
+}
+
+/// Is this the drop-in, which belongs to no release and stands in place of NVIDIA's shim on purpose?
+fn stands_for_shim(part: &LibraryReport) -> bool {
+    part.library == Library::Shim && is_drop_in(&part.path)
 }
 
 /// The shim states no version, but its functions are those of some releases.
@@ -145,8 +148,7 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 /// Libraries that differ from those that a wheel installed, by its record. Unusable ones are reported already.
 fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
-    // The drop-in stands in place of NVIDIA's shim on purpose.
-    let usable = usable.filter(|part| part.library != Library::Shim || !is_drop_in(&part.path));
+    let usable = usable.filter(|part| !stands_for_shim(part));
     let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
     if differences.is_empty() {
         return None;
@@ -175,6 +177,7 @@ pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
 /// The libraries whose sha256 a record states, and those whose sha256 no record states.
 pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
     let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
+    let usable = usable.filter(|part| !stands_for_shim(part));
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 

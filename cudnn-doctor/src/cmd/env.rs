@@ -91,8 +91,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
 fn unfit(shell: Shell, dir: &Path) -> String {
     let dir = dir.printable();
     match (shell, Os::HOST) {
-        (Shell::Cmd, _) if dir.contains(['%', '"']) => format!(
-            "cmd cannot be given the name of {dir}, which contains a percent sign or a quote: use PowerShell \
+        (Shell::Cmd, _) if dir.contains(['%', '^', '"']) => format!(
+            "cmd cannot be given the name of {dir}, which contains a percent sign, a caret or a quote: use PowerShell \
              (--shell powershell), or make a junction to the directory and use that"
         ),
         (_, Os::Windows) => format!(

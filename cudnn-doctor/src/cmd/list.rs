@@ -128,7 +128,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
     }
     let usable = |row: &&Row| {
         let report = &row.installed.report;
-        let is_for_this_machine = report.os == Os::Linux && report.architecture == Some(Architecture::HOST);
+        let is_for_this_machine = report.os == Os::HOST && report.architecture == Some(Architecture::HOST);
         report.major == 9 && is_for_this_machine && problems(&row.installed).is_empty()
     };
     match (selected, rows.iter().find(usable)) {

@@ -400,8 +400,18 @@ fn the_drop_in_in_a_wheel_is_no_damage() {
         let line = format!("nvidia/cudnn/lib/{},", library.file_name());
         let text = text.replace(&format!("{line},"), &format!("{line}sha256=x,{}", bytes.len()));
         std::fs::write(&record, text).unwrap();
-        let findings = world.findings(&[]);
+        let findings = world.findings(&["--verify"]);
         assert_eq!(findings.iter().any(|finding| finding["code"] == "C024"), expected, "{library}: {findings:#?}");
+        let result = std::fs::read_to_string(world.home().join("result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        let verified = result["verified"].as_array().unwrap();
+        assert_eq!(verified.iter().any(|name| name == library.file_name()), expected, "{library}: {verified:?}");
+        // To install the wheel again removes it.
+        remove(&world, Library::Ops);
+        let findings = world.findings(&[]);
+        let help = findings.iter().find(|finding| finding["code"] == "C012").unwrap()["help"].as_str().unwrap();
+        let again = help.contains("put the drop-in in its place again after that");
+        assert_eq!(again, library == Library::Shim, "{library}: {help}");
     }
 }
 

@@ -17,6 +17,9 @@ mod os;
 #[cfg(not(target_os = "linux"))]
 mod unneeded;
 
+#[cfg(not(windows))]
+pub(crate) mod std_threads;
+
 /// The form of the calls that the trampoline must not disturb.
 #[cfg(not(windows))]
 #[path = "system_v.rs"]
@@ -28,5 +31,5 @@ pub(crate) mod trampoline;
 
 pub(crate) use os::{
     cancel, clock, descriptors, exit, fork, libraries, load, log_file, memory, names, objects, readahead, search,
-    signals, thread_id,
+    thread_id, threads,
 };

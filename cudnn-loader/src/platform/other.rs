@@ -1,6 +1,7 @@
 //! Systems for which there is no cuDNN: nothing is ever loaded, and each attempt answers so.
 
-pub(crate) use super::unneeded::{cancel, fork, signals};
+pub(crate) use super::std_threads as threads;
+pub(crate) use super::unneeded::{cancel, fork};
 
 /// A number for this thread.
 pub(crate) fn thread_id() -> i64 {
@@ -150,6 +151,13 @@ pub(crate) mod log_file {
     }
 }
 
+pub(super) mod signals {
+    /// Runs it.
+    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+        start()
+    }
+}
+
 pub(crate) mod memory {
     pub(crate) fn is_limited() -> bool {
         false
@@ -229,5 +237,9 @@ pub(crate) mod search {
         pub(crate) fn resolve(&self, _: &str, _: &[PathBuf]) -> Option<PathBuf> {
             None
         }
+    }
+
+    pub(crate) fn is_in_working_dir(_: &SearchPath, _: &str) -> bool {
+        false
     }
 }

@@ -1,5 +1,5 @@
-//! What needs no care where threads are not cancelled, signals are not blocked and processes do not fork: Windows, where
-//! `TerminateThread` unwinds nothing, and systems on which nothing is ever loaded.
+//! What needs no care where threads are not cancelled and processes do not fork: Windows, where `TerminateThread` unwinds
+//! nothing, and systems on which nothing is ever loaded.
 
 pub(crate) mod cancel {
     /// Stands for nothing here.
@@ -17,13 +17,6 @@ pub(crate) mod cancel {
 
     impl Drop for CancelDisabled {
         fn drop(&mut self) {}
-    }
-}
-
-pub(crate) mod signals {
-    /// Runs it.
-    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
-        start()
     }
 }
 

@@ -29,12 +29,13 @@ use crate::options::Options;
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::lock;
 use crate::thread::reentrancy::ReentrancyGuard;
-use crate::thread::spawn::{DOES_INTERNAL_WORK, spawn_detached};
+use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
 
-/// Whether a preload has called this code: a log callback, a library's constructor. A preload that starts there could
+/// Whether a preload has called this code: a log callback, a library's constructor, on Windows what hears of a
+/// new thread. A preload that starts there could
 /// start the next, without end.
-fn is_nested() -> bool {
-    DOES_INTERNAL_WORK.get()
+pub fn is_nested() -> bool {
+    DOES_INTERNAL_WORK.get() || is_internal_thread()
 }
 
 const NESTED: &str = "called by a preload";
@@ -153,6 +154,9 @@ impl Preload {
     /// # Errors
     /// See [`Preload::run`].
     pub fn run_with_progress(&self, progress: impl Fn(&StepReport) + Send + Sync) -> Result<Report, PreloadError> {
+        if is_internal_thread() {
+            return Ok(Report::skipped(NESTED));
+        }
         let Some(_guard) = ReentrancyGuard::enter(&DOES_INTERNAL_WORK) else { return Ok(Report::skipped(NESTED)) };
         critical::protect();
         let recorder = run::Recorder::new(&progress, run::may_start_threads());

@@ -8,6 +8,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::DriverError;
 use crate::error::LoadError;
+use crate::platform::names::cublas_prefix;
 use crate::sub_library::SubLibrary;
 
 /// A part of the work.
@@ -117,7 +118,7 @@ impl fmt::Display for Step {
         match self {
             Step::Select => f.write_str("select cuDNN"),
             Step::ReadAhead(library) => write!(f, "read ahead {library}"),
-            Step::ReadAheadCublas => f.write_str("read ahead libcublasLt"),
+            Step::ReadAheadCublas => f.write_str(concat!("read ahead ", cublas_prefix!())),
             Step::Load(library) => write!(f, "load {library}"),
             Step::Driver => f.write_str("start the driver"),
             Step::Context(device) => write!(f, "create the context of device {device}"),

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use cudnn_probe::{Installation, Library, Version};
@@ -22,12 +21,12 @@ use crate::guard::entry;
 use crate::logging;
 use crate::platform::descriptors::leave_shared_table;
 use crate::platform::memory;
-use crate::platform::names::{cublas_lt, driver_file, loader};
+use crate::platform::names::{busy_loader, cublas_lt, driver_file, loader};
 use crate::platform::search::SearchPath;
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
-use crate::thread::spawn::{Work, spawn_detached, spawn_scoped};
+use crate::thread::spawn::{Scope, ScopedThread, Work, scope, spawn_detached, spawn_scoped};
 
 /// The steps of a preload that is running.
 pub(super) struct Recorder<'a> {
@@ -59,7 +58,7 @@ impl<'a> Recorder<'a> {
         &self,
         scope: &'scope Scope<'scope, 'env>,
         work: Work<'scope>,
-    ) -> Result<ScopedJoinHandle<'scope, ()>, Work<'scope>> {
+    ) -> Result<ScopedThread<'scope, ()>, Work<'scope>> {
         if self.is_parallel { spawn_scoped(scope, work) } else { Err(work) }
     }
 
@@ -136,7 +135,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
 /// Creates the contexts, and reads the files ahead with descriptors of its own: all threads need the driver's.
 fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
     let current = driver::current();
-    std::thread::scope(|scope| {
+    scope(|scope| {
         let create = || {
             create_contexts(recorder, preload, current);
         };
@@ -177,7 +176,7 @@ fn skip_driver(recorder: &Recorder<'_>) {
     let reason = if recorder.is_parallel {
         "there is no thread left"
     } else {
-        "ld.so's lock is busy, as in a library's constructor"
+        busy_loader!()
     };
     recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
 }
@@ -188,7 +187,7 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
     // The current device is that of the thread that calls this.
     let current = driver::current();
     let with_context = Mutex::new(None);
-    std::thread::scope(|scope| {
+    scope(|scope| {
         let contexts = wants_context(preload).then(|| {
             let create = || {
                 let created = create_contexts(recorder, preload, current);
@@ -286,7 +285,7 @@ fn create_contexts(recorder: &Recorder<'_>, preload: &Preload, current: i32) -> 
             *created = Some(device);
         }
     };
-    std::thread::scope(|scope| {
+    scope(|scope| {
         let create = &create;
         let Some((first, others)) = devices.split_first() else { return };
         for device in others {

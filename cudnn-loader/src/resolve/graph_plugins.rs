@@ -10,7 +10,8 @@ use super::installation::is_in;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;
-use crate::platform::search::{FINDS_PLUGINS, SearchPath};
+use crate::platform::names::driver_file;
+use crate::platform::search::{FINDS_PLUGINS, SearchPath, is_in_working_dir};
 
 /// Makes sure that graph, when it opens its plugins, gets those of its installation.
 ///
@@ -33,7 +34,10 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         let loaded = objects.find(library.file_name()).map(|object| object.path);
         let is_loaded = loaded.is_some();
         if !FINDS_PLUGINS && is_usable && !is_loaded {
-            let _ = dl::open(&own);
+            // They open the driver by its name at once. Without them, the program's calls return errors.
+            if !is_in_working_dir(&search_path, driver_file!()) {
+                let _ = dl::open(&own);
+            }
             continue;
         }
         let choice = loaded.or_else(|| ld_so_choice(&search_path, installation, *library));

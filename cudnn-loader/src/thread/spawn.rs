@@ -3,13 +3,10 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::platform::signals::with_signals_blocked;
+use crate::platform::threads;
+pub(crate) use crate::platform::threads::{Scope, ScopedThread, Work, is_internal as is_internal_thread, scope};
 use crate::sync::primitives::lock;
-
-/// Work for a thread. Boxed, so that the code that starts a thread exists once.
-pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 thread_local! {
     /// This thread does internal work, which may call the program: a log callback, a library's constructor.
@@ -21,11 +18,7 @@ thread_local! {
 /// # Errors
 /// The system has no thread left.
 pub(crate) fn spawn_detached(work: Work<'static>) -> io::Result<()> {
-    with_signals_blocked(|| builder().spawn(work)).map(drop)
-}
-
-fn builder() -> Builder {
-    Builder::new().name("cudnn-preload".into())
+    threads::start(work)
 }
 
 /// Starts a thread in a scope.
@@ -35,8 +28,8 @@ fn builder() -> Builder {
 pub(crate) fn spawn_scoped<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     work: Work<'scope>,
-) -> Result<ScopedJoinHandle<'scope, ()>, Work<'scope>> {
-    // std drops the closure of a thread that it cannot start, so the work is kept aside.
+) -> Result<ScopedThread<'scope, ()>, Work<'scope>> {
+    // The closure of a thread that cannot be started is dropped, so the work is kept aside.
     let shared = Arc::new(Mutex::new(Some(work)));
     let take = |shared: &Mutex<Option<Work<'scope>>>| lock(shared).and_then(|mut work| work.take());
     let in_thread = shared.clone();
@@ -47,6 +40,5 @@ pub(crate) fn spawn_scoped<'scope, 'env>(
             work();
         }
     });
-    let started = with_signals_blocked(|| builder().spawn_scoped(scope, work));
-    started.map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
+    threads::start_scoped(scope, work).map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
 }

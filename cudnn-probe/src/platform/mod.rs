@@ -24,7 +24,7 @@ use std::path::Path;
 pub use os::canonicalize;
 pub(crate) use os::{
     FileId, PYTHON, below, bytes_of, file_id, initial_env, inode, is_executable, is_like_tmp, is_setid,
-    path_from_bytes, read_at, resolve_beside,
+    path_from_bytes, read_at, resolve_beside, without_quotes,
 };
 
 /// The operating system that a library is built for.

@@ -79,3 +79,8 @@ pub(crate) fn read_at(mut file: &File, into: &mut [u8], offset: u64) -> io::Resu
     file.seek(SeekFrom::Start(offset))?;
     file.read(into)
 }
+
+/// The value of a variable as it is: a shell has removed its quotes.
+pub(crate) fn without_quotes(value: OsString) -> OsString {
+    value
+}

@@ -183,3 +183,8 @@ mod tests {
         assert_eq!((is_executable(&file), is_setid(&file), inode(&file)), (false, false, None));
     }
 }
+
+/// The value of a variable as it is: a shell has removed its quotes.
+pub(crate) fn without_quotes(value: OsString) -> OsString {
+    value
+}

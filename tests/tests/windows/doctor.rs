@@ -268,15 +268,81 @@ fn env_sets_the_variables_of_each_shell() {
     let cmd = windows::child(Path::new("cmd.exe")).env("LC_ALL", LOCALE).argument("/c");
     let output = cmd.argument(windows::path(&script)).run(&[]);
     let lines = std::fs::read_to_string(plain.dir.path().join("lines.cmd")).unwrap();
-    assert_eq!(lines.lines().next(), Some(format!("set \"CUDNN_LOADER_DIR={dir}\"").as_str()), "{output:?}");
+    let expected = [format!("set \"CUDNN_LOADER_DIR={dir}\""), format!("call set \"PATH={dir};%PATH%\"")];
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected, "{output:?}");
     let list = output.stdout.find('{').and_then(|start| serde_json::from_str::<Value>(&output.stdout[start..]).ok());
     let used = list.unwrap_or_else(|| panic!("{output:?}"))["installations"][0]["directory"].clone();
     assert_eq!(used.as_str(), Some(dir.as_str()), "{output:?}");
-    assert!(output.stdout.contains(&format!("[{dir};")), "{output:?}");
+    assert!(output.stdout.contains(&format!("[{dir};C:\\windows\\system32;")), "{output:?}");
+    // As the guide says, in a cmd that reads what a person types.
+    let guide = include_str!("../../../docs/guide/doctor.md");
+    let typed = guide.lines().map(str::trim).find(|line| line.contains("& call \"%TEMP%")).unwrap();
+    let typed = typed.replacen("cudnn-doctor env", &format!("\"{doctor_path}\" env \"{dir}\""), 1);
+    let input = plain.dir.path().join("input");
+    std::fs::write(&input, format!("{typed}\r\nset PATH\r\nexit\r\n")).unwrap();
+    let typing = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
+        .arg("cmd.exe")
+        .env("LC_ALL", LOCALE)
+        .env_remove("WINEPATH")
+        .stdin(std::fs::File::open(&input).unwrap())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&typing.stdout);
+    assert!(shown.contains(&format!("\nPATH={dir};C:\\windows\\system32;")) || shown.contains(&format!(">PATH={dir};C:\\windows\\system32;")), "{typing:?}");
 
     let percent = windows::path(&world.dlls("100%", Library::ALL));
     let refused = doctor(&[], &["env", "--shell", "cmd", &percent]);
     assert!(refused.code == Some(3) && refused.stderr.contains("--shell powershell"), "{refused:?}");
+}
+
+#[test]
+fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let world = World::new();
+    let program = world.path("program/program.exe");
+    let dir = program.parent().unwrap();
+    std::fs::create_dir_all(dir).unwrap();
+    windows::client("windows.c", &real.join("../include"), &[], &program);
+    let drop_in = windows::drop_in().join("bin/cudnn64_9.dll");
+    std::fs::copy(&drop_in, dir.join("cudnn64_9.dll")).unwrap();
+    let (cudnn, name) = (windows::path(&real), windows::path(&program));
+    let variables = [("CUDNN_LOADER_DIR", cudnn.as_str())];
+    let found = findings(&variables, &["--no-load", "--for", &name]);
+    assert!(!found.iter().any(|(code, _)| ["C012", "C020", "C021", "C082"].contains(&code.as_str())), "{found:#?}");
+    let explained = doctor(&variables, &["explain", &name]);
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    assert!(explained.stdout.contains(&format!("the drop-in, which loads cuDNN 9.28.0 in {cudnn}")), "{explained:?}");
+    let mut running = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
+        .args([&name, "wait"])
+        .env("CUDNN_LOADER_DIR", &cudnn)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut id).unwrap();
+    let shown = doctor(&[], &["pid", id.trim()]);
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.stdout.contains("drop-in ") && shown.stdout.contains("cudnn_graph64_9.dll"), "{shown:?}");
+
+    // In a wheel, whose record states another file. The loader does not search below this root.
+    let venv = world.venv("venv", Library::ALL);
+    let bin = venv.join("Lib/site-packages/nvidia/cudnn/bin");
+    std::fs::remove_file(bin.join("cudnn64_9.dll")).unwrap();
+    std::fs::copy(&drop_in, bin.join("cudnn64_9.dll")).unwrap();
+    let info = venv.join("Lib/site-packages/nvidia_cudnn_cu13-9.28.0.42.dist-info");
+    std::fs::create_dir(&info).unwrap();
+    std::fs::write(info.join("METADATA"), "Name: nvidia-cudnn-cu13\nVersion: 9.28.0.42\n").unwrap();
+    std::fs::write(info.join("RECORD"), "nvidia/cudnn/bin/cudnn64_9.dll,sha256=x,265584\n").unwrap();
+    let root = windows::path(&venv);
+    let report = json(&[("VIRTUAL_ENV", &root)], &["check", "--no-load", "--verify"]);
+    let codes: Vec<&Value> = report["findings"].as_array().unwrap().iter().map(|finding| &finding["code"]).collect();
+    assert!(!codes.contains(&&Value::from("C024")), "{report}");
+    assert_eq!(report["verified"], Value::Array(Vec::new()), "{report}");
+    let listed = doctor(&[], &["list", &root]);
+    assert!(listed.stdout.contains("its search does not look there. To use one:"), "{listed:?}");
 }
 
 #[test]

@@ -191,6 +191,25 @@ fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
         if mode == "preloads" {
             assert!(output.stdout.contains("preload in DllMain = 0"), "{output:?}");
             assert!(output.stdout.contains("wait in DllMain = 0"), "{output:?}");
+            let busy = "skipped: the lock of Windows' loader is busy, as in DllMain";
+            assert!(output.stdout.contains(busy) && !output.stdout.contains("ld.so"), "{output:?}");
+        }
+    }
+}
+
+/// Windows calls the program in the threads of a preload before these begin, and after their end. A preload there does
+/// nothing, and takes nothing from that of the program.
+#[test]
+fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
+    let Some((dir, real)) = client("windows.c", &[]) else { return };
+    for _ in 0..3 {
+        let output = run(&dir, &real).run(&["attach"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.stdout.contains("start = 0, wait = 0"), "{output:?}");
+        assert!(output.stdout.contains("preload = 0, good = 1, called = 1"), "{output:?}");
+        for step in ["load cudnn_ext64_9.dll", "read ahead cudnn_graph64_9.dll"] {
+            let done = output.stdout.lines().find(|line| line.contains(step)).is_some_and(|line| line.ends_with("done"));
+            assert!(done, "{step}: {output:?}");
         }
     }
 }

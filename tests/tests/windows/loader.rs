@@ -203,6 +203,29 @@ fn the_driver_is_taken_from_the_directory_of_the_system_alone() {
     assert!(output.stdout.contains("start the driver") && output.stdout.contains("system32"), "{output:?}");
 }
 
+/// cuDNN's engines open the driver by its name when they are loaded, and without a driver Windows searches the working
+/// directory for it.
+#[test]
+fn the_first_calls_run_no_driver_from_the_working_directory() {
+    let Some((client, real)) = client() else { return };
+    let planted = TempDir::new();
+    let code = r#"
+        #include <windows.h>
+        BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, void *unused) {
+            HANDLE file = CreateFileA("executed", GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+            CloseHandle(file);
+            return TRUE;
+        }"#;
+    windows::compile(code, &["-shared"], &planted.path().join("nvcuda.dll"));
+    let output = run(&client)
+        .env("CUDNN_LOADER_DIR", windows::path(&real))
+        .within(planted.path())
+        .run(&["plain", "cudnnGetVersion", "preload:159", "preload:64", "preload-report"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
+    assert!(!planted.path().join("executed").exists(), "{output:?}");
+}
+
 #[test]
 fn a_preload_loads_all_and_reads_files_ahead() {
     let Some((client, real)) = client() else { return };
@@ -217,8 +240,23 @@ fn a_preload_loads_all_and_reads_files_ahead() {
         let step = format!("load cudnn_{library}64_9.dll");
         assert!(output.stdout.lines().any(|line| line.contains(&step) && line.ends_with("done")), "{output:?}");
     }
-    let ahead = output.stdout.lines().filter(|line| line.contains("read ahead") && line.ends_with("done")).count();
-    assert!(ahead >= 5, "{output:?}");
+    // cuBLASLt is not there.
+    let ahead: Vec<&str> = output.stdout.lines().filter(|line| line.contains("read ahead")).collect();
+    assert!(ahead.len() >= Library::ALL.len() - 1, "{output:?}");
+    assert!(ahead.iter().all(|line| line.ends_with("done")), "{ahead:#?}");
+}
+
+/// cmd takes the quotes of `set NAME="C:\a b"` to be a part of the value. In its commands, as in PowerShell's, `'` does not
+/// keep `>` from being a redirection.
+#[test]
+fn a_variable_may_be_in_quotes_and_commands_are_quoted_for_windows() {
+    let Some((client, real)) = client() else { return };
+    let quoted = format!("\"{}\"", windows::path(&real));
+    let output = run(&client).env("CUDNN_LOADER_DIR", quoted).run(&["cudnnGetVersion"]);
+    assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
+    let output = run(&client).run(&["plain"]);
+    let report = output.last_error("cudnnCreateTensorDescriptor");
+    assert!(report.contains(r#"`python -m pip install "nvidia-cudnn-cu12>=9"`"#), "{report}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Linux: ld.so of glibc or musl, POSIX threads, `fork`.
 
+pub(crate) use super::std_threads as threads;
+
 pub(crate) mod cancel;
 pub(crate) mod clock;
 pub(crate) mod descriptors;
@@ -14,7 +16,7 @@ pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod readahead;
 pub(crate) mod search;
-pub(crate) mod signals;
+pub(super) mod signals;
 
 /// The number of this thread, unique in the system.
 pub(crate) fn thread_id() -> i64 {

@@ -35,7 +35,21 @@ macro_rules! driver_file {
     };
 }
 
-pub(crate) use {cudnn_prefix, driver_file, graph_file, loader, search_variable};
+/// The start of the name of cuBLASLt's file.
+macro_rules! cublas_prefix {
+    () => {
+        "libcublasLt"
+    };
+}
+
+/// The reason why no other thread can load anything.
+macro_rules! busy_loader {
+    () => {
+        "ld.so's lock is busy, as in a library's constructor"
+    };
+}
+
+pub(crate) use {busy_loader, cublas_prefix, cudnn_prefix, driver_file, graph_file, loader, search_variable};
 
 /// Advice where to get a library that cuDNN needs and does not include.
 pub(crate) fn help_for_missing_library(name: &str) -> Option<String> {

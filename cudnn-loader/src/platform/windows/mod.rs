@@ -1,7 +1,7 @@
 //! Windows on x86-64. It has no `fork`, no signals and no cancellation of threads, and it ends the other threads before
 //! it runs anything at the end of a process.
 
-pub(crate) use super::unneeded::{cancel, fork, signals};
+pub(crate) use super::unneeded::{cancel, fork};
 
 pub(crate) mod clock;
 pub(crate) mod libraries;
@@ -11,6 +11,7 @@ pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod readahead;
 pub(crate) mod search;
+pub(crate) mod threads;
 mod wide;
 
 use windows_sys::Win32::System::Threading::GetCurrentThreadId;

@@ -25,7 +25,8 @@ pub(crate) fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     let mut bytes = 0;
     let ranges = parts.into_iter().filter_map(|part| {
         let end = part.end.min(length).min(part.start.saturating_add(MOST));
-        let size = end.checked_sub(part.start)?;
+        // The system refuses all ranges if one is empty, as that of a part which follows the GPU code can be.
+        let size = end.checked_sub(part.start).filter(|size| *size > 0)?;
         bytes += size;
         Some(WIN32_MEMORY_RANGE_ENTRY {
             VirtualAddress: view.0.Value.wrapping_byte_add(part.start as usize),
@@ -33,6 +34,9 @@ pub(crate) fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
         })
     });
     let ranges: Vec<WIN32_MEMORY_RANGE_ENTRY> = ranges.collect();
+    if ranges.is_empty() {
+        return Ok(0);
+    }
     // SAFETY: the ranges are in the view, which is mapped.
     let has_requested = unsafe { PrefetchVirtualMemory(GetCurrentProcess(), ranges.len(), ranges.as_ptr(), 0) } != 0;
     if has_requested { Ok(bytes) } else { Err(io::Error::last_os_error()) }

@@ -1,0 +1,176 @@
+//! Threads, started by the system's call. Windows calls the program in a new thread before its work begins (DllMain, TLS
+//! callbacks), and std ends the process if such code uses std in one of std's threads, which is half-made then. So nothing
+//! here uses what std knows of a thread.
+
+use std::ffi::c_void;
+use std::io;
+use std::marker::PhantomData;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use windows_sys::Win32::Foundation::{HANDLE, WAIT_OBJECT_0};
+use windows_sys::Win32::System::Threading::{
+    CREATE_SUSPENDED, CreateThread, GetCurrentThreadId, ResumeThread, STACK_SIZE_PARAM_IS_A_RESERVATION,
+    SetThreadDescription, WaitForSingleObject,
+};
+
+use super::wide::wide;
+use crate::sync::primitives::lock;
+
+/// Work for a thread.
+pub(crate) type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// As std's.
+const STACK_SIZE: usize = 2 << 20;
+
+/// The loader's threads: their numbers, which the system gives to no other thread while the handle is open.
+static THREADS: Mutex<Vec<(u32, Arc<OwnedHandle>)>> = Mutex::new(Vec::new());
+
+/// Whether the loader has started this thread, which may not have come to its work yet, or may be past it.
+pub(crate) fn is_internal() -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    let this = unsafe { GetCurrentThreadId() };
+    lock(&THREADS).is_some_and(|threads| threads.iter().any(|(number, _)| *number == this))
+}
+
+/// Starts a thread that nobody joins.
+pub(crate) fn start(work: Work<'static>) -> io::Result<()> {
+    Thread::start(work).map(drop)
+}
+
+/// The threads that end before [`scope`] returns.
+pub(crate) struct Scope<'scope, 'env: 'scope> {
+    threads: Arc<Mutex<Vec<Thread>>>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs code that starts threads, and waits for the end of their work.
+pub(crate) fn scope<'env, T>(code: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    let threads = Arc::new(Mutex::new(Vec::new()));
+    let scope = Scope { threads: threads.clone(), scope: PhantomData, env: PhantomData };
+    // Also if the code panics.
+    let _joined = JoinAll(threads);
+    code(&scope)
+}
+
+struct JoinAll(Arc<Mutex<Vec<Thread>>>);
+
+impl Drop for JoinAll {
+    fn drop(&mut self) {
+        let next = || self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(thread) = next() {
+            thread.wait();
+        }
+    }
+}
+
+/// A thread in a scope.
+pub(crate) struct ScopedThread<'scope, T> {
+    thread: Thread,
+    scope: PhantomData<(&'scope (), T)>,
+}
+
+impl ScopedThread<'_, ()> {
+    /// Waits for the end of its work.
+    ///
+    /// # Errors
+    /// None: std's threads return a panic.
+    pub(crate) fn join(self) -> io::Result<()> {
+        self.thread.wait();
+        Ok(())
+    }
+}
+
+/// Starts a thread in a scope.
+pub(crate) fn start_scoped<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: Work<'scope>,
+) -> io::Result<ScopedThread<'scope, ()>> {
+    // SAFETY: the scope waits until the work has run and is dropped, and ends before what the work borrows.
+    let work = unsafe { std::mem::transmute::<Work<'scope>, Work<'static>>(work) };
+    let thread = Thread::start(work)?;
+    scope.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread.clone());
+    Ok(ScopedThread { thread, scope: PhantomData })
+}
+
+/// A thread that was started.
+#[derive(Clone)]
+struct Thread {
+    handle: Arc<OwnedHandle>,
+    end: Arc<End>,
+}
+
+/// Whether the work of a thread has ended. The thread itself ends later, when Windows' loader has told all DLLs.
+#[derive(Default)]
+struct End {
+    has_ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// What a thread is given.
+struct Start {
+    work: Work<'static>,
+    end: Arc<End>,
+}
+
+impl Thread {
+    fn start(work: Work<'static>) -> io::Result<Thread> {
+        let end = Arc::new(End::default());
+        let start = Box::into_raw(Box::new(Start { work, end: end.clone() }));
+        let flags = CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION;
+        let mut number = 0;
+        // SAFETY: the function takes what it is given here, once.
+        let handle = unsafe { CreateThread(null(), STACK_SIZE, Some(run), start.cast(), flags, &raw mut number) };
+        if handle.is_null() {
+            let error = io::Error::last_os_error();
+            // SAFETY: there is no thread that would take it.
+            drop(unsafe { Box::from_raw(start) });
+            return Err(error);
+        }
+        // SAFETY: the handle was just made, and nothing else closes it.
+        let handle = Arc::new(unsafe { OwnedHandle::from_raw_handle(handle) });
+        if let Some(mut threads) = lock(&THREADS) {
+            threads.retain(|(_, other)| !has_ended(other));
+            threads.push((number, handle.clone()));
+        }
+        if let Some(name) = wide("cudnn-preload".as_ref()) {
+            // SAFETY: the handle is open, and the name ends in NUL.
+            unsafe { SetThreadDescription(raw(&handle), name.as_ptr()) };
+        }
+        // SAFETY: the handle is open.
+        unsafe { ResumeThread(raw(&handle)) };
+        Ok(Thread { handle, end })
+    }
+
+    /// Waits for the end of its work, or of the thread, if the program has ended that.
+    fn wait(&self) {
+        const PAUSE: Duration = Duration::from_millis(100);
+        let mut ended = self.end.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*ended && !has_ended(&self.handle) {
+            ended = self.end.changed.wait_timeout(ended, PAUSE).map_or_else(|error| error.into_inner().0, |woken| woken.0);
+        }
+    }
+}
+
+fn raw(handle: &OwnedHandle) -> HANDLE {
+    handle.as_raw_handle().cast()
+}
+
+fn has_ended(thread: &OwnedHandle) -> bool {
+    // SAFETY: the handle is open.
+    unsafe { WaitForSingleObject(raw(thread), 0) == WAIT_OBJECT_0 }
+}
+
+/// What a thread does.
+unsafe extern "system" fn run(start: *mut c_void) -> u32 {
+    // SAFETY: made by `Thread::start` for this thread alone.
+    let Start { work, end } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let _ = catch_unwind(AssertUnwindSafe(work));
+    *end.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    end.changed.notify_all();
+    0
+}
