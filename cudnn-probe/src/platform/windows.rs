@@ -161,6 +161,7 @@ pub(super) fn is_device(path: &Path) -> bool {
 
 /// The value of a variable without the quotes around it: cmd takes them to be a part of it (`set DIR="C:\a b"`), and no
 /// name of a file has one.
+#[inline(never)]
 pub(crate) fn without_quotes(value: OsString) -> OsString {
     let inner = |text: &str| Some(OsString::from(text.strip_prefix('"')?.strip_suffix('"')?));
     value.to_str().and_then(inner).unwrap_or(value)

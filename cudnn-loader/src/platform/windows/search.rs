@@ -26,6 +26,7 @@ impl SearchPath {
         }
     }
 
+    #[inline(never)]
     fn open(&self, name: &str) -> Simulation {
         let mut simulation = Simulation::new(self.0.clone());
         simulation.open(Path::new(name), Mode::Standard);

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use windows_sys::Win32::Foundation::{HANDLE, WAIT_OBJECT_0};
 use windows_sys::Win32::System::Threading::{
@@ -60,6 +60,7 @@ pub(crate) fn scope<'env, T>(code: impl for<'scope> FnOnce(&'scope Scope<'scope,
 struct JoinAll(Arc<Mutex<Vec<Thread>>>);
 
 impl Drop for JoinAll {
+    #[inline(never)]
     fn drop(&mut self) {
         let next = || self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         while let Some(thread) = next() {
@@ -101,26 +102,21 @@ pub(crate) fn start_scoped<'scope>(
 #[derive(Clone)]
 struct Thread {
     handle: Arc<OwnedHandle>,
-    end: Arc<End>,
-}
-
-/// Whether the work of a thread has ended. The thread itself ends later, when Windows' loader has told all DLLs.
-#[derive(Default)]
-struct End {
-    has_ended: Mutex<bool>,
-    changed: Condvar,
+    /// Its work has ended. The thread itself ends later, when Windows' loader has told all DLLs.
+    is_done: Arc<AtomicBool>,
 }
 
 /// What a thread is given.
 struct Start {
     work: Work<'static>,
-    end: Arc<End>,
+    is_done: Arc<AtomicBool>,
 }
 
 impl Thread {
+    #[inline(never)]
     fn start(work: Work<'static>) -> io::Result<Thread> {
-        let end = Arc::new(End::default());
-        let start = Box::into_raw(Box::new(Start { work, end: end.clone() }));
+        let is_done = Arc::new(AtomicBool::new(false));
+        let start = Box::into_raw(Box::new(Start { work, is_done: is_done.clone() }));
         let flags = CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION;
         let mut number = 0;
         // SAFETY: the function takes what it is given here, once.
@@ -134,7 +130,7 @@ impl Thread {
         // SAFETY: the handle was just made, and nothing else closes it.
         let handle = Arc::new(unsafe { OwnedHandle::from_raw_handle(handle) });
         if let Some(mut threads) = lock(&THREADS) {
-            threads.retain(|(_, other)| !has_ended(other));
+            threads.retain(|(_, other)| !has_ended(other, 0));
             threads.push((number, handle.clone()));
         }
         if let Some(name) = wide("cudnn-preload".as_ref()) {
@@ -143,16 +139,13 @@ impl Thread {
         }
         // SAFETY: the handle is open.
         unsafe { ResumeThread(raw(&handle)) };
-        Ok(Thread { handle, end })
+        Ok(Thread { handle, is_done })
     }
 
     /// Waits for the end of its work, or of the thread, if the program has ended that.
     fn wait(&self) {
-        const PAUSE: Duration = Duration::from_millis(100);
-        let mut ended = self.end.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*ended && !has_ended(&self.handle) {
-            ended = self.end.changed.wait_timeout(ended, PAUSE).map_or_else(|error| error.into_inner().0, |woken| woken.0);
-        }
+        const PAUSE: u32 = 10;
+        while !self.is_done.load(Ordering::Acquire) && !has_ended(&self.handle, PAUSE) {}
     }
 }
 
@@ -160,17 +153,17 @@ fn raw(handle: &OwnedHandle) -> HANDLE {
     handle.as_raw_handle().cast()
 }
 
-fn has_ended(thread: &OwnedHandle) -> bool {
+/// Whether a thread ends within so many milliseconds.
+fn has_ended(thread: &OwnedHandle, milliseconds: u32) -> bool {
     // SAFETY: the handle is open.
-    unsafe { WaitForSingleObject(raw(thread), 0) == WAIT_OBJECT_0 }
+    unsafe { WaitForSingleObject(raw(thread), milliseconds) == WAIT_OBJECT_0 }
 }
 
 /// What a thread does.
 unsafe extern "system" fn run(start: *mut c_void) -> u32 {
     // SAFETY: made by `Thread::start` for this thread alone.
-    let Start { work, end } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { work, is_done } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     let _ = catch_unwind(AssertUnwindSafe(work));
-    *end.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-    end.changed.notify_all();
+    is_done.store(true, Ordering::Release);
     0
 }
