@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use cudnn_probe::Library;
-
 use crate::cudnn_name::CudnnName;
 
 /// The drop-in library is smaller than this, in bytes.
@@ -22,9 +20,8 @@ pub fn is_drop_in(file: &Path) -> bool {
 /// Like [`is_drop_in`], for a file that can only be read at another path.
 #[must_use]
 pub fn is_drop_in_named(name: &Path, file: &Path) -> bool {
-    let Some(name) = name.file_name().and_then(|name| name.to_str()) else { return false };
-    let is_shim = CudnnName::parse(name).is_some_and(|name| !name.is_mangled && name.major == Some(9))
-        || name.eq_ignore_ascii_case(Library::Shim.windows_name());
+    let parsed = name.file_name().and_then(|name| CudnnName::parse(name.to_str()?));
+    let is_shim = parsed.is_some_and(|name| !name.is_mangled && name.major == Some(9));
     if !is_shim || !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_LEN) {
         return false;
     }
