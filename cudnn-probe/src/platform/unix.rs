@@ -142,6 +142,11 @@ fn env_value<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
     Some(entries.split(|byte| *byte == 0).find_map(value))
 }
 
+/// The value of a variable as it is: a shell has removed its quotes.
+pub(crate) fn without_quotes(value: OsString) -> OsString {
+    value
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
@@ -182,9 +187,4 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert_eq!((is_executable(&file), is_setid(&file), inode(&file)), (false, false, None));
     }
-}
-
-/// The value of a variable as it is: a shell has removed its quotes.
-pub(crate) fn without_quotes(value: OsString) -> OsString {
-    value
 }
