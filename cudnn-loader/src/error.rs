@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
 use cudnn_probe::{
-    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, example_of_installing, one_line,
-    shown_path,
+    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, example_of_installing,
+    one_line, shown_path,
 };
 use cudnn_sys::types::cudnnStatus_t;
 

@@ -173,11 +173,7 @@ fn wants_context(preload: &Preload) -> bool {
 }
 
 fn skip_driver(recorder: &Recorder<'_>) {
-    let reason = if recorder.is_parallel {
-        "there is no thread left"
-    } else {
-        busy_loader!()
-    };
+    let reason = if recorder.is_parallel { "there is no thread left" } else { busy_loader!() };
     recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
 }
 

@@ -288,7 +288,11 @@ fn env_sets_the_variables_of_each_shell() {
         .output()
         .unwrap();
     let shown = String::from_utf8_lossy(&typing.stdout);
-    assert!(shown.contains(&format!("\nPATH={dir};C:\\windows\\system32;")) || shown.contains(&format!(">PATH={dir};C:\\windows\\system32;")), "{typing:?}");
+    assert!(
+        shown.contains(&format!("\nPATH={dir};C:\\windows\\system32;"))
+            || shown.contains(&format!(">PATH={dir};C:\\windows\\system32;")),
+        "{typing:?}"
+    );
 
     let percent = windows::path(&world.dlls("100%", Library::ALL));
     let refused = doctor(&[], &["env", "--shell", "cmd", &percent]);

@@ -217,10 +217,13 @@ fn the_first_calls_run_no_driver_from_the_working_directory() {
             return TRUE;
         }"#;
     windows::compile(code, &["-shared"], &planted.path().join("nvcuda.dll"));
-    let output = run(&client)
-        .env("CUDNN_LOADER_DIR", windows::path(&real))
-        .within(planted.path())
-        .run(&["plain", "cudnnGetVersion", "preload:159", "preload:64", "preload-report"]);
+    let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(&real)).within(planted.path()).run(&[
+        "plain",
+        "cudnnGetVersion",
+        "preload:159",
+        "preload:64",
+        "preload-report",
+    ]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
     assert!(!planted.path().join("executed").exists(), "{output:?}");
