@@ -5,7 +5,7 @@
 //! the time. A search is also made again when the process has loaded something since.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::dl::objects::load_count;
@@ -15,8 +15,8 @@ use crate::sync::once::RaceOnce;
 /// A result that many callers share.
 pub(crate) type Shared<T> = Result<T, Arc<Failure>>;
 
-/// The pause after the first failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The pause after the first failure, in milliseconds.
+const FIRST_PAUSE: u64 = 10;
 /// After this many failures only time counts: a program may load and unload plugins for ever.
 const MAX_WATCHED: u32 = 256;
 
@@ -33,21 +33,17 @@ pub(crate) enum When {
 pub(crate) struct Attempt<T> {
     pub(crate) outcome: Shared<T>,
     ended: Instant,
-    pause: Duration,
+    /// In milliseconds.
+    pause: u64,
     /// What the process had loaded before the attempt, if loading more makes another one due.
     loads: Option<u64>,
-}
-
-impl<T> Attempt<T> {
-    fn is_due(&self) -> bool {
-        self.ended.elapsed() >= self.pause || self.loads.is_some_and(|loads| loads != load_count())
-    }
 }
 
 /// The last attempt, and what the next pause depends on.
 pub(crate) struct Attempts<T: 'static> {
     last: RaceOnce<Attempt<T>>,
-    first_failure: RaceOnce<Instant>,
+    /// The next one, in milliseconds.
+    pause: AtomicU64,
     failures: AtomicU32,
     watches_loads: bool,
 }
@@ -55,7 +51,12 @@ pub(crate) struct Attempts<T: 'static> {
 impl<T> Attempts<T> {
     /// No attempt yet.
     pub(crate) const fn new(watches_loads: bool) -> Self {
-        Attempts { last: RaceOnce::new(), first_failure: RaceOnce::new(), failures: AtomicU32::new(0), watches_loads }
+        Attempts {
+            last: RaceOnce::new(),
+            pause: AtomicU64::new(FIRST_PAUSE),
+            failures: AtomicU32::new(0),
+            watches_loads,
+        }
     }
 }
 
@@ -71,7 +72,17 @@ impl<T: Send + Sync> Attempts<T> {
 
     /// The last attempt, if it failed and is to be forgotten now.
     pub(crate) fn failed(&self, when: When) -> Option<&'static Attempt<T>> {
-        self.last().filter(|last| last.outcome.is_err() && (when == When::Now || last.is_due()))
+        self.last().filter(|last| last.outcome.is_err() && (when == When::Now || self.is_due(last)))
+    }
+
+    fn is_due(&self, last: &Attempt<T>) -> bool {
+        if last.ended.elapsed() >= Duration::from_millis(last.pause) {
+            // Attempts for another reason leave the pause as it is.
+            let doubled = last.pause.saturating_mul(2);
+            let _ = self.pause.compare_exchange(last.pause, doubled, Ordering::Relaxed, Ordering::Relaxed);
+            return true;
+        }
+        last.loads.is_some_and(|loads| loads != load_count())
     }
 
     /// The next use tries again.
@@ -85,13 +96,8 @@ impl<T: Send + Sync> Attempts<T> {
             let is_watched = self.watches_loads && self.failures.load(Ordering::Relaxed) < MAX_WATCHED;
             let loads = is_watched.then(load_count);
             let outcome = attempt();
-            let ended = Instant::now();
-            let mut pause = FIRST_PAUSE;
-            if outcome.is_err() {
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                pause = pause.max(ended.saturating_duration_since(*self.first_failure.get_or_init(|| ended)));
-            }
-            Attempt { outcome, ended, pause, loads }
+            self.failures.fetch_add(outcome.is_err().into(), Ordering::Relaxed);
+            Attempt { outcome, ended: Instant::now(), pause: self.pause.load(Ordering::Relaxed), loads }
         };
         &self.last.get_or_init(attempt).outcome
     }
@@ -120,8 +126,8 @@ mod tests {
                 failure()
             });
         }
-        // At 0, 10, 20, 40, 80 milliseconds and so on, or later.
-        let most = 2 + (start.elapsed().as_millis() / FIRST_PAUSE.as_millis()).ilog2();
+        // At 0, 10, 30, 70 milliseconds and so on, or later.
+        let most = 2 + (start.elapsed().as_millis() / u128::from(FIRST_PAUSE)).ilog2();
         assert!(made.load(Ordering::Relaxed) <= most, "{made:?} {most}");
     }
 
@@ -134,7 +140,7 @@ mod tests {
             ATTEMPTS.forget(failed);
         }
         assert_eq!(ATTEMPTS.get_or_try(|| Ok(2)).as_ref().ok(), Some(&2));
-        std::thread::sleep(FIRST_PAUSE * 2);
+        std::thread::sleep(Duration::from_millis(FIRST_PAUSE * 2));
         assert!(ATTEMPTS.failed(When::Now).is_none() && ATTEMPTS.failed(When::Due).is_none());
         assert_eq!(ATTEMPTS.success(), Some(&2));
     }

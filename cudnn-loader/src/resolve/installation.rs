@@ -72,11 +72,8 @@ pub(crate) fn forget_failed_search(when: When) {
 pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation, LoadError> {
     let outcome = SELECTED.get_or_try(|| {
         if let Some(options) = options {
-            if let Some(earlier) = REQUIRED.get() {
-                REQUIRED.reset(earlier);
-            }
             // The environment of that time is not a requirement.
-            REQUIRED.get_or_init(|| Options { host: None, ..options.clone() });
+            REQUIRED.replace(Options { host: None, ..options.clone() });
         }
         let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()));
         report(&outcome);

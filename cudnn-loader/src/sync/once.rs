@@ -64,6 +64,12 @@ impl<T: Send + Sync> RaceOnce<T> {
         let _ = self.value.compare_exchange(value, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
     }
 
+    /// Publishes this value in place of any other. References to that stay valid: it is leaked.
+    #[cfg_attr(loom, allow(dead_code, reason = "a store, as the slot's"))]
+    pub(crate) fn replace(&self, value: T) {
+        self.value.store(Box::into_raw(Box::new(value)), Ordering::Release);
+    }
+
     /// Waits for the value. `None` when waiting is useless: this thread is the owner (a constructor of the library that
     /// it opens called back), there is no owner any more, or the time is up.
     fn wait(&self, token: u64) -> Option<&'static T> {
