@@ -16,4 +16,4 @@ mod os;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod unmapped_file;
 
-pub(crate) use os::{clock, fork, process, text_file, trace_file};
+pub(crate) use os::{clock, fork, libraries, process, text_file, trace_file};

@@ -16,8 +16,38 @@ pub(crate) mod fork {
     pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
 }
 
+/// Libraries of others.
+pub(crate) mod libraries {
+    use std::ffi::{CStr, c_void};
+    use std::path::Path;
+
+    pub(crate) const DRIVER: &CStr = c"";
+
+    /// There is none.
+    #[derive(Clone, Copy)]
+    pub(crate) enum Library {}
+
+    impl Library {
+        pub(crate) fn loaded(_: &CStr) -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn open(_: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn symbol(self, _: &CStr) -> Option<*mut c_void> {
+            match self {}
+        }
+    }
+}
+
 /// This process and its threads.
 pub(crate) mod process {
+    pub(crate) fn is_secure_execution() -> bool {
+        false
+    }
+
     pub(crate) fn id() -> u32 {
         std::process::id()
     }

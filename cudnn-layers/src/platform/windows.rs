@@ -32,6 +32,47 @@ pub(crate) mod fork {
     pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
 }
 
+/// Libraries of others.
+pub(crate) mod libraries {
+    use std::ffi::{CStr, c_void};
+    use std::os::windows::ffi::OsStrExt;
+    use std::path::Path;
+
+    use windows_sys::Win32::Foundation::HMODULE;
+    use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress, LoadLibraryW};
+
+    /// The name of the driver's library.
+    pub(crate) const DRIVER: &CStr = c"nvcuda.dll";
+
+    /// A library that is never closed.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Library(HMODULE);
+
+    impl Library {
+        /// The library of this name, if the process has loaded it.
+        pub(crate) fn loaded(name: &CStr) -> Option<Self> {
+            // SAFETY: the name is a string.
+            let handle = unsafe { GetModuleHandleA(name.as_ptr().cast()) };
+            (!handle.is_null()).then_some(Library(handle))
+        }
+
+        /// Loads a library.
+        pub(crate) fn open(path: &Path) -> Option<Self> {
+            let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+            // SAFETY: the library's entry point runs, as whoever named it expects.
+            let handle = unsafe { LoadLibraryW(path.as_ptr()) };
+            (!handle.is_null()).then_some(Library(handle))
+        }
+
+        /// The address of a symbol.
+        pub(crate) fn symbol(self, name: &CStr) -> Option<*mut c_void> {
+            // SAFETY: the library was never unloaded.
+            let address = unsafe { GetProcAddress(self.0, name.as_ptr().cast()) };
+            address.map(|address| address as *mut c_void)
+        }
+    }
+}
+
 /// This process and its threads.
 pub(crate) mod process {
     use std::ffi::c_int;
@@ -40,6 +81,11 @@ pub(crate) mod process {
 
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> c_int;
+    }
+
+    /// There is no such mode.
+    pub(crate) fn is_secure_execution() -> bool {
+        false
     }
 
     /// The number of this process.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use cudnn_layer_api::Host;
 
 use super::call::FinishedCall;
+use super::names;
 use super::options::{expanded, with_number};
-use super::parameters::pieces;
+use super::parameters::{Piece, pieces};
 use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING};
 use crate::platform::process;
 use crate::platform::trace_file::{AppendError, TraceFile};
@@ -86,15 +87,15 @@ impl Chrome {
         if let Some(handle) = finished.call.handle {
             members.key(HANDLE);
             members.record.address(handle.addr() as u64, INNER_STRING);
-            if let Some(stream) = finished.stream {
-                members.key(STREAM);
-                members.record.address(stream as u64, INNER_STRING);
-            }
+        }
+        if let Some(stream) = finished.stream {
+            members.key(STREAM);
+            members.record.address(stream as u64, INNER_STRING);
         }
         match finished.status {
             Some(status) if has_arguments || status.0 != 0 => {
                 members.key(STATUS);
-                members.record.debug(&status, INNER_STRING, VALUE_LIMIT);
+                names::put(members.record, 0, status.0.into(), &status);
             }
             None if finished.is_unwinding => {
                 members.key(STATUS);
@@ -110,7 +111,7 @@ impl Chrome {
             let mut parameters = pieces.parameters.iter();
             finished.call.visit_arguments(|value| {
                 if let Some(piece) = parameters.next().filter(|piece| !piece.is_handle) {
-                    members.value(&piece.key, value);
+                    members.value(piece, value);
                 }
             });
         }
@@ -147,7 +148,6 @@ impl Chrome {
     }
 
     /// Gives the track of this number a name.
-    #[allow(dead_code, reason = "for tracks of devices")]
     pub(super) fn name_track(&self, thread: u32, name: &str) {
         let mut record = Record::new();
         record.step(Step::new(",{\"name\":\"", "\"}"));
@@ -292,11 +292,11 @@ impl<'a> Members<'a> {
     }
 
     /// Adds an argument.
-    fn value(&mut self, key: &[Step], value: Value<'_>) {
-        if !self.record.has_room(8 * key.len() + VALUE_LIMIT) {
+    fn value(&mut self, piece: &Piece, value: Value<'_>) {
+        if !self.record.has_room(8 * piece.key.len() + VALUE_LIMIT) {
             return;
         }
-        self.long_key(key);
+        self.long_key(&piece.key);
         match value {
             Value::Unsigned(number) => self.record.number("", number, INNER),
             Value::Signed(number) => {
@@ -310,9 +310,9 @@ impl<'a> Members<'a> {
                 self.open_string();
                 self.record.debug(&number, INNER_STRING, VALUE_LIMIT);
             }
-            Value::Other(shown, _) => {
+            Value::Other(shown, bits) => {
                 self.open_string();
-                self.record.debug(shown, INNER_STRING, VALUE_LIMIT);
+                names::put(self.record, std::ptr::from_ref(piece).addr(), bits, shown);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudnn_sys::types::{cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptorType_t};
 
 use crate::shadow;
-use crate::shadow::value::Raw;
+use crate::shadow::value::{Kind, Raw};
 use crate::wrappers::{Call, Id};
 
 /// Before a call: a descriptor that is to be destroyed.
@@ -68,21 +68,40 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
     }
 }
 
-/// What the graph is that a call was given.
+/// What the plan or the descriptor is that a call was given.
 #[inline]
 pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
-    let plan = match call.function {
+    shadow::label(subject(call)?)
+}
+
+/// Whether a call is counted by its graph: an execution, or what may take long before it.
+pub(super) fn is_counted(call: &Call<'_>) -> bool {
+    if call.function != Id::CudnnBackendFinalize {
+        return true;
+    }
+    let content = subject(call).and_then(shadow::content);
+    content.is_some_and(|content| {
+        matches!(
+            content.kind,
+            Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR
+        )
+    })
+}
+
+fn subject(call: &Call<'_>) -> Option<Raw> {
+    match call.function {
         Id::CudnnBackendFinalize => {
             let [descriptor] = call.bits();
-            descriptor
+            Some(raw(descriptor))
         }
         Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph => {
             let [_, plan] = call.bits();
-            plan
+            Some(raw(plan))
         }
-        _ => return None,
-    };
-    shadow::label(raw(plan))
+        _ => None,
+    }
 }
 
 fn raw(address: u64) -> Raw {

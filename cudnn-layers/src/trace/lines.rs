@@ -58,13 +58,11 @@ impl Lines {
             (None, true) => write!(line, " was left by an exception"),
             (None, false) => Ok(()),
         };
-        if let Some(handle) = finished.call.handle {
-            if !has_arguments {
-                let _ = write!(line, ", handle {:#x}", handle.addr());
-            }
-            if let Some(stream) = finished.stream {
-                let _ = write!(line, ", stream {stream:#x}");
-            }
+        if let Some(handle) = finished.call.handle.filter(|_| !has_arguments) {
+            let _ = write!(line, ", handle {:#x}", handle.addr());
+        }
+        if let Some(stream) = finished.stream {
+            let _ = write!(line, ", stream {stream:#x}");
         }
         if let Some(label) = finished.label {
             let _ = write!(line, ", graph: {label}");

@@ -21,8 +21,12 @@
 
 mod call;
 mod chrome;
+mod driver;
+mod gpu;
 mod graphs;
 mod lines;
+mod names;
+mod nvtx;
 mod options;
 mod parameters;
 mod record;
@@ -31,7 +35,7 @@ mod streams;
 mod summary;
 mod tracer;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,6 +43,7 @@ use cudnn_layer_api::{Event, EventKind, Host, Layer};
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::call::FinishedCall;
+use self::gpu::Started;
 use self::tracer::{STREAMS, Tracer, tracer};
 use crate::platform::clock;
 use crate::shadow::Destruction;
@@ -82,8 +87,7 @@ impl Around for Trace {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(tracer) = tracer() else { return next() };
         // Its end is in a destructor, because an exception of the program's callbacks may pass through here.
-        let destruction = graphs::before(call);
-        let mut running = Running { tracer, call, destruction, status: None, is_unwinding: true, start: clock::now() };
+        let mut running = Running::new(tracer, call);
         let returned = next();
         running.status = returned.status();
         running.is_unwinding = false;
@@ -100,6 +104,7 @@ struct Running<'a, 'b> {
     tracer: &'static Tracer,
     call: &'a Call<'b>,
     destruction: Option<Destruction>,
+    on_device: Option<Started>,
     status: Option<cudnnStatus_t>,
     is_unwinding: bool,
     start: u64,
@@ -112,11 +117,54 @@ impl Drop for Running<'_, '_> {
     }
 }
 
-impl Running<'_, '_> {
+impl<'a, 'b> Running<'a, 'b> {
+    #[inline]
+    fn new(tracer: &'static Tracer, call: &'a Call<'b>) -> Self {
+        let destruction = graphs::before(call);
+        let mut running =
+            Running { tracer, call, destruction, on_device: None, status: None, is_unwinding: true, start: 0 };
+        if tracer.gpu.is_some() || tracer.nvtx.is_some() {
+            running.begin_elsewhere();
+        }
+        running.start = clock::now();
+        running
+    }
+
+    /// On the device, and in the tool that listens.
+    #[cold]
+    fn begin_elsewhere(&mut self) {
+        let pieces = parameters::pieces(self.call.function);
+        if let Some(nvtx) = self.tracer.nvtx {
+            let name = graphs::label(self.call)
+                .and_then(|label| CString::new(format!("{}: {label}", self.call.function.name())).ok());
+            let plain = pieces.map_or(c"", |pieces| &pieces.name);
+            nvtx.push(name.as_deref().unwrap_or(plain));
+        }
+        if let Some(gpu) = self.tracer.gpu.as_ref().filter(|_| pieces.is_some_and(|pieces| pieces.is_execution)) {
+            let stream = stream_of(self.call);
+            self.on_device = stream.and_then(|stream| gpu.start(stream, clock::now()));
+        }
+    }
+
+    /// As above.
+    #[cold]
+    fn end_elsewhere(&mut self) {
+        if let (Some(gpu), Some(started)) = (&self.tracer.gpu, self.on_device.take()) {
+            let label = graphs::label(self.call);
+            gpu.end(started, self.call.function, label, |measured| self.tracer.write_measured(&measured));
+        }
+        if let Some(nvtx) = self.tracer.nvtx {
+            nvtx.pop();
+        }
+    }
+
     #[inline(never)]
     fn end(&mut self, now: u64) {
         let Running { tracer, call, status, is_unwinding, start, .. } = *self;
-        let stream = call.handle.and_then(|handle| STREAMS.get(handle.addr()));
+        if tracer.gpu.is_some() || tracer.nvtx.is_some() {
+            self.end_elsewhere();
+        }
+        let stream = stream_of(call);
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
             follow_stream(call);
             graphs::after(call, self.destruction.take());
@@ -128,13 +176,34 @@ impl Running<'_, '_> {
         let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread, thread_id };
         let has_arguments = !tracer.options.without_arguments;
         if tracer.has_summary {
-            summary::add(call.function, finished.label, duration, finished.has_failed());
+            let label = label.filter(|_| graphs::is_counted(call));
+            summary::add(call.function, label, duration, finished.has_failed());
         }
         if let Some(chrome) = &tracer.chrome {
             chrome.write_call(&finished, has_arguments);
         }
         if let Some(lines) = &tracer.lines {
             lines.write_call(&finished, has_arguments);
+        }
+    }
+}
+
+/// The stream of a call, if it is known.
+#[inline]
+fn stream_of(call: &Call<'_>) -> Option<usize> {
+    match call.handle {
+        Some(handle) => STREAMS.get(handle.addr()),
+        None => {
+            let place = parameters::pieces(call.function)?.stream?;
+            let mut stream = None;
+            let mut index = 0;
+            call.visit_arguments(|value| {
+                if index == place {
+                    stream = Some(value.bits() as usize);
+                }
+                index += 1;
+            });
+            stream
         }
     }
 }

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::platform::process;
+
 /// Where lines or the summary go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,6 +32,8 @@ pub struct Options {
     pub without_arguments: bool,
     /// `CUDNN_TRACE_GPU=1`: adds the time on the device.
     pub gpu: bool,
+    /// `NVTX_INJECTION64_PATH`, which tools such as Nsight Systems set: the library that gets ranges of NVTX.
+    pub nvtx: Option<PathBuf>,
 }
 
 static CHOSEN: Mutex<Option<Options>> = Mutex::new(None);
@@ -44,14 +48,18 @@ impl Options {
     /// What the program has chosen, or what the environment does.
     pub(super) fn chosen() -> Options {
         let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut options = chosen.unwrap_or_else(|| Options::from_variables(|name| std::env::var_os(name)));
-        if options.chrome.is_none() && options.lines.is_none() && options.summary.is_none() {
+        let mut options = chosen.unwrap_or_else(|| {
+            // The loader reads no variable then, but the program may have added the layer itself.
+            let is_ignored = process::is_secure_execution();
+            Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
+        });
+        let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
+        if !has_output && options.summary.is_none() {
             options.summary = Some(Destination::Stderr);
         }
         options
     }
 
-    /// The loader has ignored the request for layers in secure-execution mode, so nothing is checked here.
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Options {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         Options {
@@ -60,6 +68,7 @@ impl Options {
             summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
             without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
             gpu: set("CUDNN_TRACE_GPU").is_some_and(|value| value != "0"),
+            nvtx: set("NVTX_INJECTION64_PATH").map(PathBuf::from),
         }
     }
 }
@@ -121,6 +130,7 @@ mod tests {
             summary: Some(Destination::File("b.txt".into())),
             without_arguments: true,
             gpu: true,
+            nvtx: None,
         };
         assert_eq!(all, expected);
         assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Options::default());

@@ -1,5 +1,6 @@
 //! What of a function's record is the same in each call: made once, when the function is resolved.
 
+use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -13,6 +14,12 @@ pub(super) struct Pieces {
     pub(super) start: Vec<Step>,
     /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
+    /// It makes the device work, on the handle's stream or on one that it is given.
+    pub(super) is_execution: bool,
+    /// The place of its stream among the parameters.
+    pub(super) stream: Option<usize>,
+    /// The name, for C.
+    pub(super) name: CString,
 }
 
 /// The pieces of a parameter.
@@ -55,8 +62,39 @@ impl Pieces {
             let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
             Piece { key: inner_key(&text), text, is_handle: ty == "cudnnHandle_t" }
         });
-        Pieces { start: start.steps().to_vec(), parameters: parameters.collect() }
+        let parameters: Vec<Piece> = parameters.collect();
+        let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
+        let has_stream = stream.is_some() || parameters.iter().any(|piece| piece.is_handle);
+        let is_execution = has_stream && is_execution(name);
+        let name = CString::new(name).unwrap_or_default();
+        Pieces { start: start.steps().to_vec(), parameters, is_execution, stream, name }
     }
+}
+
+/// Whether a function with a handle makes the device work, by its name: cuDNN's are regular.
+fn is_execution(name: &str) -> bool {
+    const WORK: [&str; 18] = [
+        "AddTensor",
+        "Apply",
+        "Backward",
+        "CTCLoss",
+        "Conv1d",
+        "Execute",
+        "Forward",
+        "Gnn",
+        "Im2Col",
+        "OpTensor",
+        "ReduceTensor",
+        "ReorderFilter",
+        "ScaleTensor",
+        "SetTensor",
+        "SpatialTf",
+        "Subquadratic",
+        "TransformFilter",
+        "TransformTensor",
+    ];
+    const NO_WORK: [&str; 6] = ["Create", "Descriptor", "Find", "Get", "Make", "Size"];
+    WORK.iter().any(|word| name.contains(word)) && !NO_WORK.iter().any(|word| name.contains(word))
 }
 
 /// A type of the table of functions as C writes it.
@@ -106,6 +144,7 @@ fn pointers(compact: &str) -> (Vec<bool>, &str) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
@@ -130,6 +169,19 @@ mod tests {
             "const cudnnSeqDataAxis_t *",
         ];
         assert_eq!(types.map(c_type), expected);
+    }
+
+    #[test]
+    fn functions_that_make_the_device_work_are_known() {
+        let work = ["cudnnBackendExecute", "cudnnConvolutionForward", "cudnnRNNBackwardWeights_v8", "cudnnSetTensor"];
+        let no_work =
+            ["cudnnGetRNNWeightParams", "cudnnFindConvolutionForwardAlgorithm", "cudnnSetStream", "cudnnCreate"];
+        let is_execution = |name: &&str| {
+            let function = Id::from_name(name.as_bytes()).unwrap();
+            Pieces::new(name, function.parameters()).is_execution
+        };
+        assert!(work.iter().all(is_execution));
+        assert!(!no_work.iter().any(is_execution));
     }
 
     #[test]

@@ -90,21 +90,11 @@ impl Record {
     /// Adds ASCII text that needs no escaping.
     #[inline]
     pub(crate) fn clean(&mut self, text: &[u8], closing: Closing) {
-        let room = closing.room();
         let mut rest = text;
-        while let Some((piece, others)) =
-            rest.split_at_checked(room.min(rest.len())).filter(|(piece, _)| !piece.is_empty())
-        {
-            let mut word = 0;
-            if let Some(all) = rest.first_chunk::<{ Step::SIZE }>() {
-                word = u128::from_le_bytes(*all) & ((1 << (8 * room)) - 1);
-            } else {
-                for byte in piece.iter().rev() {
-                    word = word << 8 | u128::from(*byte);
-                }
-            }
-            self.close(word, piece.len(), closing);
-            rest = others;
+        while !rest.is_empty() {
+            let length = rest.len().min(closing.room());
+            self.close(first_bytes(rest, length), length, closing);
+            rest = rest.get(length..).unwrap_or_default();
         }
     }
 
@@ -132,49 +122,57 @@ impl Record {
     /// Adds `prefix`, of at most 8 bytes, and a number.
     #[inline]
     pub(crate) fn number(&mut self, prefix: &str, number: u64, closing: Closing) {
-        let digits = Digits::new(number);
-        self.digits(prefix.as_bytes(), digits.get(), closing);
+        let mut digits = Digits::new();
+        digits.put(number);
+        digits.put_prefix(prefix);
+        self.digits(&digits, closing);
     }
 
     /// As above, in thousandths: nanoseconds as microseconds.
     #[inline]
     pub(crate) fn thousandths(&mut self, prefix: &str, number: u64, closing: Closing) {
-        let digits = Digits::thousandths(number);
-        self.digits(prefix.as_bytes(), digits.get(), closing);
+        let mut digits = Digits::new();
+        let part = number % 1000;
+        digits.pair((part % 100) as usize);
+        digits.byte(b'0' + (part / 100) as u8);
+        digits.byte(b'.');
+        digits.put(number / 1000);
+        digits.put_prefix(prefix);
+        self.digits(&digits, closing);
     }
 
     #[inline]
-    fn digits(&mut self, prefix: &[u8], digits: &[u8], closing: Closing) {
-        let mut length = (closing.room() - prefix.len()).min(digits.len());
+    fn digits(&mut self, digits: &Digits, closing: Closing) {
+        let text = digits.get();
+        let mut length = text.len().min(closing.room());
         // A number must not end in its point.
-        if length < digits.len() && length > 1 && digits.get(length - 1) == Some(&b'.') {
+        if length < text.len() && text.get(length - 1) == Some(&b'.') {
             length -= 1;
         }
-        let (first, others) = digits.split_at_checked(length).unwrap_or_default();
-        let mut word = 0;
-        for byte in first.iter().rev().chain(prefix.iter().rev()) {
-            word = word << 8 | u128::from(*byte);
-        }
-        self.close(word, prefix.len() + first.len(), closing);
-        self.clean(others, closing);
+        self.close(first_bytes(text, length), length, closing);
+        self.clean(text.get(length..).unwrap_or_default(), closing);
     }
 
     /// Adds an address in hexadecimal.
     pub(crate) fn address(&mut self, address: u64, closing: Closing) {
-        let digits = (64 - address.leading_zeros()).div_ceil(4).max(1);
-        let mut text = [0_u8; 18];
-        let mut rest = address;
-        let used = text.get_mut(..2 + digits as usize).unwrap_or_default();
-        for byte in used.iter_mut().rev() {
-            let digit = (rest & 15) as u8;
-            *byte = if digit < 10 { b'0' + digit } else { b'a' - 10 + digit };
-            rest >>= 4;
-        }
-        if let [zero, x, ..] = used {
-            (*zero, *x) = (b'0', b'x');
-        }
-        self.clean(used, closing);
+        let mut digits = Digits::new();
+        digits.put_hexadecimal(address);
+        digits.put_prefix("0x");
+        self.clean(digits.get(), closing);
     }
+}
+
+/// The first bytes, at most 15, of a text.
+#[inline]
+fn first_bytes(text: &[u8], length: usize) -> u128 {
+    if let Some(all) = text.first_chunk::<{ Step::SIZE }>() {
+        return u128::from_le_bytes(*all) & ((1 << (8 * length)) - 1);
+    }
+    let mut bytes = [0; Step::SIZE];
+    for (to, from) in bytes.iter_mut().zip(text).take(length) {
+        *to = *from;
+    }
+    u128::from_le_bytes(bytes)
 }
 
 /// The steps of a member's key in the inner object: ASCII that needs no escaping.
@@ -250,40 +248,70 @@ impl fmt::Write for InString<'_> {
     }
 }
 
-/// The decimal digits of a number.
+/// The digits of a number, written from the last to the first.
 struct Digits {
     text: [u8; Digits::SIZE],
     start: usize,
 }
 
 impl Digits {
-    const SIZE: usize = 24;
+    const SIZE: usize = 32;
+    /// Two decimal digits each.
+    #[allow(clippy::indexing_slicing, reason = "the compiler does it")]
+    const PAIRS: [[u8; 2]; 100] = {
+        let mut pairs = [[0; 2]; 100];
+        let mut number = 0;
+        while number < 100 {
+            pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+            number += 1;
+        }
+        pairs
+    };
 
     #[inline]
-    fn new(number: u64) -> Self {
-        let mut digits = Digits { text: [b'0'; Digits::SIZE], start: Digits::SIZE };
-        digits.put(number);
-        digits
+    fn new() -> Self {
+        Digits { text: [0; Digits::SIZE], start: Digits::SIZE }
+    }
+
+    /// The last two digits of what is before.
+    #[inline]
+    fn pair(&mut self, number: usize) {
+        self.start = self.start.saturating_sub(2);
+        let digits = Digits::PAIRS.get(number).copied().unwrap_or_default();
+        if let Some(to) = self.text.get_mut(self.start..).and_then(<[u8]>::first_chunk_mut) {
+            *to = digits;
+        }
     }
 
     #[inline]
-    fn thousandths(number: u64) -> Self {
-        let mut digits = Digits { text: [b'0'; Digits::SIZE], start: Digits::SIZE };
-        let (whole, part) = (number / 1000, number % 1000);
-        for divisor in [1, 10, 100] {
-            digits.byte(b'0' + (part / divisor % 10) as u8);
+    fn byte(&mut self, byte: u8) {
+        self.start = self.start.saturating_sub(1);
+        if let Some(to) = self.text.get_mut(self.start) {
+            *to = byte;
         }
-        digits.byte(b'.');
-        digits.put(whole);
-        digits
     }
 
     #[inline]
     fn put(&mut self, number: u64) {
         let mut rest = number;
+        while rest >= 100 {
+            self.pair((rest % 100) as usize);
+            rest /= 100;
+        }
+        if rest >= 10 {
+            self.pair(rest as usize);
+        } else {
+            self.byte(b'0' + rest as u8);
+        }
+    }
+
+    #[inline]
+    fn put_hexadecimal(&mut self, number: u64) {
+        let mut rest = number;
         loop {
-            self.byte(b'0' + (rest % 10) as u8);
-            rest /= 10;
+            let digit = (rest & 15) as u8;
+            self.byte(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit });
+            rest >>= 4;
             if rest == 0 {
                 break;
             }
@@ -291,10 +319,9 @@ impl Digits {
     }
 
     #[inline]
-    fn byte(&mut self, byte: u8) {
-        self.start = self.start.saturating_sub(1);
-        if let Some(cell) = self.text.get_mut(self.start) {
-            *cell = byte;
+    fn put_prefix(&mut self, prefix: &str) {
+        for byte in prefix.bytes().rev() {
+            self.byte(byte);
         }
     }
 

@@ -48,6 +48,12 @@ pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: 
     }
 }
 
+/// What a call has taken on the device.
+pub(super) fn add_measured(function: Id, label: Option<&str>, duration: u64) {
+    let subject = format!("on the device: {}", label.unwrap_or(function.name()));
+    graph_named(subject).add(duration);
+}
+
 /// The function was resolved in this time.
 pub(super) fn add_first_call(function: &[u8], duration: u64) {
     if let Some(statistics) = Id::from_name(function).and_then(|function| FUNCTIONS.get(function as usize)) {
@@ -68,7 +74,10 @@ pub(super) fn add_library(name: &str, duration: Duration) {
 }
 
 fn graph(function: Id, label: &str) -> &'static Statistics {
-    let label = format!("{} {label}", function.name().trim_start_matches("cudnnBackend"));
+    graph_named(format!("{} {label}", function.name().trim_start_matches("cudnnBackend")))
+}
+
+fn graph_named(label: String) -> &'static Statistics {
     let mut hasher = DefaultHasher::new();
     label.hash(&mut hasher);
     let start = hasher.finish() as usize % GRAPHS;

@@ -3,11 +3,14 @@
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
 
 use cudnn_layer_api::Host;
 
 use super::chrome::{Chrome, Event, thread_step};
+use super::gpu::{Gpu, Measured};
 use super::lines::{self, Lines};
+use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
@@ -20,9 +23,14 @@ pub(super) struct Tracer {
     pub(super) chrome: Option<Chrome>,
     pub(super) lines: Option<Lines>,
     pub(super) has_summary: bool,
+    pub(super) gpu: Option<Gpu>,
+    pub(super) nvtx: Option<Nvtx>,
     process: u32,
     host: Host,
 }
+
+/// The numbers of devices' tracks: beyond those of threads.
+const FIRST_TRACK: u32 = 1_000_000_000;
 
 static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(null_mut());
 /// The process is a child of a fork, and what there is belongs to its parent.
@@ -96,7 +104,9 @@ impl Tracer {
             options.chrome.as_deref().map(|name| Chrome::create(name, &process_name(host), host)).transpose()?;
         let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
         let has_summary = options.summary.is_some();
-        Ok(Tracer { options, chrome, lines, has_summary, process: process::id(), host })
+        let gpu = options.gpu.then(Gpu::new);
+        let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
+        Ok(Tracer { options, chrome, lines, has_summary, gpu, nvtx, process: process::id(), host })
     }
 
     /// The number of this thread, and the piece of a record with it.
@@ -114,6 +124,29 @@ impl Tracer {
         let step = thread_step(thread);
         let _ = THREAD.try_with(|cell| cell.set((self.process, thread, step)));
         (thread, step)
+    }
+
+    /// Writes what a call has taken on the device.
+    pub(super) fn write_measured(&self, measured: &Measured) {
+        let label = measured.label.as_deref();
+        if self.has_summary {
+            summary::add_measured(measured.function, label, measured.duration);
+        }
+        let thread = FIRST_TRACK + measured.track;
+        let stream = format!("{:#x}", measured.stream);
+        if let Some(chrome) = self.chrome.as_ref().filter(|_| measured.is_first) {
+            chrome.name_track(thread, &format!("stream {stream} of the device"));
+        }
+        let members = [("stream", stream.as_str()), ("graph", label.unwrap_or_default())];
+        self.write_event(&Event {
+            name: measured.function.name(),
+            detail: " on the device",
+            category: "gpu",
+            thread,
+            start: measured.start,
+            duration: Some(Duration::from_nanos(measured.duration)),
+            members: members.get(..if label.is_some() { 2 } else { 1 }).unwrap_or_default(),
+        });
     }
 
     /// Writes an event to all outputs but the summary.
@@ -141,6 +174,9 @@ extern "C" fn write_summary() {
         return;
     }
     let Some(tracer) = current() else { return };
+    if let Some(gpu) = &tracer.gpu {
+        gpu.finish(|measured| tracer.write_measured(&measured));
+    }
     let Some(destination) = &tracer.options.summary else { return };
     let title = format!("cudnn-trace of process {}, {}", tracer.process, process_name(tracer.host));
     let Some(report) = summary::report(&title) else { return };

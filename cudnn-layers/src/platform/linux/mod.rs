@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod fork;
 mod guards;
+pub(crate) mod libraries;
 pub(crate) mod process;
 mod store;
 pub(crate) mod text_file;

@@ -2,6 +2,12 @@
 
 use std::ffi::c_int;
 
+/// Whether the process runs in secure-execution mode (`AT_SECURE`): its environment comes from a less privileged user.
+pub(crate) fn is_secure_execution() -> bool {
+    // SAFETY: the call reads the process's auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// The number of this process.
 pub(crate) fn id() -> u32 {
     std::process::id()

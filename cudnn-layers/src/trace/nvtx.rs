@@ -1,0 +1,155 @@
+//! Ranges of NVTX, for tools such as Nsight Systems. As each program with NVTX's headers does: the library that
+//! `NVTX_INJECTION64_PATH` names gets a table of functions to fill in. Without a tool there is no such variable.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::platform::libraries::Library;
+
+/// `NVTX_ETID_CALLBACKS`.
+const CALLBACKS_TABLE: u32 = 1;
+/// `NVTX_ETID_VERSIONINFO`.
+const VERSION_TABLE: u32 = 3;
+/// `NVTX_VERSION`.
+const VERSION: u32 = 3;
+/// `NVTX_CB_MODULE_CORE`.
+const CORE: usize = 1;
+/// `NVTX_CBID_CORE_RangePushA`.
+const RANGE_PUSH: usize = 9;
+/// `NVTX_CBID_CORE_RangePop`.
+const RANGE_POP: usize = 11;
+/// The functions of each module, from `NVTX_CB_MODULE_CORE` to `NVTX_CB_MODULE_SYNC`, with the one of number 0.
+const SIZES: [usize; MODULES] = [0, 16, 9, 15, 7, 16, 7];
+const MODULES: usize = 7;
+const MAX_SIZE: usize = 16;
+
+/// The functions that the tool gives, by module.
+static FUNCTIONS: [[AtomicPtr<c_void>; MAX_SIZE]; MODULES] =
+    [const { [const { AtomicPtr::new(null_mut()) }; MAX_SIZE] }; MODULES];
+
+/// Their addresses, by module; none of number 0 and behind the last.
+static TABLES: [[Place; MAX_SIZE + 1]; MODULES] = {
+    let mut tables = [const { [const { Place(null()) }; MAX_SIZE + 1] }; MODULES];
+    let mut module = 0;
+    #[allow(clippy::indexing_slicing, reason = "the compiler does it")]
+    while module < MODULES {
+        let mut number = 1;
+        while number < SIZES[module] {
+            tables[module][number] = Place(&raw const FUNCTIONS[module][number]);
+            number += 1;
+        }
+        module += 1;
+    }
+    tables
+};
+
+/// The address of a function's address.
+#[allow(dead_code, reason = "the tool reads it")]
+struct Place(*const AtomicPtr<c_void>);
+
+// SAFETY: what it points to is a static.
+unsafe impl Sync for Place {}
+
+/// `NvtxExportTableCallbacks`.
+#[repr(C)]
+struct CallbacksTable {
+    size: usize,
+    module: unsafe extern "C" fn(c_int, *mut *const Place, *mut c_uint) -> c_int,
+}
+
+/// `NvtxExportTableVersionInfo`.
+#[repr(C)]
+struct VersionTable {
+    size: usize,
+    version: u32,
+    reserved: u32,
+    set_tool_version: extern "C" fn(u32),
+}
+
+static CALLBACKS: CallbacksTable = CallbacksTable { size: size_of::<CallbacksTable>(), module };
+static VERSIONS: VersionTable =
+    VersionTable { size: size_of::<VersionTable>(), version: VERSION, reserved: 0, set_tool_version };
+
+/// `NvtxGetExportTableFunc_t`.
+extern "C" fn export_table(id: u32) -> *const c_void {
+    match id {
+        CALLBACKS_TABLE => (&raw const CALLBACKS).cast(),
+        VERSION_TABLE => (&raw const VERSIONS).cast(),
+        _ => null(),
+    }
+}
+
+/// # Safety
+/// The answers are null or have room.
+unsafe extern "C" fn module(module: c_int, table: *mut *const Place, size: *mut c_uint) -> c_int {
+    let known = usize::try_from(module).ok().filter(|module| *module > 0);
+    let Some((index, known)) = known.and_then(|index| Some((index, TABLES.get(index)?))) else { return 0 };
+    // SAFETY: the caller's obligation.
+    unsafe {
+        if let Some(table) = table.as_mut() {
+            *table = known.as_ptr();
+        }
+        if let Some(size) = size.as_mut() {
+            *size = SIZES.get(index).map_or(0, |size| *size as c_uint);
+        }
+    }
+    1
+}
+
+extern "C" fn set_tool_version(_: u32) {}
+
+type Push = unsafe extern "C" fn(*const c_char) -> c_int;
+type Pop = unsafe extern "C" fn() -> c_int;
+
+/// A tool that listens.
+#[derive(Clone, Copy)]
+pub(super) struct Nvtx {
+    push: Push,
+    pop: Pop,
+}
+
+impl Nvtx {
+    /// Loads the tool's library, as the variable names it. `None` if it is none, or does not want ranges.
+    pub(super) fn load(library: &OsStr) -> Option<Nvtx> {
+        let library = Library::open(Path::new(library))?;
+        let initialize = library.symbol(c"InitializeInjectionNvtx2")?;
+        // SAFETY: a library that exports this name does so for NVTX, which defines its type.
+        let initialize = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int>(
+                initialize,
+            )
+        };
+        // SAFETY: as NVTX calls it.
+        if unsafe { initialize(export_table) } == 0 {
+            return None;
+        }
+        let [push, pop] = [RANGE_PUSH, RANGE_POP].map(|number| {
+            let cell = FUNCTIONS.get(CORE).and_then(|functions| functions.get(number));
+            cell.map_or(null_mut(), |cell| cell.load(Ordering::Acquire))
+        });
+        if push.is_null() || pop.is_null() {
+            return None;
+        }
+        // SAFETY: the tool has stored functions of these types.
+        Some(unsafe {
+            Nvtx {
+                push: std::mem::transmute::<*mut c_void, Push>(push),
+                pop: std::mem::transmute::<*mut c_void, Pop>(pop),
+            }
+        })
+    }
+
+    /// Begins a range in this thread.
+    pub(super) fn push(self, name: &CStr) {
+        // SAFETY: the tool's function, with a string.
+        unsafe { (self.push)(name.as_ptr()) };
+    }
+
+    /// Ends the range that this thread began last.
+    pub(super) fn pop(self) {
+        // SAFETY: the tool's function.
+        unsafe { (self.pop)() };
+    }
+}
