@@ -136,7 +136,12 @@ impl Record {
     pub(crate) fn thousandths(&mut self, prefix: &'static str, number: u64, closing: Closing) {
         // The last eight digits of a small number: 00000123.
         let part = eight_digits((number % 1000) as u32) >> 40;
-        self.decimal(prefix, decimal((number / 1000).min(LARGE - 1)), (u128::from(part << 8 | u64::from(b'.')), 4), closing);
+        self.decimal(
+            prefix,
+            decimal((number / 1000).min(LARGE - 1)),
+            (u128::from(part << 8 | u64::from(b'.')), 4),
+            closing,
+        );
     }
 
     /// Adds three texts of 8, 16 and 4 bytes at most, given as words and lengths. The second is a number, and the third

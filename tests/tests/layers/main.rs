@@ -1,3 +1,4 @@
 //! Layers between a program and cuDNN, each case in a child process.
 
 mod mechanism;
+mod trace;

@@ -28,6 +28,32 @@ impl Unnoticed {
     }
 }
 
+/// Does work that may raise this signal in this thread, which then never arrives: it must not end the program. Returns
+/// what the work returned, which says whether it was raised.
+pub(super) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_raised: impl FnOnce(&T) -> bool) -> T {
+    // SAFETY: sets of signals, for which zero is a value.
+    let (mut set, mut previous, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
+        unsafe { std::mem::zeroed() };
+    // SAFETY: all three exist, and so does the signal.
+    let was_pending = unsafe {
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut previous);
+        libc::sigpending(&raw mut pending);
+        libc::sigismember(&raw const pending, signal) == 1
+    };
+    let result = work();
+    // SAFETY: a timeout of zero; the sets exist.
+    unsafe {
+        let now: libc::timespec = std::mem::zeroed();
+        if is_raised(&result) && !was_pending {
+            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const now);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut());
+    }
+    result
+}
+
 impl Drop for Unnoticed {
     fn drop(&mut self) {
         let mut ignored = 0;

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::guards::Unnoticed;
+use super::guards::{Unnoticed, without_signal};
 
 /// Where text goes.
 pub(crate) enum TextFile {
@@ -50,14 +50,14 @@ impl TextFile {
             TextFile::Stream(number) => {
                 // SAFETY: it is written to and not closed; if the program has closed it, writing fails.
                 let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
-                write_without_sigpipe(&file, text)
+                write_without_signals(&file, text)
             }
             TextFile::File { path, file, device, inode } => {
                 let is_ours = |metadata: &Metadata| (metadata.dev(), metadata.ino()) == (*device, *inode);
                 if file.metadata().is_ok_and(|metadata| is_ours(&metadata)) {
-                    return write_without_sigpipe(file, text);
+                    return write_without_signals(file, text);
                 }
-                write_without_sigpipe(&open(path)?, text)
+                write_without_signals(&open(path)?, text)
             }
         }
     }
@@ -67,28 +67,9 @@ fn open(path: &Path) -> Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Writes, and discards the SIGPIPE if the reader has closed the pipe: it must not end the program.
-fn write_without_sigpipe(mut file: &File, text: &[u8]) -> Result<()> {
-    // SAFETY: sets of signals, for which zero is a value.
-    let (mut pipe, mut previous, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
-        unsafe { std::mem::zeroed() };
-    // SAFETY: all three exist; SIGPIPE is a signal.
-    let was_pending = unsafe {
-        libc::sigemptyset(&raw mut pipe);
-        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut previous);
-        libc::sigpending(&raw mut pending);
-        libc::sigismember(&raw const pending, libc::SIGPIPE) == 1
-    };
-    let written = file.write_all(text);
-    let is_broken = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
-    // SAFETY: a timeout of zero; the sets exist.
-    unsafe {
-        let now: libc::timespec = std::mem::zeroed();
-        if is_broken && !was_pending {
-            libc::sigtimedwait(&raw const pipe, std::ptr::null_mut(), &raw const now);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut());
-    }
-    written
+/// Writes. A pipe without a reader and a file that may not grow are errors, and no signals.
+fn write_without_signals(mut file: &File, text: &[u8]) -> Result<()> {
+    let is = |kind| move |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == kind);
+    let write = || without_signal(libc::SIGPIPE, || file.write_all(text), is(ErrorKind::BrokenPipe));
+    without_signal(libc::SIGXFSZ, write, is(ErrorKind::FileTooLarge))
 }

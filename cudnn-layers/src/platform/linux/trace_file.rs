@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::clock;
-use super::guards::Unnoticed;
+use super::guards::{Unnoticed, without_signal};
 use super::store::store;
 use crate::step::Step;
 
@@ -340,12 +340,11 @@ fn is_in_use(name: &Path) -> bool {
 /// Writes a chunk of spaces.
 fn fill_with_spaces(file: &File, at: u64) -> Result<()> {
     static SPACES: [u8; 16 * 1024] = [b' '; 16 * 1024];
-    let mut at = at;
-    for _ in 0..CHUNK / SPACES.len() as u64 {
-        file.write_all_at(&SPACES, at)?;
-        at += SPACES.len() as u64;
-    }
-    Ok(())
+    let fill = || (0..CHUNK).step_by(SPACES.len()).try_for_each(|offset| file.write_all_at(&SPACES, at + offset));
+    // A file that may not grow is an error, and no signal.
+    without_signal(libc::SIGXFSZ, fill, |filled| {
+        filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge)
+    })
 }
 
 /// Maps the chunk at this offset, with the page before it. Returns the mapping, and how much of it is before the chunk.
