@@ -1,7 +1,7 @@
 //! The interface as a trait. Everything here goes through [`abi`](crate::abi): a layer cannot tell whether it was added
 //! by the program or loaded from a file.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::Duration;
 
 use crate::abi;
@@ -147,7 +147,7 @@ impl<'a> Event<'a> {
     /// `None` for a kind that is newer than this crate.
     pub(crate) fn new(event: &'a abi::Event) -> Option<Self> {
         // SAFETY: each pointer is null or a string of the loader's, valid as long as the event.
-        let text = |text| if text == std::ptr::null() { c"" } else { unsafe { CStr::from_ptr(text) } };
+        let text = |text: *const c_char| if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } };
         let duration = Duration::from_nanos(event.duration_ns);
         let kind = match event.kind {
             abi::LIBRARY_LOADED => {

@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_size_has_the_unit_that_people_use() {
         for (bytes, text) in
-            [(0, "0.0 KiB"), (1023 << 10, "1023.0 KiB"), (3_277_000, "3.1 MiB"), (150_109_880_320, "139.7 GiB")]
+            [(0, "0.0 KiB"), (1023 << 10, "1023.0 KiB"), (3_277_000, "3.1 MiB"), (150_109_880_320, "139.8 GiB")]
         {
             assert_eq!(size(bytes), text);
         }

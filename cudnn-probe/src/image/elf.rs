@@ -80,7 +80,7 @@ impl<'a> Elf<'a> {
         let segment = self.segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP)?;
         let len = segment.p_filesz(ENDIAN).min(MAX_NAME_LEN);
         let text = self.data.read_bytes_at(segment.p_offset(ENDIAN), len).ok()?;
-        Some(path_from_bytes(text.split(|byte| *byte == 0).next()?).into())
+        Some(path_from_bytes(text.split(|byte| *byte == 0).next()?))
     }
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
