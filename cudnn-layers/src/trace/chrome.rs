@@ -71,6 +71,11 @@ impl Chrome {
         Ok(Chrome { file, process, is_broken: AtomicBool::new(false), has_gaps: AtomicBool::new(false), host })
     }
 
+    /// Prepares room in the background.
+    pub(super) fn start_helper(&'static self) {
+        self.file.start_helper();
+    }
+
     /// Closes it in a child process, whose parent goes on with it.
     pub(super) fn leave_to_parent(&self) {
         self.file.leave_to_parent();
@@ -162,7 +167,7 @@ impl Chrome {
     }
 
     /// Ends the name.
-    #[inline]
+    #[inline(always)]
     fn place_and_time(&self, record: &mut Record, thread: Step, start: u64, duration: Option<u64>) {
         record.step(self.process);
         record.step(thread);

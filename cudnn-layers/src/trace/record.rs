@@ -41,7 +41,6 @@ const INNER_VALUE: Closing = Closing::new("0}}");
 pub(crate) struct Record {
     steps: [MaybeUninit<Step>; Record::CAPACITY],
     length: usize,
-    bytes: u64,
 }
 
 impl Record {
@@ -50,18 +49,20 @@ impl Record {
     const END: usize = 16;
 
     pub(crate) fn new() -> Self {
-        Record { steps: [const { MaybeUninit::uninit() }; Record::CAPACITY], length: 0, bytes: 0 }
+        Record { steps: [const { MaybeUninit::uninit() }; Record::CAPACITY], length: 0 }
     }
 
     /// The steps, in order.
+    #[inline(always)]
     pub(crate) fn steps(&self) -> &[Step] {
         // SAFETY: the first `length` steps, of at most `CAPACITY`, were written.
         unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.length) }
     }
 
     /// The length in bytes.
+    #[inline(always)]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.steps().iter().map(|step| u64::from(step.advance)).sum()
     }
 
     /// Whether there is room for this many bytes of text, beside the end of the record.
@@ -70,17 +71,16 @@ impl Record {
     }
 
     /// Adds a step.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(&mut self, step: Step) {
         if let Some(cell) = self.steps.get_mut(self.length) {
             cell.write(step);
             self.length += 1;
-            self.bytes += u64::from(step.advance);
         }
     }
 
     /// Adds steps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn extend(&mut self, steps: &[Step]) {
         for step in steps {
             self.step(*step);
@@ -99,7 +99,7 @@ impl Record {
     }
 
     /// Adds a step of a piece of this length, which leaves room for the closing.
-    #[inline]
+    #[inline(always)]
     fn close(&mut self, piece: u128, length: usize, closing: Closing) {
         self.step(Step { word: piece | closing.word << (8 * length), advance: length as u8 });
     }
@@ -132,7 +132,7 @@ impl Record {
     }
 
     /// As above, in thousandths: nanoseconds as microseconds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn thousandths(&mut self, prefix: &'static str, number: u64, closing: Closing) {
         // The last eight digits of a small number: 00000123.
         let part = eight_digits((number % 1000) as u32) >> 40;
@@ -233,9 +233,9 @@ fn decimal(number: u64) -> (u128, usize) {
 #[inline(always)]
 fn eight_digits(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | (fours - 100 * hundreds) << 16;
-    let tens = (twos * 103 >> 10) & 0x000f_000f_000f_000f;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
     let ones = tens | (twos - 10 * tens) << 8;
     ones | 0x3030_3030_3030_3030
 }

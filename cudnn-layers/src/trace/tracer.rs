@@ -64,7 +64,11 @@ fn current() -> Option<&'static Tracer> {
 }
 
 fn publish(tracer: Tracer) {
-    TRACER.store(Box::into_raw(Box::new(tracer)), Ordering::Release);
+    let tracer = Box::leak(Box::new(tracer));
+    TRACER.store(tracer, Ordering::Release);
+    if let Some(chrome) = &tracer.chrome {
+        chrome.start_helper();
+    }
 }
 
 unsafe extern "C" fn nothing() {}

@@ -54,6 +54,22 @@ pub(super) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_rais
     result
 }
 
+/// Does work with all signals blocked. A thread that is started has them blocked for good: none of the program's handlers
+/// runs in it.
+pub(super) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: sets of signals, for which zero is a value.
+    let (mut all, mut previous): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: both exist.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut previous);
+    }
+    let result = work();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut()) };
+    result
+}
+
 impl Drop for Unnoticed {
     fn drop(&mut self) {
         let mut ignored = 0;

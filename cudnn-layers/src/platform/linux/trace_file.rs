@@ -12,11 +12,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::Duration;
 
 use super::clock;
-use super::guards::{Unnoticed, without_signal};
+use super::guards::{Unnoticed, with_signals_blocked, without_signal};
 use super::store::store;
 use crate::step::Step;
 
@@ -50,6 +52,10 @@ pub(crate) struct TraceFile {
     /// A thread adds a chunk. It has the length of the file then.
     is_growing: AtomicBool,
     length: AtomicU64,
+    /// The number of the chunk that is ready to be written to after the present one; 0 if there is none.
+    prepared: AtomicU64,
+    /// Prepares chunks ahead. Nobody waits for it: without it, the thread that needs a chunk adds it itself.
+    helper: OnceLock<Thread>,
 }
 
 /// The place of a mapped chunk.
@@ -89,6 +95,8 @@ impl TraceFile {
                 slots: [const { Slot::free() }; SLOTS as usize],
                 is_growing: AtomicBool::new(false),
                 length: AtomicU64::new(CHUNK),
+                prepared: AtomicU64::new(0),
+                helper: OnceLock::new(),
             };
             if let Some(slot) = traced.slots.first() {
                 slot.take(mapping, before, head.len() as u64);
@@ -104,6 +112,27 @@ impl TraceFile {
     /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Starts a thread that prepares chunks, so that calls do not take the time.
+    pub(crate) fn start_helper(&'static self) {
+        let _unnoticed = Unnoticed::new();
+        let work = move || {
+            loop {
+                std::thread::park();
+                let number = self.place.load(Ordering::Acquire) >> 32;
+                if self.prepared.load(Ordering::Acquire) == 0 && self.take_growing() {
+                    // An error is reported to the thread that needs the chunk, when it tries the same.
+                    let _ = self.prepare_chunk(number);
+                    self.is_growing.store(false, Ordering::Release);
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("cudnn-trace".into()).stack_size(64 * 1024);
+        if let Ok(helper) = with_signals_blocked(|| builder.spawn(work)) {
+            let _ = self.helper.set(helper.thread().clone());
+            helper.thread().unpark();
+        }
     }
 
     /// Closes what a child process has inherited of its parent's file. The mapping stays, unused.
@@ -129,6 +158,9 @@ impl TraceFile {
             if self.place.compare_exchange_weak(place, place + needed, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
+            if offset < CHUNK / 8 && offset + needed >= CHUNK / 8 {
+                self.wake_helper();
+            }
             if let Some(slot) = self.slot(number) {
                 // SAFETY: these bytes of the chunk are reserved for this record, and the chunk stays mapped until they
                 // are accounted for.
@@ -148,7 +180,7 @@ impl TraceFile {
     fn grow(&self, number: u64) -> std::result::Result<(), AppendError> {
         let _unnoticed = Unnoticed::new();
         let start = clock::now();
-        while self.is_growing.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while !self.take_growing() {
             if self.place.load(Ordering::Acquire) >> 32 != number {
                 return Ok(());
             }
@@ -162,7 +194,33 @@ impl TraceFile {
         grown
     }
 
+    fn take_growing(&self) -> bool {
+        self.is_growing.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn wake_helper(&self) {
+        let _unnoticed = Unnoticed::new();
+        if let Some(helper) = self.helper.get() {
+            helper.unpark();
+        }
+    }
+
+    /// Lets records go to the chunk after the one of this number.
     fn add_chunk(&self, number: u64) -> std::result::Result<(), AppendError> {
+        if self.prepared.load(Ordering::Acquire) == 0 {
+            self.prepare_chunk(number)?;
+        }
+        let next = self.prepared.swap(0, Ordering::AcqRel);
+        let place = self.place.swap(next << 32, Ordering::AcqRel);
+        if let Some(slot) = self.slot(number) {
+            slot.settle(-(place & u64::from(u32::MAX)).cast_signed());
+        }
+        Ok(())
+    }
+
+    /// Makes a chunk at the end of the file, which comes after the one of this number.
+    fn prepare_chunk(&self, number: u64) -> std::result::Result<(), AppendError> {
         let is_free = |next: &u64| self.slot(*next).is_some_and(|slot| slot.mapping.load(Ordering::Acquire).is_null());
         let next = (number + 1..number + SLOTS).find(is_free).ok_or(AppendError::Busy)?;
         let length = self.length.load(Ordering::Relaxed);
@@ -180,10 +238,7 @@ impl TraceFile {
         if let Some(slot) = self.slot(next) {
             slot.take(mapping, before, 0);
         }
-        let place = self.place.swap(next << 32, Ordering::AcqRel);
-        if let Some(slot) = self.slot(number) {
-            slot.settle(-(place & u64::from(u32::MAX)).cast_signed());
-        }
+        self.prepared.store(next, Ordering::Release);
         Ok(())
     }
 }
