@@ -22,7 +22,8 @@ pub(crate) struct Step {
 impl Step {
     /// The bytes of a step.
     pub(crate) const SIZE: usize = 16;
-    /// The bytes that a record's last steps may write beyond its end: spaces.
+    /// Where the file is mapped: the bytes that a record's last steps may write beyond its end: spaces.
+    #[allow(dead_code, reason = "not every system maps the file")]
     pub(crate) const SPILL: u64 = (Step::SIZE - 11) as u64;
 
     /// A short piece, and what closes it. Both together have at most 16 bytes; more is cut off.

@@ -93,10 +93,10 @@ fn the_file_is_whole_whatever_ends_the_process() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
-    for (round, end) in ["kill", "segv", "_exit", "exit"].iter().cycle().take(24).enumerate() {
+    for (round, end) in ["kill", "segv", "_exit", "exit"].iter().cycle().take(20).enumerate() {
         let threads = format!("hot:{}", if round % 3 == 0 { 32 } else { 2 });
         let Some(child) = child(&cudnn) else { return };
-        let time = format!("sleep:{}", 1 + round);
+        let time = format!("sleep:{}", 1 + round / 6);
         let output = child.env("CUDNN_TRACE", &file).run(&["calls:1", &threads, &time, &format!("end:{end}")]);
         assert_eq!(output.signal, [Some(9), Some(11), None, None][round % 4], "{output:#?}");
         let events = events(&file);
@@ -141,7 +141,7 @@ fn a_file_that_another_process_writes_is_left_alone() {
     std::fs::write(&file, "[]").unwrap();
     let run = |args: &[&str]| Some(child(&cudnn)?.env("CUDNN_TRACE", &file).run(args));
     let outputs: Vec<Option<ChildOutput>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&["calls:20000", "sleep:500", "calls:1"]))).collect();
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&["calls:2000", "sleep:500", "calls:1"]))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     if outputs.iter().any(Option::is_none) {
@@ -151,7 +151,7 @@ fn a_file_that_another_process_writes_is_left_alone() {
     assert_eq!(files.len(), 3, "{files:?}");
     assert!(files.contains(&file), "{files:?}");
     for file in files {
-        assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 20_001, "{}", file.display());
+        assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 2001, "{}", file.display());
     }
 }
 
@@ -190,7 +190,11 @@ fn a_program_may_close_all_descriptors() {
 fn a_file_that_cannot_be_written_turns_the_layer_off() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
-    for file in [dir.path().join("missing/trace.json"), dir.path().to_owned(), "/dev/null".into()] {
+    let link = dir.path().join("link");
+    let target = dir.path().join("target");
+    std::fs::write(&target, "precious").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for file in [dir.path().join("missing/trace.json"), dir.path().to_owned(), "/dev/null".into(), link] {
         let Some(child) = child(&cudnn) else { return };
         let output = child.env("CUDNN_TRACE", &file).run(&["calls:1"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
@@ -200,6 +204,7 @@ fn a_file_that_cannot_be_written_turns_the_layer_off() {
         );
     }
     assert!(Path::new("/dev/null").exists());
+    assert_eq!(std::fs::read_to_string(target).unwrap(), "precious");
 }
 
 #[test]
@@ -288,9 +293,9 @@ fn device_times_are_read_without_waiting() {
         assert_eq!(output.code, Some(0), "{output:#?}");
         Some(events(&file))
     };
-    let Some(traced) = run(("UNUSED", ""), &[&open, "execute:1500"]) else { return };
+    let Some(traced) = run(("UNUSED", ""), &[&open, "execute:600"]) else { return };
     let on_device = named(&traced, "cudnnBackendExecute on the device");
-    assert_eq!(on_device.len(), 1500);
+    assert_eq!(on_device.len(), 600);
     let mut last = 0.0;
     for event in on_device {
         assert_eq!(event["dur"], 1000.0, "{event}");

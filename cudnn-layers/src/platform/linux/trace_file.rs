@@ -337,10 +337,10 @@ impl Descriptor {
     }
 }
 
-/// The path without symbolic links, absolute; an error if it leads to something that must not be replaced.
+/// The absolute path; an error if something has this name that must not be replaced. Symbolic links are not followed: in
+/// a directory that everybody may write to, they are others' traps.
 fn resolved(name: &Path) -> Result<PathBuf> {
     let name = std::path::absolute(name)?;
-    let name = if name.is_symlink() { std::fs::canonicalize(&name).unwrap_or(name) } else { name };
     match std::fs::symlink_metadata(&name) {
         Ok(metadata) if !metadata.is_file() => Err(Error::other("it is not a regular file")),
         _ => Ok(name),
