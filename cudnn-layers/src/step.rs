@@ -1,6 +1,6 @@
 //! A piece of JSON that is valid wherever the writing stops.
 //!
-//! The file of the trace must be whole JSON whenever the process ends, also in the middle of a record. So a record is
+//! The file of the trace must be complete JSON whenever the process ends, also in the middle of a record. So a record is
 //! written in steps of 16 bytes. Each is a piece of the record, then what closes all that the record has open there, then
 //! spaces. The next step begins at the closing, and so replaces it. An object with two members, in three steps:
 //!

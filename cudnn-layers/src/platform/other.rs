@@ -59,7 +59,7 @@ pub(crate) mod process {
     pub(crate) fn call_at_exit(_: extern "C" fn()) {}
 }
 
-/// Text that is appended in whole pieces.
+/// Text that is appended in complete pieces.
 pub(crate) mod text_file {
     use std::io::{Error, ErrorKind, Result};
     use std::path::Path;

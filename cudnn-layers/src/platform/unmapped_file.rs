@@ -1,5 +1,5 @@
-//! The file of a trace where it cannot be written through a mapping: each record is a write of its own, which replaces
-//! the array's bracket by the record and the bracket. So the file is whole whenever the process ends, and a record costs a
+//! The file of a trace where it cannot be written through a mapping: each record is one write, which replaces
+//! the array's bracket by the record and the bracket. So the file is complete whenever the process ends, and a record costs a
 //! system call.
 
 use std::fs::{File, OpenOptions};

@@ -106,7 +106,7 @@ pub(crate) mod process {
     }
 }
 
-/// Text that is appended in whole pieces.
+/// Text that is appended in complete pieces.
 pub(crate) mod text_file {
     use std::fs::{File, OpenOptions};
     use std::io::{Result, Write};

@@ -197,7 +197,7 @@ impl Calls {
         let (mut index, mut reads) = (0, 0);
         while reads < limit {
             let Some(pending) = self.pending.get(index) else { return };
-            // Events of a context that is gone must not be touched: only those of the current one are.
+            // Events of a destroyed context must not be touched: only those of the current one are.
             if pending.started.context != current {
                 index += 1;
                 continue;

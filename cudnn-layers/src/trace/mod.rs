@@ -2,7 +2,7 @@
 //!
 //! | output | chosen by | is |
 //! | --- | --- | --- |
-//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, whole whenever the process ends |
+//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, complete whenever the process ends |
 //! | [`Options::lines`] | `CUDNN_TRACE_LINES` | a line for each call |
 //! | [`Options::summary`] | `CUDNN_TRACE_SUMMARY`, or no other output | a summary when the process exits |
 //!

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::statistics::{Figures, Statistics};
 use crate::wrappers::Id;
 
-/// Graphs that are told apart.
+/// Graphs that are counted one by one.
 const GRAPHS: usize = 512;
 /// Libraries that are listed.
 const LIBRARIES: usize = 16;

@@ -1,4 +1,4 @@
-//! What traces this process: its outputs, and how a child of a fork gets its own.
+//! What traces this process: its outputs, and how a child of a fork gets others.
 
 use std::cell::Cell;
 use std::ptr::null_mut;

@@ -89,7 +89,7 @@ fn a_record_has_the_time_the_thread_the_arguments_and_the_status() {
 }
 
 #[test]
-fn the_file_is_whole_whatever_ends_the_process() {
+fn the_file_is_complete_whatever_ends_the_process() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
@@ -221,7 +221,7 @@ fn memory_does_not_grow_with_calls() {
 }
 
 #[test]
-fn lines_are_whole_and_say_everything() {
+fn lines_are_complete() {
     let fake = fake_set();
     let dir = TempDir::new();
     let file = dir.path().join("lines-%i");

@@ -29,7 +29,7 @@ impl Unnoticed {
 }
 
 /// Does work that may raise this signal in this thread, which then never arrives: it must not end the program. Returns
-/// what the work returned, which says whether it was raised.
+/// what the work returned, which shows whether it was raised.
 pub(super) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_raised: impl FnOnce(&T) -> bool) -> T {
     // SAFETY: sets of signals, for which zero is a value.
     let (mut set, mut previous, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =

@@ -1,4 +1,4 @@
-//! Text that is appended in whole pieces, to a file that processes share or to one of the program's streams.
+//! Text that is appended in complete pieces, to a file that processes share or to one of the program's streams.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write};

@@ -1,9 +1,9 @@
-//! A file that is one whole JSON array at any moment, whatever ends the process.
+//! A file that is one complete JSON array at any moment, whatever ends the process.
 //!
 //! The file is mapped in chunks. A chunk is first filled with spaces by a system call, so that a full disk is an error of
 //! that call: a store to a page of the file that has no place on the disk would be a SIGBUS. The array's bracket then
 //! moves to the end of the chunk. Threads reserve their places in the chunk by an atomic offset. Everything is stored in
-//! [`Step`]s, each by one instruction, and after each the file is whole.
+//! [`Step`]s, each by one instruction, and after each the file is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
