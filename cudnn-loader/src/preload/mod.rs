@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
+use crate::builtin::error_strings::listen_if_verbose;
 use crate::dl;
 use crate::function::Function;
 use crate::logging;
@@ -177,6 +178,7 @@ impl Preload {
         }
         self.options.read_environment();
         logging::read_variables();
+        listen_if_verbose();
         let preload = Arc::new(self);
         let run = Preload::start_thread(&preload);
         PreloadHandle { preload, run }
