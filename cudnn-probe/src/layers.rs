@@ -57,7 +57,7 @@ impl fmt::Display for LayerError {
             LayerError::NotAName => {
                 f.write_str("is neither a name (letters, digits, \"_\" and \"-\") nor an absolute path")
             }
-            LayerError::FileMissing => f.write_str("does not exist"),
+            LayerError::FileMissing => f.write_str("does not exist, or is no regular file"),
             LayerError::NotFound { tried } => {
                 f.write_str("was not found as ")?;
                 for (index, path) in tried.iter().enumerate() {

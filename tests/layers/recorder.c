@@ -9,6 +9,9 @@
 #ifndef BEFORE
 #define BEFORE
 #endif
+#ifndef IN_EVENT
+#define IN_EVENT
+#endif
 #ifndef STATUS
 #define STATUS 0
 #endif
@@ -45,6 +48,7 @@ static void *wrap(void *data, const char *function, void *next) {
 
 static void event(void *data, const cudnnLayerEvent *event) {
     (void)data;
+    IN_EVENT;
     static const char *const kinds[] = {"", "loaded", "load-failed", "call-failed", "first-call"};
     const char *subject = event->function ? event->function : event->library;
     print(kinds[event->kind], subject, event->status);

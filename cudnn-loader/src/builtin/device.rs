@@ -6,11 +6,14 @@ use std::fmt::Write;
 use std::ptr::null_mut;
 
 use cudnn_sys::types::cudnnStatus_t;
+use once_cell::race::OnceBox;
 
+use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::platform::libraries::open_loaded;
 use crate::platform::names::driver_file;
 use crate::resolve::installation::installation;
+use crate::thread::fork::{NotBesideFork, is_in_child};
 
 // The driver's functions, as cuda.h declares them.
 type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
@@ -44,6 +47,20 @@ pub(super) fn context(status: cudnnStatus_t) -> String {
     if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
 }
 
+/// The driver's library, if the process has loaded it. ld.so is asked for it once, and never beside a fork.
+fn driver() -> Option<Handle> {
+    static DRIVER: OnceBox<Handle> = OnceBox::new();
+    if let Some(driver) = DRIVER.get() {
+        return Some(driver.clone());
+    }
+    if !LoadedObjects::snapshot().contains(driver_file!()) {
+        return None;
+    }
+    let _not_beside_fork = NotBesideFork::new();
+    let driver = open_loaded(driver_file!())?;
+    Some(DRIVER.get_or_init(|| Box::new(driver)).clone())
+}
+
 /// The device of this thread's context.
 struct CurrentDevice {
     driver: Handle,
@@ -59,9 +76,12 @@ macro_rules! function {
 }
 
 impl CurrentDevice {
-    /// `None` if the process has no driver, or the thread no context.
+    /// `None` if the process has no driver, or the thread no context. CUDA does not work in a child of a fork.
     fn find() -> Option<Self> {
-        let mut device = CurrentDevice { driver: open_loaded(driver_file!())?, number: 0 };
+        if is_in_child() {
+            return None;
+        }
+        let mut device = CurrentDevice { driver: driver()?, number: 0 };
         let mut context = null_mut();
         let get_context = function!(device, c"cuCtxGetCurrent" as GetContext)?;
         // SAFETY: the answer has room.

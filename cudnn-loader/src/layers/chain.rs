@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use cudnn_layer_api::{ENTRY_POINT, abi};
 use cudnn_probe::layers::marker;
-use cudnn_probe::shown_path;
+use cudnn_probe::{exports, shown_path};
 
 use super::requests::{self, Request, Source};
 use super::{events, host};
@@ -25,6 +25,8 @@ pub(super) struct Link {
     pub(super) name: CString,
     pub(super) path: Option<PathBuf>,
     layer: abi::Layer,
+    /// Its entry point.
+    begin: abi::Begin,
     /// The next layer towards cuDNN.
     inner: Option<&'static Link>,
     /// What the layer returned for each function; null where it has not been asked.
@@ -188,6 +190,12 @@ fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> 
 
 /// Loads a layer's file.
 fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
+    // ld.so maps a truncated file and ends the process; and the constructors of another library must not run.
+    match exports(path, &["cudnnLayerBegin"]) {
+        Ok(found) if found == [true] => {}
+        Ok(_) => return Err(format!("it does not export {}", ENTRY_POINT.to_string_lossy())),
+        Err(error) => return Err(error.to_string()),
+    }
     let library = dl::open(path).map_err(|error| error.message)?;
     let marker = marker(&name.to_string_lossy(), path).and_then(|marker| CString::new(marker).ok());
     if marker.is_some_and(|marker| dl::symbol(&library, &marker).is_none()) {
@@ -211,6 +219,12 @@ fn begin_one(
         layer: abi::Layer,
         more: [usize; 60],
     }
+    // Its functions would call themselves. A library that has several layers gets each by its name.
+    let has_several = path.is_some_and(|path| marker(&name.to_string_lossy(), path).is_some());
+    let is_same = |link: &&Link| std::ptr::fn_addr_eq(link.begin, begin) && (!has_several || *link.name == *name);
+    if std::iter::successors(inner, |link| link.inner).any(|link| is_same(&link)) {
+        return Err("it is listed twice".into());
+    }
     let host = host::new(name, inner).ok_or("cuDNN is not loaded")?;
     let layer = abi::Layer { size: size_of::<abi::Layer>(), data: null_mut(), wrap: None, event: None };
     let mut room = Room { layer, more: [0; 60] };
@@ -224,6 +238,7 @@ fn begin_one(
         name: name.to_owned(),
         path: path.map(Path::to_owned),
         layer: room.layer,
+        begin,
         inner,
         wrapped: Function::ALL.iter().map(|_| AtomicPtr::new(null_mut())).collect(),
     })))

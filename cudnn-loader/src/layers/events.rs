@@ -1,5 +1,6 @@
 //! Passes the resolver's events to the layers.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::path::Path;
 use std::ptr::null;
@@ -13,6 +14,7 @@ use crate::events::Event;
 use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries;
 use crate::sub_library::SubLibrary;
+use crate::thread::reentrancy::ReentrancyGuard;
 
 const NOTHING: abi::Event = abi::Event {
     size: size_of::<abi::Event>(),
@@ -95,7 +97,13 @@ fn pass_loaded(library: SubLibrary, path: &Path, duration: Duration, age: Durati
     });
 }
 
+thread_local! {
+    static IS_PASSING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A layer may call cuDNN while it receives an event. What that causes is no event: it would not end.
 fn pass(event: &abi::Event) {
+    let Some(_passing) = ReentrancyGuard::enter(&IS_PASSING) else { return };
     chain::links().for_each(|link| link.pass(event));
 }
 

@@ -166,6 +166,23 @@ fn a_layer_may_call_cudnn() {
     assert_eq!(inner.iter().filter(|line| **line == "wrap cudnnGetVersion 1").count(), 1, "{output:#?}");
 }
 
+/// Also by the public name, which goes through all layers.
+#[test]
+fn a_layer_may_call_cudnn_when_it_receives_an_event() {
+    let world = World::new();
+    let call = "extern size_t cudnnGetVersion(void) __attribute__((weak)); if (cudnnGetVersion) cudnnGetVersion()";
+    world.layer("one", &[("IN_EVENT", call)]);
+    let output = Child::new(DRIVER, Subject::Shim, &drop_in().join("lib"))
+        .env("CUDNN_LOADER_DIR", world.dir.path())
+        .env("CUDNN_LAYER_PATH", world.dir.path())
+        .env("CUDNN_LAYERS", "one")
+        .env("LD_PRELOAD", drop_in().join("lib/libcudnn.so.9"))
+        .run(&["cudnnGetVersion"]);
+    assert_eq!((output.code, output.returned("cudnnGetVersion")), (Some(0), Some("91900")), "{output:#?}");
+    let printed = printed(&output, "one");
+    assert!(printed.iter().filter(|line| line.starts_with("before ")).count() > 1, "{output:#?}");
+}
+
 /// The program runs as without layers, and the reason is told.
 #[test]
 fn a_layer_that_fails_is_left_out_with_a_message() {
@@ -188,6 +205,31 @@ fn a_layer_that_fails_is_left_out_with_a_message() {
         assert!(printed(&output, "good").contains(&"after cudnnGetVersion 91900"), "{output:#?}");
         let message = output.stderr.lines().find(|line| line.starts_with("cudnn_loader: layer")).unwrap_or_default();
         assert!(message.contains(layer) && message.contains(reason), "{layer}: {output:#?}");
+    }
+}
+
+/// Its functions would call themselves.
+#[test]
+fn a_layer_that_is_listed_twice_begins_once() {
+    let world = World::new();
+    let layer = world.layer("one", &[]);
+    for layers in ["one,one".to_owned(), format!("one,{}", layer.display())] {
+        let output = world.run(&layers, &["cudnnGetVersion"]);
+        assert_eq!(printed(&output, "one").iter().filter(|line| line.starts_with("begin")).count(), 1, "{output:#?}");
+        assert!(output.stderr.contains("it is listed twice"), "{output:#?}");
+    }
+}
+
+/// ld.so would end the process.
+#[test]
+fn a_truncated_layer_is_left_out() {
+    let world = World::new();
+    let layer = world.layer("one", &[]);
+    let whole = std::fs::read(&layer).unwrap();
+    for length in [0, 100, 1000, whole.len() / 2] {
+        std::fs::write(&layer, &whole[..length]).unwrap();
+        let output = world.run("one", &["cudnnGetVersion"]);
+        assert!(output.stderr.contains("layer \"one\" is off"), "{length}: {output:#?}");
     }
 }
 

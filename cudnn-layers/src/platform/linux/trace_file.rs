@@ -77,7 +77,8 @@ impl TraceFile {
         let name = resolved(name)?;
         let temporary = with_suffix(&name, &format!(".{}.new", std::process::id()));
         let _ = std::fs::remove_file(&temporary);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(&temporary)?;
+        // Read-only for others: a program whose mapped file somebody truncates is ended by the system.
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o444).open(&temporary)?;
         let created = (|| {
             let descriptor = Descriptor::new(&file)?;
             // Says to other processes that this file is in use.
