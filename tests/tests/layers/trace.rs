@@ -1,6 +1,7 @@
 //! The layer `trace`: its files and texts, whatever the program does.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -100,6 +101,8 @@ fn the_file_is_complete_whatever_ends_the_process() {
         let output = child.env("CUDNN_TRACE", &file).run(&["calls:1", &threads, &time, &format!("end:{end}")]);
         assert_eq!(output.signal, [Some(9), Some(11), None, None][round % 4], "{output:#?}");
         let events = events(&file);
+        // Who truncates it while it is mapped would end the program.
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o222, 0);
         // What was being written when the process ended lacks its end: at most one record for each thread.
         let incomplete = events.iter().filter(|event| event["ph"].is_null()).count();
         assert!(events.len() > 10 && incomplete <= 33, "{} events, {incomplete} of them incomplete", events.len());
