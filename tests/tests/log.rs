@@ -594,6 +594,9 @@ fn a_question_and_a_skipped_step_log_no_error() {
         let entries = entries_of(&logs.path().join("log.loader"));
         let errors = entries.iter().filter(|entry| entry.severity == Severity::Error);
         let functions: Vec<_> = errors.filter_map(|entry| entry.function.as_deref()).collect();
-        assert_eq!(functions, ["cudnnCreateTensorDescriptor"]);
+        // Ten milliseconds later the call tries again what failed for the question, and logs that.
+        let (call, again) = functions.split_last().unwrap();
+        assert_eq!(*call, "cudnnCreateTensorDescriptor");
+        assert!(again.iter().all(|function| function.starts_with("cudnn_loader::")), "{functions:?}");
     }
 }
