@@ -9,14 +9,19 @@ use std::ffi::c_char;
 /// `buffer` is null or has room for `size` bytes.
 pub unsafe fn write_text(text: &str, buffer: *mut c_char, size: usize) -> usize {
     if !buffer.is_null() && size > 0 {
-        let mut end = text.len().min(size - 1);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        // SAFETY: `end` is less than `size`, and at most the text's length.
-        unsafe { write_bytes(text.as_bytes().get(..end).unwrap_or_default(), buffer, size) };
+        // SAFETY: the buffer is not null, and the size is not 0.
+        unsafe { write_bytes(cut(text, size - 1).as_bytes(), buffer, size) };
     }
     text.len()
+}
+
+/// The start of a text, of at most this many bytes: a character of several bytes is in it completely or not at all.
+pub(super) fn cut(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 /// Copies bytes into a C buffer, cut to fit, with a NUL behind them.

@@ -6,6 +6,7 @@ use std::ffi::CStr;
 
 use cudnn_probe::one_line;
 
+use super::c_buffer::cut;
 use super::error_strings::fetch_cudnn_error;
 use crate::thread::fork::is_in_child;
 
@@ -49,13 +50,7 @@ pub(super) fn take() -> Option<Vec<u8>> {
 /// A reason as one line of limited length.
 pub(super) fn shown(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let mut shown = one_line(&lines.join("; "));
-    let mut end = shown.len().min(MAX_REASON);
-    while !shown.is_char_boundary(end) {
-        end -= 1;
-    }
-    shown.truncate(end);
-    shown
+    cut(&one_line(&lines.join("; ")), MAX_REASON).to_owned()
 }
 
 #[cfg(test)]

@@ -29,16 +29,17 @@ pub(super) enum Source {
     None(String),
 }
 
-/// What the program added.
-struct Added {
-    layers: Vec<Request>,
-    /// The layers have begun, or will never.
-    is_closed: bool,
+/// What the program adds.
+enum Added {
+    /// Before the first call: it may add more.
+    Open(Vec<Request>),
+    /// The layers begin, or have begun.
+    Taken,
     /// There was no layer to begin.
-    are_none: bool,
+    None,
 }
 
-static ADDED: Mutex<Added> = Mutex::new(Added { layers: Vec::new(), is_closed: false, are_none: false });
+static ADDED: Mutex<Added> = Mutex::new(Added::Open(Vec::new()));
 
 /// Why a layer was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,20 +81,20 @@ pub fn add<L: Layer>(name: &str) -> Result<(), AddError> {
 /// The function does what `cudnn_layer.h` requires.
 pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
     let name = CString::new(name).map_err(|_| AddError::NulInName)?;
-    let mut added = lock(&ADDED).filter(|added| !added.is_closed).ok_or(AddError::TooLate)?;
-    added.layers.push(Request { name, source: Source::Program(begin) });
+    let mut added = lock(&ADDED).ok_or(AddError::TooLate)?;
+    let Added::Open(layers) = &mut *added else { return Err(AddError::TooLate) };
+    layers.push(Request { name, source: Source::Program(begin) });
     Ok(())
 }
 
 /// Whether there is no layer to begin. From then on none can be added.
 pub(super) fn close_if_none() -> bool {
     let Some(mut added) = lock(&ADDED) else { return false };
-    // Closed before: by this function in another thread, or by `take`, whose layers are about to begin.
-    if !added.is_closed && added.layers.is_empty() && dl::host().variable(LAYERS_VARIABLE).is_none() {
-        added.is_closed = true;
-        added.are_none = true;
+    let is_empty = matches!(&*added, Added::Open(layers) if layers.is_empty());
+    if is_empty && dl::host().variable(LAYERS_VARIABLE).is_none() {
+        *added = Added::None;
     }
-    added.are_none
+    matches!(&*added, Added::None)
 }
 
 /// All layers to begin, the outermost first. From now on none can be added.
@@ -102,9 +103,10 @@ pub(super) fn take() -> Vec<Request> {
     let library = LoadedObjects::snapshot().containing_library();
     let requested = requested_layers(&host, library.as_deref().and_then(std::path::Path::parent));
     let mut requests: Vec<Request> = requested.into_iter().map(request).collect();
-    if let Some(mut added) = lock(&ADDED) {
-        added.is_closed = true;
-        requests.append(&mut added.layers);
+    if let Some(mut added) = lock(&ADDED)
+        && let Added::Open(layers) = std::mem::replace(&mut *added, Added::Taken)
+    {
+        requests.extend(layers);
     }
     requests
 }
