@@ -160,7 +160,12 @@ fn the_programs_callback_is_as_if_nobody_listened() {
             &[&set, "get-callback", "~cudnnSetStream", "get-callback"],
             &["~cudnnSetStream", &set, "~cudnnSetStream", "get-callback"],
         ] {
-            let seen = |verbose: &str| world.run(verbose, args).stdout;
+            let seen = |verbose: &str| {
+                let output = world.run(verbose, args);
+                // How often the loader tries to load what is missing depends on the time.
+                let without = |line: &&str| !line.contains("function cudnn_loader::");
+                output.stdout.lines().filter(without).map(str::to_owned).collect::<Vec<_>>()
+            };
             assert_eq!(seen("1"), seen("0"), "{args:?}");
         }
     }

@@ -14,6 +14,8 @@ fn racing_threads_open_each_library_once_and_lose_no_error() {
     let Some(jit) = lib_dir("jit-cu12-9.19.0") else { return };
     let complete = complete_jit(&jit);
     let tracer = dlopen_tracer(&complete);
+    // A thread waits for another's attempt for one second.
+    let may_open_again = support::is_emulated("each library is opened once", "an emulator takes seconds to open one");
     for round in 0..10 {
         for dir in [jit.as_path(), complete.path()] {
             let output = run(child(dir).env("LD_PRELOAD", &tracer), &["race"]);
@@ -32,7 +34,7 @@ fn racing_threads_open_each_library_once_and_lose_no_error() {
             }
             let expected = SubLibrary::ALL.iter().copied().filter(|library| dir.join(library.file_name()).exists());
             assert_eq!(opens.len(), expected.count(), "{case}");
-            assert!(opens.values().all(|times| *times == 1), "{case}");
+            assert!(may_open_again || opens.values().all(|times| *times == 1), "{case}");
         }
     }
 }
