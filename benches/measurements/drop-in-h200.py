@@ -9,6 +9,8 @@ of NVIDIA's shim and restores it.
 """
 import glob, hashlib, json, os, shutil, statistics, subprocess, sys, sysconfig, time
 
+from torch_step import training_step
+
 
 def mapped():
     with open("/proc/self/maps") as maps:
@@ -102,20 +104,7 @@ def with_torch():
     found["torch.backends.cudnn.benchmark"] = bits(y)
 
     # A training step, end to end.
-    torch.manual_seed(2)
-    layers = []
-    for wide, narrow in ((3, 64), (64, 64), (64, 128), (128, 128)):
-        layers += [torch.nn.Conv2d(wide, narrow, 3, padding=1), torch.nn.BatchNorm2d(narrow), torch.nn.ReLU()]
-    net = torch.nn.Sequential(*layers).cuda().half().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
-    x = seeded(64, 3, 128, 128, dtype=torch.half).contiguous(memory_format=torch.channels_last)
-
-    def step():
-        optimizer.zero_grad()
-        net(x).float().square().mean().backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-
+    step = training_step(64, 128)
     for _ in range(30):
         step()
     times = []

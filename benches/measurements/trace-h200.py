@@ -1,108 +1,279 @@
 #!/usr/bin/env python3
-"""The cost of layers in a small PyTorch step, and whether the traces can be read.
+"""The cost of layers in a small PyTorch step, whether the traces can be read, and where the time goes.
 
-    trace-h200.py DROP_IN [PYTHON]     prints tables in Markdown; libcudnn_layers.so lies beside DROP_IN
-    trace-h200.py --step               takes steps and prints their median time, in PyTorch's Python
+    trace-h200.py DROP_IN STOPWATCH [SECONDS [BATCH SIZE]]     prints tables in Markdown
 
-Each way runs in a process of its own, in turns, three times. NVIDIA's shim comes twice: the difference is the noise.
+libcudnn_layers.so lies beside DROP_IN; STOPWATCH is stopwatch.c, compiled. It runs with PyTorch's Python, for so many
+seconds, 230 if none are given. The step is on 8 images of 32 by 32 if no others are given.
+
+Two processes import PyTorch, one of them with the drop-in preloaded, and fork one child for each run, which calls cuDNN
+for the first time. The ways take turns until the time is over. NVIDIA's shim comes twice: the difference is the noise.
+All threads of a child are pinned to one core, except for those of the layer, which get another.
 """
 
+import ctypes
 import json
 import os
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-PYTHON = "/opt/torch/.venv/bin/python"
-ROUNDS = 3
-STEPS = 200
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from torch_step import training_step
+
+WARM_UP = 30
+STEPS = 150
 
 
-def step():
-    """Four convolutions with batch norms on small images, forward, backward and SGD: the CPU is busier than the GPU."""
+def take_steps(way):
+    """In a child: takes steps, and returns what one costs."""
+    os.environ.update(way["environment"])
+    step = training_step(way["batch"], way["size"])
+    for _ in range(WARM_UP):
+        step()
+    moved = move_helpers(way["cores"][1])
+    if way["stopwatch"]:
+        ctypes.CDLL(way["stopwatch"]).stopwatch_reset()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    walls, threads = [], []
+    process = time.process_time()
+    for _ in range(STEPS):
+        wall, thread = time.perf_counter(), time.thread_time()
+        step()
+        threads.append(time.thread_time() - thread)
+        walls.append(time.perf_counter() - wall)
+    process = (time.process_time() - process) / STEPS
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "wall": statistics.median(walls) * 1e3,
+        "least": min(walls) * 1e3,
+        "thread": statistics.median(threads) * 1e3,
+        "process": process * 1e3,
+        "faults": (after.ru_minflt - before.ru_minflt) / STEPS,
+        "switches": (after.ru_nivcsw - before.ru_nivcsw) / STEPS,
+        "moved": moved,
+    }
+
+
+def move_helpers(core):
+    """Pins the layer's threads to this core, and returns how many there are."""
+    moved = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as name:
+                if name.read().startswith("cudnn-trace"):
+                    os.sched_setaffinity(int(task), {core})
+                    moved += 1
+        except OSError:
+            pass
+    return moved
+
+
+def serve():
+    """Imports PyTorch, and forks a child for each line of the standard input, which is a way to run."""
+    first = json.loads(sys.stdin.readline())
+    os.sched_setaffinity(0, {first["cores"][0]})
     import torch
 
-    torch.manual_seed(2)
-    layers = []
-    for wide, narrow in ((3, 64), (64, 64), (64, 128), (128, 128)):
-        layers += [torch.nn.Conv2d(wide, narrow, 3, padding=1), torch.nn.BatchNorm2d(narrow), torch.nn.ReLU()]
-    net = torch.nn.Sequential(*layers).cuda().half().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
-    x = torch.randn(8, 3, 32, 32, device="cuda").half().contiguous(memory_format=torch.channels_last)
-
-    def once():
-        optimizer.zero_grad()
-        net(x).float().square().mean().backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-
-    for _ in range(30):
-        once()
-    times = []
-    for _ in range(STEPS):
-        start = time.perf_counter()
-        once()
-        times.append(time.perf_counter() - start)
-    print(statistics.median(times) * 1e3)
+    print(json.dumps({"version": torch.__version__, "pid": os.getpid()}), flush=True)
+    for line in sys.stdin:
+        way = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as out:
+                json.dump(take_steps(way), out)
+            # With the functions that libraries have registered for the exit, as a program ends.
+            sys.stdout.flush()
+            ctypes.CDLL(None).exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            text = answer.read()
+        status = wait(child)
+        print(text if text else json.dumps({"failed": status}), flush=True)
 
 
-def run(python, environment):
-    command = [python, os.path.abspath(__file__), "--step"]
-    output = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
-    if output.returncode:
-        print(output.stderr[-2000:], file=sys.stderr)
-    return float(output.stdout.split()[-1]), output.stderr
+def wait(child):
+    """Waits for a child that ends, at most 20 seconds."""
+    for _ in range(2000):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.01)
+    os.kill(child, 9)
+    return os.waitpid(child, 0)[1]
 
 
-def main(drop_in, python=PYTHON):
+class Server:
+    """A process that has imported PyTorch."""
+
+    def __init__(self, environment, cores):
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), "--serve"],
+            env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        self.ask({"cores": cores})
+
+    def ask(self, question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the process with PyTorch ended with {self.process.wait()}")
+        return json.loads(answer)
+
+
+def main(drop_in, stopwatch, seconds="230", batch="8", size="32"):
+    start = time.monotonic()
     scratch = tempfile.mkdtemp()
-    preload = {"LD_PRELOAD": os.path.abspath(drop_in)}
-    trace = {**preload, "CUDNN_LAYERS": "trace"}
-    ways = {
-        "NVIDIA's shim": {},
-        "NVIDIA's shim, once more": {},
-        "drop-in": preload,
-        "drop-in, verbose errors": {**preload, "CUDNN_LOADER_VERBOSE_ERRORS": "1"},
-        "trace: summary": {**trace, "CUDNN_TRACE_SUMMARY": f"{scratch}/summary-%i", "CUDNN_TRACE_ARGUMENTS": "0"},
-        "trace: file without arguments": {**trace, "CUDNN_TRACE": f"{scratch}/short-%i.json", "CUDNN_TRACE_ARGUMENTS": "0"},
-        "trace: file": {**trace, "CUDNN_TRACE": f"{scratch}/full-%i.json"},
-        "trace: file, with the device's time": {**trace, "CUDNN_TRACE": f"{scratch}/gpu-%i.json", "CUDNN_TRACE_GPU": "1"},
+    outer, inner = f"{scratch}/stopwatch.so", f"{scratch}/stopwatch-inner.so"
+    shutil.copy(stopwatch, outer)
+    shutil.copy(stopwatch, inner)
+    available = sorted(os.sched_getaffinity(0))
+    cores = [available[len(available) // 2], available[-1]]
+    trace = {"CUDNN_LAYERS": "trace"}
+    summary = {**trace, "CUDNN_TRACE_SUMMARY": f"{scratch}/summary-%i", "CUDNN_TRACE_ARGUMENTS": "0"}
+    short = {**trace, "CUDNN_TRACE": f"{scratch}/short-%i.json", "CUDNN_TRACE_ARGUMENTS": "0"}
+    full = {**trace, "CUDNN_TRACE": f"{scratch}/full-%i.json"}
+    gpu = {**trace, "CUDNN_TRACE": f"{scratch}/gpu-%i.json", "CUDNN_TRACE_GPU": "1"}
+    timed = {
+        "NVIDIA's shim": None,
+        "NVIDIA's shim, once more": None,
+        "drop-in": {},
+        "trace: summary": summary,
+        "trace: file without arguments": short,
+        "trace: file": full,
+        "trace: file, with the device's time": gpu,
     }
-    times = {way: [] for way in ways}
-    for _ in range(ROUNDS):
-        for way, environment in ways.items():
-            times[way].append(run(python, environment)[0])
-    base = statistics.median(times["NVIDIA's shim"])
-    print("| | median of a step, ms | ratio | lowest to highest |\n| --- | --- | --- | --- |")
-    for way, found in times.items():
-        median = statistics.median(found)
-        print(f"| {way} | {median:.3f} | {median / base:.3f} | {min(found):.3f} to {max(found):.3f} |")
-    print("\n| file | bytes | events | of the device | functions | first |\n| --- | --- | --- | --- | --- | --- |")
-    seen = set()
-    for name in sorted(os.listdir(scratch)):
-        path = os.path.join(scratch, name)
-        if not name.endswith(".json") or name.split("-")[0] in seen:
+    watched = {
+        "no layer between": {"CUDNN_LAYERS": f"{outer},{inner}"},
+        **{way: {**timed[way], "CUDNN_LAYERS": f"{outer},trace,{inner}"} for way in list(timed)[3:]},
+    }
+    servers = {True: Server({"LD_PRELOAD": os.path.abspath(drop_in)}, cores), False: Server({}, cores)}
+    times = {way: [] for way in timed}
+    tables = {way: [] for way in watched}
+
+    def run(environment, with_stopwatch=None):
+        question = {"cores": cores, "batch": int(batch), "size": int(size), "stopwatch": with_stopwatch}
+        return servers[environment is not None].ask({**question, "environment": environment or {}})
+
+    failures, rounds = [], 0
+    longest = 0
+    while time.monotonic() - start + longest < float(seconds):
+        began = time.monotonic()
+        rounds += 1
+        for way, environment in timed.items():
+            found = run(environment)
+            times[way].append(found) if "wall" in found else failures.append((way, found))
+        # These need fewer rounds: what they measure is inside each process.
+        for way, environment in watched.items() if rounds % 2 else ():
+            table = f"{scratch}/table"
+            found = run({**environment, "STOPWATCH": table}, outer)
+            if "wall" in found and os.path.exists(table):
+                tables[way].append(open(table).read())
+                os.remove(table)
+            else:
+                failures.append((f"stopwatch, {way}", found))
+        clean(scratch)
+        longest = max(longest, time.monotonic() - began)
+    print(f"{rounds} rounds of {STEPS} steps in {time.monotonic() - start:.0f} s; cores {cores} of {len(available)}")
+    for failure in failures:
+        print("failed:", failure)
+    print_times(times)
+    print_tables(tables)
+    print_files(scratch)
+
+
+def clean(scratch):
+    """Leaves the newest file of each kind."""
+    newest = {}
+    for name in sorted(os.listdir(scratch), key=lambda name: os.path.getmtime(f"{scratch}/{name}")):
+        kind = name.split("-")[0]
+        if name.endswith(".so"):
             continue
-        seen.add(name.split("-")[0])
+        if kind in newest:
+            os.remove(f"{scratch}/{newest[kind]}")
+        newest[kind] = name
+
+
+def print_times(times):
+    columns = ("wall", "least", "thread", "process", "faults", "switches", "moved")
+    print("\nMilliseconds of a step: the median of the processes' medians of wall time, the least of all steps, the")
+    print("medians of the stepping thread's and of the process's CPU time; page faults and preemptions a step; the")
+    print("layer's threads.\n")
+    print("| | wall | ratio | least | ratio | thread | process | ratio | faults | preempted | threads |")
+    print("| --- |" + " --- |" * 10)
+    base = None
+    for way, found in times.items():
+        if not found:
+            continue
+        row = {column: statistics.median(one[column] for one in found) for column in columns}
+        row["least"] = min(one["least"] for one in found)
+        base = base or row
+        print(
+            f"| {way} | {row['wall']:.3f} | {row['wall'] / base['wall']:.3f} | {row['least']:.3f} | "
+            f"{row['least'] / base['least']:.3f} | {row['thread']:.3f} | {row['process']:.3f} | "
+            f"{row['process'] / base['process']:.3f} | {row['faults']:.2f} | {row['switches']:.2f} | {row['moved']:.0f} |"
+        )
+    print("\n| medians of the processes, ms | |\n| --- | --- |")
+    for way, found in times.items():
+        print(f"| {way} | {' '.join(format(one['wall'], '.3f') for one in found)} |")
+
+
+def print_tables(tables):
+    """What layers took inside each process, by function."""
+    functions = {}
+    for way, texts in tables.items():
+        for text in texts:
+            for line in text.splitlines():
+                name, calls, inside, middle, mean = line.split()
+                row = functions.setdefault(name, {})
+                row.setdefault(way, []).append((float(calls), float(inside), float(middle), float(mean)))
+    ways = [way for way in tables if tables[way]]
+    print("\nNanoseconds of a call between two stopwatches: median / mean; the medians of the processes.\n")
+    print("| function | calls a step | cuDNN | " + " | ".join(ways) + " |\n| --- | --- | --- |" + " --- |" * len(ways))
+    sums = {way: [0.0, 0.0] for way in ways}
+    for name, row in sorted(functions.items(), key=lambda item: -max(one[0][0] for one in item[1].values())):
+        any_way = next(iter(row.values()))
+        cells = []
+        for way in ways:
+            if way not in row:
+                cells.append("")
+                continue
+            calls = statistics.median(one[0] for one in row[way]) / STEPS
+            middle, mean = (statistics.median(one[index] for one in row[way]) for index in (2, 3))
+            sums[way][0] += calls * middle
+            sums[way][1] += calls * mean
+            cells.append(f"{middle:.0f} / {mean:.0f}")
+        calls, inside = (statistics.median(one[index] for one in any_way) for index in (0, 1))
+        print(f"| `{name}` | {calls / STEPS:.1f} | {inside:.0f} | " + " | ".join(cells) + " |")
+    print("| a step, µs | | | " + " | ".join(f"{a / 1e3:.1f} / {b / 1e3:.1f}" for a, b in sums.values()) + " |")
+
+
+def print_files(scratch):
+    print("\n| file | bytes | events | of the device | functions | first |\n| --- | --- | --- | --- | --- | --- |")
+    keep = os.environ.get("OUT")
+    for name in sorted(os.listdir(scratch)):
+        if not name.endswith(".json"):
+            continue
+        path, kind = f"{scratch}/{name}", name.split("-")[0]
         events = json.load(open(path))
         slices = [event for event in events if event.get("ph") == "X"]
-        device = [event for event in slices if "gpu" in str(event.get("cat", "")).lower() or "GPU" in str(event.get("pid", ""))]
-        print(f"| {name.split('-')[0]} | {os.path.getsize(path)} | {len(events)} | {len(device)} | {len({event['name'] for event in slices})} | {slices[0]['name'] if slices else ''} |")
-        keep = os.environ.get("OUT")
-        if keep and not os.path.exists(f"{keep}/{name.split('-')[0]}.json"):
-            with open(f"{keep}/{name.split('-')[0]}.json", "w") as out:
+        device = [event for event in slices if event.get("cat") == "gpu"]
+        print(f"| {kind} | {os.path.getsize(path)} | {len(events)} | {len(device)} | "
+              f"{len({event['name'] for event in slices})} | {slices[0]['name'] if slices else ''} |")
+        if keep:
+            with open(f"{keep}/{kind}.json", "w") as out:
                 json.dump(events[:400] + events[-200:], out)
     for name in sorted(os.listdir(scratch)):
-        if name.startswith("summary") or name.startswith("lines"):
-            text = open(os.path.join(scratch, name)).read()
-            print(f"\n{name}:\n```text\n{text[:2500]}\n```")
-            break
+        if name.startswith("summary"):
+            print(f"\n{name}:\n```text\n{open(f'{scratch}/{name}').read()[:2500]}\n```")
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--step":
-        step()
-    else:
-        main(*sys.argv[1:])
+    serve() if sys.argv[1] == "--serve" else main(*sys.argv[1:])
