@@ -1,0 +1,227 @@
+//! The directory of a store: one file an entry.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use crate::entry::{Entry, Source, Stored};
+use crate::format::{self, MAX_ENTRY};
+use crate::limit::{self, Scan};
+use crate::name::{self, Kind};
+use crate::platform;
+use crate::problem::{Cause, Damage, Problem, ProblemKind};
+
+/// Where a directory is, and what this process has done to it. It is opened afresh by each operation.
+pub(crate) struct Directory {
+    pub(crate) path: PathBuf,
+    pub(crate) limit: u64,
+    /// Bytes that this process has written since it last removed old entries.
+    written: AtomicU64,
+    was_scanned: AtomicBool,
+    is_tagged: AtomicBool,
+}
+
+impl Directory {
+    pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
+        Directory {
+            path,
+            limit,
+            written: AtomicU64::new(0),
+            was_scanned: AtomicBool::new(false),
+            is_tagged: AtomicBool::new(false),
+        }
+    }
+
+    /// The opened directory. `None` if it does not exist.
+    pub(crate) fn open(&self) -> Result<Option<platform::Directory>, Problem> {
+        match platform::Directory::open(&self.path) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(cause) if cause.is_missing() => Ok(None),
+            Err(cause) => Err(cause.at(&self.path)),
+        }
+    }
+
+    /// The entry with this key. A file that can never be used is removed.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(None) };
+        let name = name::of_entry(&name::hash(key));
+        let cause = match read(&directory, &name) {
+            Ok((stored, _)) if stored.entry.key != key => Damage::OtherKey.into(),
+            Ok((stored, file)) => {
+                let now = SystemTime::now();
+                if stored.last_use.is_none_or(|time| limit::is_use_to_record(time, now)) {
+                    // A read-only file system keeps the old time.
+                    let _ = file.set_modified(now);
+                }
+                return Ok(Some(stored.entry));
+            }
+            Err(cause) if cause.is_missing() => return Ok(None),
+            Err(cause) => cause,
+        };
+        if is_useless(&cause.kind) {
+            let _ = directory.remove(&name);
+        }
+        Err(cause.at(&self.path.join(name)))
+    }
+
+    /// Writes the entry under another name, then gives it its name: readers find it complete or not at all.
+    pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
+        let name = name::of_entry(&name::hash(&entry.key));
+        self.try_put(entry, &name).map_err(|cause| {
+            let is_entry = matches!(cause.kind, ProblemKind::TooLarge { .. });
+            if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
+        })
+    }
+
+    fn try_put(&self, entry: &Entry, name: &str) -> Result<(), Cause> {
+        let bytes = format::encode(entry);
+        let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
+        let limit = self.limit.min(MAX_ENTRY);
+        let Some(bytes) = bytes.filter(|_| size <= limit) else {
+            return Err(ProblemKind::TooLarge { bytes: size, limit }.into());
+        };
+        let directory = platform::Directory::create(&self.path)?;
+        if !self.is_tagged.load(Ordering::Relaxed) && !is_tagged(&directory) {
+            write(&directory, name::TAG, name::TAG_CONTENT)?;
+        }
+        self.is_tagged.store(true, Ordering::Relaxed);
+        write(&directory, name, &bytes)?;
+
+        let written = self.written.fetch_add(size, Ordering::Relaxed).saturating_add(size);
+        let is_first = !self.was_scanned.swap(true, Ordering::Relaxed);
+        if (is_first || written > self.limit / 16) && limit::start_scan(&self.path, self.limit) {
+            self.written.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, key: &[u8]) {
+        if let Ok(Some(directory)) = self.open() {
+            let _ = directory.remove(&name::of_entry(&name::hash(key)));
+        }
+    }
+
+    /// Removes old entries and temporary files, as a thread does after some puts.
+    pub(crate) fn scan(&self) -> Result<Scan, Problem> {
+        match self.open()? {
+            None => Ok(Scan::default()),
+            Some(directory) => {
+                limit::scan(&directory, self.limit, SystemTime::now()).map_err(|cause| cause.at(&self.path))
+            }
+        }
+    }
+
+    /// The names of the entries, in order.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(Vec::new()) };
+        let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
+        names.retain(|name| name::kind(name) == Some(Kind::Entry));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The entry with this name. `None` if it was removed. A damaged entry stays.
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(None) };
+        match read(&directory, name) {
+            Ok((stored, _)) if name::of_entry(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
+            Ok(_) => Err(Cause::from(Damage::OtherKey).at(&self.path.join(name))),
+            Err(cause) if cause.is_missing() => Ok(None),
+            Err(cause) => Err(cause.at(&self.path.join(name))),
+        }
+    }
+
+    /// Removes all entries and temporary files, if a store has made the directory. Returns their numbers.
+    pub(crate) fn clear(&self) -> Result<(u64, u64), Problem> {
+        let Some(directory) = self.open()? else { return Ok((0, 0)) };
+        if !is_tagged(&directory) {
+            return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
+        }
+        let (mut entries, mut temporaries) = (0, 0);
+        for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
+            let Some(kind) = name::kind(&name) else { continue };
+            match directory.remove(&name) {
+                Ok(()) if kind == Kind::Entry => entries += 1,
+                Ok(()) => temporaries += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(Cause::from(error).at(&self.path.join(name))),
+            }
+        }
+        Ok((entries, temporaries))
+    }
+}
+
+/// Whether a file for which this was found is of use to nobody, and can be removed.
+fn is_useless(kind: &ProblemKind) -> bool {
+    matches!(
+        kind,
+        ProblemKind::NotAFile
+            | ProblemKind::NotOwned { .. }
+            | ProblemKind::WritableByOthers { .. }
+            | ProblemKind::TooLarge { .. }
+            | ProblemKind::Damaged(_)
+    )
+}
+
+/// Reads an entry.
+fn read(directory: &platform::Directory, name: &str) -> Result<(Stored, platform::File), Cause> {
+    let file = directory.open_file(name)?;
+    let facts = file.facts()?;
+    if facts.size > MAX_ENTRY {
+        return Err(ProblemKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
+    }
+    let bytes = file.read(0, facts.size)?.ok_or(Damage::Size)?;
+    let stored = Stored {
+        entry: format::decode(&bytes)?,
+        source: Source::Directory,
+        name: name.to_owned(),
+        bytes: facts.size,
+        last_use: facts.modified,
+    };
+    Ok((stored, file))
+}
+
+fn is_tagged(directory: &platform::Directory) -> bool {
+    let Some(signature) = name::TAG_CONTENT.split_inclusive(|byte| *byte == b'\n').next() else { return false };
+    let start = directory.open_file(name::TAG).and_then(|file| Ok(file.read(0, signature.len() as u64)?));
+    start.is_ok_and(|start| start.as_deref() == Some(signature))
+}
+
+/// Makes a file with this content, and leaves none if that fails.
+fn write(directory: &platform::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
+    let (temporary, file) = create_temporary(directory)?;
+    let written = file.write(content).and_then(|()| {
+        drop(file);
+        match directory.rename(&temporary, name) {
+            // Something else has the name.
+            Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::AlreadyExists) => {
+                directory.remove(name)?;
+                directory.rename(&temporary, name)
+            }
+            renamed => renamed,
+        }
+    });
+    if written.is_err() {
+        let _ = directory.remove(&temporary);
+    }
+    Ok(written?)
+}
+
+fn create_temporary(directory: &platform::Directory) -> io::Result<(String, platform::File)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mut error = ErrorKind::AlreadyExists.into();
+    for _ in 0..8 {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Processes in two containers may have the same number.
+        let random = RandomState::new().hash_one(SystemTime::now());
+        let name = name::of_temporary(std::process::id(), count, random);
+        match directory.create_file(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(failure) if failure.kind() == ErrorKind::AlreadyExists => error = failure,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(error)
+}

@@ -1,0 +1,170 @@
+//! A directory of this user, and the files in it. All is relative to its descriptor: the directory that was checked is the
+//! one that is used.
+
+use std::ffi::{CStr, CString};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::super::Facts;
+use super::file::{File, WRITABLE_BY_OTHERS, user};
+use crate::problem::{Cause, ProblemKind};
+
+/// An open directory to which nobody else can write.
+pub(crate) struct Directory(OwnedFd);
+
+impl Directory {
+    /// Opens a directory. It must belong to this user, and nobody else may write to it.
+    pub(crate) fn open(path: &Path) -> std::result::Result<Self, Cause> {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)?;
+        let metadata = file.metadata()?;
+        let (owner, user) = (metadata.uid(), user());
+        if owner != user {
+            return Err(ProblemKind::NotOwned { owner, user }.into());
+        }
+        if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+            return Err(ProblemKind::WritableByOthers { mode: metadata.mode() & 0o7777 }.into());
+        }
+        Ok(Directory(file.into()))
+    }
+
+    /// Opens a directory, and creates it and its parents for this user alone if need be. Root creates none below the
+    /// directory of another user, who could not use it.
+    pub(crate) fn create(path: &Path) -> std::result::Result<Self, Cause> {
+        match Self::open(path) {
+            Err(cause) if cause.is_missing() => {}
+            opened => return opened,
+        }
+        let user = user();
+        let parent = path.ancestors().skip(1).find_map(|parent| std::fs::metadata(parent).ok());
+        if let Some(owner) = parent.map(|parent| parent.uid()).filter(|owner| user == 0 && *owner != 0) {
+            return Err(ProblemKind::NotOwned { owner, user }.into());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Self::open(path)
+    }
+
+    /// Opens a regular file of this user, to which nobody else can write.
+    pub(crate) fn open_file(&self, name: &str) -> std::result::Result<File, Cause> {
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = match self.open_at(name, flags) {
+            // A symbolic link, or a socket.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
+                return Err(ProblemKind::NotAFile.into());
+            }
+            opened => opened?,
+        };
+        File::trusted(file, false)
+    }
+
+    /// Creates a file for this user alone.
+    pub(crate) fn create_file(&self, name: &str) -> Result<File> {
+        self.open_at(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW).map(File::new)
+    }
+
+    fn open_at(&self, name: &str, flags: libc::c_int) -> Result<std::fs::File> {
+        let name = CString::new(name)?;
+        loop {
+            let mode: libc::mode_t = 0o600;
+            // SAFETY: the name is a string.
+            let number = unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+            if number >= 0 {
+                // SAFETY: the descriptor is new, and nothing else owns it.
+                return Ok(unsafe { OwnedFd::from_raw_fd(number) }.into());
+            }
+            let error = Error::last_os_error();
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Gives a file another name, also if that is in use.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to, directory) = (CString::new(from)?, CString::new(to)?, self.0.as_raw_fd());
+        // SAFETY: the names are strings.
+        check(unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) })
+    }
+
+    /// Removes a file, or an empty directory.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let name = CString::new(name)?;
+        // SAFETY: the name is a string.
+        let removed = check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) });
+        if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::IsADirectory) {
+            // SAFETY: as above.
+            return check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) });
+        }
+        removed
+    }
+
+    pub(crate) fn facts(&self, name: &str) -> Result<Facts> {
+        let name = CString::new(name)?;
+        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: the name is a string, and the answer has room.
+        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), facts.as_mut_ptr(), flags) })?;
+        // SAFETY: the call has filled it in.
+        let facts = unsafe { facts.assume_init() };
+        let since_1970 = Duration::new(
+            u64::try_from(facts.st_mtime).unwrap_or_default(),
+            u32::try_from(facts.st_mtime_nsec).unwrap_or_default(),
+        );
+        let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970);
+        Ok(Facts { size: u64::try_from(facts.st_size).unwrap_or_default(), modified })
+    }
+
+    /// Marks a file as used at this time. A read-only file system keeps the old one.
+    pub(crate) fn set_modified(&self, name: &str, time: SystemTime) {
+        let Ok(name) = CString::new(name) else { return };
+        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // SAFETY: a time, for which zero is a value.
+        let mut modified: libc::timespec = unsafe { std::mem::zeroed() };
+        modified.tv_sec = libc::time_t::try_from(since_1970.as_secs()).unwrap_or_default();
+        modified.tv_nsec = since_1970.subsec_nanos().into();
+        let times = [modified, modified];
+        // SAFETY: the name is a string, and there are two times.
+        unsafe {
+            libc::utimensat(self.0.as_raw_fd(), name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW);
+        }
+    }
+
+    /// The names of all files, but those that are not UTF-8, which are not the store's.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        // Another descriptor: reading moves its position.
+        let number = self.open_at(".", libc::O_RDONLY | libc::O_DIRECTORY)?.into_raw_fd();
+        // SAFETY: the descriptor is new; on success the stream owns it.
+        let stream = unsafe { libc::fdopendir(number) };
+        if stream.is_null() {
+            let error = Error::last_os_error();
+            // SAFETY: nothing else owns it.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+            return Err(error);
+        }
+        let mut names = Vec::new();
+        let ended = loop {
+            // SAFETY: errno is this thread's; only it tells an error from the end.
+            unsafe { *libc::__errno_location() = 0 };
+            // SAFETY: the stream is open, and this thread's alone.
+            let entry = unsafe { libc::readdir(stream) };
+            if entry.is_null() {
+                let error = Error::last_os_error();
+                break if error.raw_os_error() == Some(0) { Ok(()) } else { Err(error) };
+            }
+            // SAFETY: the entry is valid until the next call, and its name is a string.
+            let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) };
+            names.extend(name.to_str().map(str::to_owned));
+        };
+        // SAFETY: the stream is open; this ends its use.
+        unsafe { libc::closedir(stream) };
+        ended.map(|()| names)
+    }
+}
+
+fn check(returned: libc::c_int) -> Result<()> {
+    if returned == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
