@@ -49,6 +49,10 @@ typedef struct cudnnLayerHost {
 
     /* Logs one line of text. */
     void (*message)(const struct cudnnLayerHost *host, int severity, const char *text);
+
+    /* How many calls of the program have gone to cuDNN past the layers so far, because another thread was busy with layers. A layer that must see
+     * every call compares it before it relies on what it has seen. It grows before such a call reaches cuDNN. */
+    uint64_t (*missed_calls)(const struct cudnnLayerHost *host);
 } cudnnLayerHost;
 
 /* Something that happened in the loader. What a kind does not list is 0 or NULL. */

@@ -44,6 +44,8 @@ pub struct Host {
     pub next: unsafe extern "C" fn(*const Host, *const c_char) -> *mut c_void,
     /// Logs a line.
     pub message: unsafe extern "C" fn(*const Host, c_int, *const c_char),
+    /// How many calls have gone past the layers.
+    pub missed_calls: unsafe extern "C" fn(*const Host) -> u64,
 }
 
 /// `cudnnLayerEvent`.

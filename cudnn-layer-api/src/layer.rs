@@ -71,6 +71,15 @@ impl Host {
         (!address.is_null()).then_some(address.cast_const())
     }
 
+    /// How many calls of the program have gone to cuDNN past the layers so far. It grows before such a call reaches cuDNN:
+    /// when another thread is busy with layers for a second. A layer that must see every call compares it before it relies
+    /// on what it has seen.
+    #[must_use]
+    pub fn missed_calls(&self) -> u64 {
+        // SAFETY: the loader's function, called as the header says.
+        unsafe { (self.0.missed_calls)(self.0) }
+    }
+
     /// Logs an error.
     pub fn error(&self, text: &str) {
         self.message(abi::ERROR, text);

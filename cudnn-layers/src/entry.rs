@@ -4,12 +4,18 @@ use std::ffi::c_int;
 
 use cudnn_layer_api::abi;
 
+use crate::plans::Plans;
 use crate::trace::Trace;
 
 /// States that this library has the layer: the loader and `cudnn-doctor layers` look for it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a name for other languages")]
 pub static cudnn_layer_trace: u8 = 1;
+
+/// As above.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "a name for other languages")]
+pub static cudnn_layer_plans: u8 = 1;
 
 /// Turns the layer on that the host names: see `cudnn_layer.h`. Refuses names that it does not know.
 ///
@@ -23,6 +29,8 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
     let name = unsafe { std::ffi::CStr::from_ptr(known.name) };
     match name.to_bytes() {
         // SAFETY: the caller's obligation, passed on.
+        b"plans" => unsafe { abi::begin::<Plans>(host, layer) },
+        // SAFETY: as above.
         b"trace" => unsafe { abi::begin::<Trace>(host, layer) },
         _ => 2,
     }

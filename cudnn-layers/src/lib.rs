@@ -13,6 +13,8 @@
 
 #[doc(hidden)]
 pub mod entry;
+mod lock;
+pub mod plans;
 mod platform;
 mod shadow;
 mod step;

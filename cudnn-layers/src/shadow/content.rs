@@ -115,6 +115,12 @@ impl Content {
         }
     }
 
+    /// What the program has set, without these attributes.
+    pub(crate) fn without(&self, names: &[Name]) -> Content {
+        let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
+        Content { attributes: kept.cloned().collect(), origin: None, facts: None, ..self.clone() }
+    }
+
     /// An attribute that the program has set.
     pub(crate) fn attribute(&self, name: Name) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::lock::{Guard, Lock};
 use super::value::{Bytes, Name, Type};
+use crate::lock::{Guard, Lock};
 
 /// More attributes than any kind of descriptor has, and more descriptors than any attribute returns.
 const MAX_FACTS: usize = 64;

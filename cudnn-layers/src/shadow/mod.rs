@@ -17,10 +17,11 @@
 //! Memory: what living descriptors were given, and what they refer to.
 #![allow(dead_code, reason = "each layer uses a part of it")]
 
+pub(crate) mod canonical;
 pub(crate) mod content;
 pub(crate) mod facts;
+pub(crate) mod handles;
 mod label;
-mod lock;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,10 @@ pub(crate) fn initialized(descriptor: Raw) {
 /// The arguments are those with which cuDNN returned success: it has read `count` elements.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
     let address = descriptor.addr();
-    let value = if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+    let value = if ty == Type::CUDNN_TYPE_HANDLE {
+        // SAFETY: the caller's obligation.
+        unsafe { handles_at(count, elements) }
+    } else if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
         // Before the descriptor itself: never two locks at once.
         // SAFETY: the caller's obligation.
         unsafe { children(count, elements) }
@@ -73,6 +77,16 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         let record = part.get(address)?;
         record.label = None;
         Arc::make_mut(&mut record.content).set(Attribute { name, ty, count, value })
+    });
+}
+
+/// `cudnnBackendSetAttribute` has failed for this descriptor: whether it left something of the attribute is not known.
+pub(crate) fn attribute_failed(descriptor: Raw) {
+    let address = descriptor.addr();
+    let _former = table::with(address, |part| {
+        let record = part.get(address)?;
+        Arc::make_mut(&mut record.content).lacks_attributes = true;
+        record.label.take()
     });
 }
 
@@ -104,8 +118,9 @@ pub(crate) fn finalized(descriptor: Raw) {
 /// `cudnnBackendDestroyDescriptor` is to be called with this descriptor.
 pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     let address = descriptor.addr();
-    let id = table::with(address, |part| part.get(address).map(|record| record.id)).flatten();
-    Destruction { address, id }
+    let known = table::with(address, |part| part.get(address).map(|record| (record.id, record.content.kind))).flatten();
+    let (id, kind) = known.unzip();
+    Destruction { address, id, kind }
 }
 
 /// A descriptor on its way out.
@@ -113,9 +128,15 @@ pub(crate) fn destroying(descriptor: Raw) -> Destruction {
 pub(crate) struct Destruction {
     address: usize,
     id: Option<u64>,
+    kind: Option<Kind>,
 }
 
 impl Destruction {
+    /// The kind of the descriptor, if it was seen to be created.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
     /// `cudnnBackendDestroyDescriptor` has returned success.
     pub(crate) fn succeeded(self) {
         let Some(id) = self.id else { return };
@@ -231,6 +252,42 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
         record.label.replace(made)
     });
     text
+}
+
+/// The handles that are elements of an attribute.
+///
+/// # Safety
+/// `elements` points to `count` handles, or is null.
+unsafe fn handles_at(count: i64, elements: *const c_void) -> Value {
+    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    if count > MAX_DESCRIPTORS {
+        return Value::TooLarge;
+    }
+    let bytes = (0..count).flat_map(|index| {
+        // SAFETY: the caller's obligation.
+        let address = unsafe { elements.cast::<usize>().add(index).read_unaligned() };
+        handles::living(address).to_bytes()
+    });
+    Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()))
+}
+
+/// The graph that an engine, a configuration, a plan or a heuristics query is for.
+pub(crate) fn graph_of(content: &Arc<Content>) -> Option<&Arc<Content>> {
+    let mut levels = std::iter::successors(Some(content), |content| toward_graph(content));
+    levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+}
+
+/// The next content on the way from a plan to its graph: the configuration, the engine or the heuristics.
+pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
+    let below = match content.kind {
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Name::CUDNN_ATTR_ENGINECFG_ENGINE,
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+        _ => return None,
+    };
+    // One that cuDNN made is for the graph of what it was read from.
+    content.child(below).or_else(|| content.origin.as_ref().map(|origin| &origin.source))
 }
 
 /// The contents of descriptors that are elements of an attribute.

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::content::Content;
 use super::facts;
-use super::lock::Lock;
+use super::handles::{HANDLES, Handles};
+use crate::lock::Lock;
 use crate::platform::fork::call_at_forks;
 
 /// A living descriptor.
@@ -142,6 +143,7 @@ unsafe extern "C" fn before_fork() {
         let _ = FORKS.try_with(|forks| forks.set(true));
         TABLE.iter().for_each(|part| _ = part.0.hold_for_fork());
         facts::GATE.hold_for_fork();
+        HANDLES.hold_for_fork();
     }
 }
 
@@ -149,6 +151,7 @@ unsafe extern "C" fn after_fork() {
     if FORKS.try_with(|forks| forks.replace(false)).unwrap_or(false) {
         TABLE.iter().for_each(|part| part.0.release_after_fork());
         facts::GATE.release_after_fork();
+        HANDLES.release_after_fork();
         FORK.release_after_fork();
     }
 }
@@ -157,5 +160,6 @@ unsafe extern "C" fn in_child() {
     let _ = FORKS.try_with(|forks| forks.set(false));
     TABLE.iter().for_each(|part| part.0.release_in_child(Part::EMPTY));
     facts::GATE.release_in_child(());
+    HANDLES.release_in_child(Handles::EMPTY);
     FORK.release_in_child(());
 }

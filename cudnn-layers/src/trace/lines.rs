@@ -115,7 +115,7 @@ impl Lines {
 }
 
 /// Opens a destination for text.
-pub(super) fn open(destination: &Destination) -> Result<TextFile, String> {
+pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
     match destination {
         Destination::Stdout => Ok(TextFile::stdout()),
         Destination::Stderr => Ok(TextFile::stderr()),

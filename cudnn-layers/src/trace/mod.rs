@@ -50,6 +50,7 @@ use crate::shadow::Destruction;
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
 pub use self::options::{Destination, Options, configure};
+pub(crate) use self::{lines::open, tracer::process_name};
 
 /// The layer.
 #[derive(Debug)]

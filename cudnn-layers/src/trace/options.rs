@@ -74,7 +74,7 @@ impl Options {
 }
 
 impl Destination {
-    fn parse(value: &OsStr) -> Destination {
+    pub(crate) fn parse(value: &OsStr) -> Destination {
         match value.to_str() {
             Some("stdout") => Destination::Stdout,
             Some("stderr") => Destination::Stderr,

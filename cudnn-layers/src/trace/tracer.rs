@@ -165,7 +165,7 @@ impl Tracer {
 }
 
 /// The name of the program and the version of cuDNN, for people.
-fn process_name(host: Host) -> String {
+pub(crate) fn process_name(host: Host) -> String {
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
     let version = host.cudnn_version();

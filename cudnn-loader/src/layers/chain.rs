@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use cudnn_layer_api::{ENTRY_POINT, abi};
 use cudnn_probe::layers::marker;
@@ -47,6 +47,13 @@ static TURN: Turn = Turn::new();
 /// Layers have begun to begin. In a child of a fork this may be all that the parent's thread got to.
 static IS_BEGINNING: AtomicBool = AtomicBool::new(false);
 
+/// Calls that went past the layers, or past those inside of the one that made the call.
+static MISSED_CALLS: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn missed_calls() -> u64 {
+    MISSED_CALLS.load(Ordering::SeqCst)
+}
+
 pub(super) fn has_begun() -> bool {
     CHAIN.get().is_some()
 }
@@ -71,7 +78,10 @@ pub(super) fn wrap(function: Function, address: *mut ()) -> Option<*mut ()> {
     if TURN.owner() == thread_token() {
         return None;
     }
-    let turn = take_turn()?;
+    let turn = take_turn().or_else(|| {
+        MISSED_CALLS.fetch_add(1, Ordering::SeqCst);
+        None
+    })?;
     let chain = CHAIN.get().unwrap_or_else(|| {
         let outermost = if IS_BEGINNING.swap(true, Ordering::Relaxed) { None } else { begin() };
         CHAIN.get_or_init(|| Chain(outermost))
@@ -95,7 +105,10 @@ pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> O
     }
     let is_mine = TURN.owner() == thread_token();
     match if is_mine { None } else { take_turn() } {
-        None if !is_mine => cudnns(),
+        None if !is_mine => {
+            MISSED_CALLS.fetch_add(1, Ordering::SeqCst);
+            cudnns()
+        }
         _turn => asked(link, function, cudnns),
     }
 }

@@ -7,7 +7,7 @@ use cudnn_layer_api::abi;
 use cudnn_probe::one_line;
 
 use super::c_path;
-use super::chain::{Link, address_from};
+use super::chain::{self, Link, address_from};
 use crate::events::{Event, LayerSeverity, as_question, emit};
 use crate::function::Function;
 use crate::platform::cancel::CancelDisabled;
@@ -27,6 +27,7 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
         loader: inner.map_or(std::ptr::null_mut(), |inner| std::ptr::from_ref(inner).cast_mut().cast()),
         next,
         message,
+        missed_calls,
     })))
 }
 
@@ -64,6 +65,11 @@ unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *con
     };
     let _cancel_disabled = CancelDisabled::new();
     let _ = catch_unwind(|| report(name, severity, &text.to_string_lossy()));
+}
+
+/// `missed_calls` of the header.
+unsafe extern "C" fn missed_calls(_: *const abi::Host) -> u64 {
+    chain::missed_calls()
 }
 
 /// Reports that a layer stays off.

@@ -11,20 +11,6 @@ use crate::shadow::value::{Child, Kind, Name, numbers};
 /// More knobs than a line has room for.
 const MAX_KNOBS: usize = 16;
 
-/// The graph that an engine, a configuration, a plan or a heuristics query is for.
-pub(super) fn graph_of(content: &Arc<Content>) -> Option<&Arc<Content>> {
-    let below = match content.kind {
-        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return Some(content),
-        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
-        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Name::CUDNN_ATTR_ENGINECFG_ENGINE,
-        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-        _ => return None,
-    };
-    // One that cuDNN made is for the graph of what it was read from.
-    graph_of(content.child(below).or_else(|| content.origin.as_ref().map(|origin| &origin.source))?)
-}
-
 /// Adds the engine, its knobs and the workspace, as far as they are known.
 pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
     if let Some(index) = engine(content) {

@@ -41,7 +41,7 @@ pub(super) fn of(content: &Arc<Content>) -> Option<String> {
 
 /// The label of the graph that a descriptor is for.
 fn graph_below(content: &Arc<Content>) -> String {
-    match engine::graph_of(content) {
+    match super::graph_of(content) {
         Some(graph) => graph::label(graph),
         None if content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some() => {
             "plan restored from JSON".to_owned()

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 const SPINS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(50);
 
-pub(super) struct Lock<T> {
+pub(crate) struct Lock<T> {
     is_taken: AtomicBool,
     /// A thread went on without the lock: the value lacks what that thread would have recorded.
     was_missed: AtomicBool,
@@ -24,7 +24,7 @@ pub(super) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Lock {
             is_taken: AtomicBool::new(false),
             was_missed: AtomicBool::new(false),
@@ -35,19 +35,24 @@ impl<T> Lock<T> {
 
     /// `None` if another thread does not release the lock in time.
     #[inline]
-    pub(super) fn lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
         (self.try_take() || self.wait()).then_some(Guard(self))
     }
 
     /// Whether a thread went on without the lock, since this was last asked.
     #[inline]
-    pub(super) fn take_missed(&self) -> bool {
+    pub(crate) fn take_missed(&self) -> bool {
         self.was_missed.load(Ordering::Relaxed) && self.was_missed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a thread has ever gone on without the lock, unless [`take_missed`](Lock::take_missed) has returned that.
+    pub(crate) fn was_missed(&self) -> bool {
+        self.was_missed.load(Ordering::Relaxed)
     }
 
     /// Takes the lock before a fork, so that no thread is inside while the system copies the memory.
     /// `false` if a thread does not leave it in time.
-    pub(super) fn hold_for_fork(&self) -> bool {
+    pub(crate) fn hold_for_fork(&self) -> bool {
         let Some(guard) = self.lock() else { return false };
         self.is_held_for_fork.store(true, Ordering::Relaxed);
         std::mem::forget(guard);
@@ -55,7 +60,7 @@ impl<T> Lock<T> {
     }
 
     /// Releases the lock after a fork, if it was taken for that.
-    pub(super) fn release_after_fork(&self) {
+    pub(crate) fn release_after_fork(&self) {
         if self.is_held_for_fork.swap(false, Ordering::Relaxed) {
             self.is_taken.store(false, Ordering::Release);
         }
@@ -63,7 +68,7 @@ impl<T> Lock<T> {
 
     /// The same in the child, whose only thread calls this. If a thread of the parent was inside, the value may be
     /// inconsistent: this replaces it, and never frees it.
-    pub(super) fn release_in_child(&self, replacement: T) {
+    pub(crate) fn release_in_child(&self, replacement: T) {
         self.release_after_fork();
         if self.is_taken.load(Ordering::Relaxed) {
             // SAFETY: no other thread exists. The old value is not read.
@@ -100,7 +105,7 @@ impl<T> Lock<T> {
     }
 }
 
-pub(super) struct Guard<'a, T>(&'a Lock<T>);
+pub(crate) struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Deref for Guard<'_, T> {
     type Target = T;

@@ -1,0 +1,234 @@
+//! The functions in front of cuDNN's. They report to the shadow what the program does, and pass calls with a restored plan on
+//! to the descriptor that stands in for it. A call costs a look-up more; those of each step with a variant pack cost less.
+
+#![allow(non_snake_case, reason = "these are cuDNN's function names")]
+
+use std::ffi::{CStr, c_char, c_void};
+
+use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
+
+use super::cudnn::ABSENT;
+use super::{STATE, device, finalize, last_error, restored};
+use crate::shadow;
+use crate::shadow::handles;
+use crate::shadow::value::{Kind, Name, Raw, Type};
+
+type Status = cudnnStatus_t;
+
+const SUCCESS: Status = Status::CUDNN_STATUS_SUCCESS;
+
+/// The function to call in place of the one of this name.
+pub(super) fn function(name: &CStr) -> Option<*const c_void> {
+    Some(match name.to_bytes() {
+        b"cudnnCreate" => create as *const c_void,
+        b"cudnnDestroy" => destroy as *const c_void,
+        b"cudnnGetLastErrorString" => get_last_error_string as *const c_void,
+        b"cudnnBackendCreateDescriptor" => create_descriptor as *const c_void,
+        b"cudnnBackendDestroyDescriptor" => destroy_descriptor as *const c_void,
+        b"cudnnBackendInitialize" => initialize as *const c_void,
+        b"cudnnBackendSetAttribute" => set_attribute as *const c_void,
+        b"cudnnBackendGetAttribute" => get_attribute as *const c_void,
+        b"cudnnBackendFinalize" => finalize as *const c_void,
+        b"cudnnBackendExecute" => execute as *const c_void,
+        b"cudnnBackendPopulateCudaGraph" => populate_cuda_graph as *const c_void,
+        b"cudnnBackendUpdateCudaGraph" => update_cuda_graph as *const c_void,
+        b"cudnnGetExecutionPlanWorkspaceSize" => get_workspace_size as *const c_void,
+        _ => return None,
+    })
+}
+
+/// Whether an attribute is one of a variant pack, of which a program makes one for each execution.
+fn is_of_variant_pack(name: Name) -> bool {
+    (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
+}
+
+/// Whether an attribute is one of an execution plan.
+fn is_of_plan(name: Name) -> bool {
+    (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0..Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0 + 100).contains(&name.0)
+}
+
+/// cuDNN's function behind this layer, or this return.
+macro_rules! next {
+    ($state:ident, $function:ident, $absent:expr) => {
+        let Some(($state, next)) = STATE.get().and_then(|state| Some((state, state.cudnn.$function?))) else {
+            return $absent;
+        };
+        let $function = next;
+    };
+}
+
+unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
+    next!(_state, cudnnCreate, ABSENT);
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnCreate(handle) };
+    if status == SUCCESS {
+        // SAFETY: cuDNN has stored the handle here.
+        handles::created(unsafe { *handle }.addr());
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn destroy(handle: cudnnHandle_t) -> Status {
+    next!(_state, cudnnDestroy, ABSENT);
+    if let Some(handle) = handles::destroying(handle.addr()) {
+        device::forget(handle);
+    }
+    // SAFETY: the caller's obligation.
+    unsafe { cudnnDestroy(handle) }
+}
+
+unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, size: usize) {
+    next!(state, cudnnGetLastErrorString, ());
+    let _ = cudnnGetLastErrorString;
+    // SAFETY: the caller's obligation.
+    unsafe { last_error::get(&state.cudnn, message, size) }
+}
+
+unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) -> Status {
+    next!(_state, cudnnBackendCreateDescriptor, ABSENT);
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
+    if status == SUCCESS && kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
+        // SAFETY: cuDNN has stored the descriptor here.
+        shadow::created(kind, unsafe { *descriptor });
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn destroy_descriptor(descriptor: Raw) -> Status {
+    next!(_state, cudnnBackendDestroyDescriptor, ABSENT);
+    if let Some(plan) = restored::remove(descriptor) {
+        // SAFETY: this layer's own, which nobody uses any more.
+        let _ = unsafe { cudnnBackendDestroyDescriptor(plan) };
+    }
+    let destruction = shadow::destroying(descriptor);
+    if destruction.kind() == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+        finalize::forget(descriptor);
+    }
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnBackendDestroyDescriptor(descriptor) };
+    if status == SUCCESS {
+        destruction.succeeded();
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
+    next!(state, cudnnBackendInitialize, ABSENT);
+    if let Some(restored) = restored::find(descriptor) {
+        finalize::complete(&state.cudnn, restored, descriptor);
+    }
+    finalize::forget(descriptor);
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnBackendInitialize(descriptor) };
+    if status == SUCCESS {
+        // What it is now is not certain in each release.
+        shadow::attribute_failed(descriptor);
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn set_attribute(
+    descriptor: Raw,
+    name: Name,
+    ty: Type,
+    count: i64,
+    elements: *const c_void,
+) -> Status {
+    next!(state, cudnnBackendSetAttribute, ABSENT);
+    if is_of_variant_pack(name) {
+        // SAFETY: the caller's obligation.
+        return unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
+    }
+    if is_of_plan(name)
+        && let Some(restored) = restored::find(descriptor)
+    {
+        // After it was finalized, which cuDNN refuses.
+        finalize::complete(&state.cudnn, restored, descriptor);
+    }
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
+    if status != SUCCESS {
+        shadow::attribute_failed(descriptor);
+        return status;
+    }
+    // SAFETY: the arguments of a call that succeeded.
+    unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
+    if name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && count == 1 && !elements.is_null() {
+        // SAFETY: cuDNN has read a descriptor there, which the caller keeps alive for this call.
+        unsafe { finalize::configured(state, descriptor, *elements.cast::<Raw>()) };
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn get_attribute(
+    descriptor: Raw,
+    name: Name,
+    ty: Type,
+    requested: i64,
+    count: *mut i64,
+    elements: *mut c_void,
+) -> Status {
+    next!(state, cudnnBackendGetAttribute, ABSENT);
+    let mut asked = descriptor;
+    if is_of_plan(name)
+        && let Some(restored) = restored::find(descriptor)
+    {
+        // These are the same; the tests compare them. All else is asked of a plan that was built.
+        let is_same = matches!(
+            name,
+            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE | Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
+        );
+        if is_same || !finalize::complete(&state.cudnn, restored, descriptor) {
+            asked = restored.plan();
+        }
+    }
+    // SAFETY: the caller's obligation.
+    let status = unsafe { cudnnBackendGetAttribute(asked, name, ty, requested, count, elements) };
+    if status == SUCCESS && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+        // SAFETY: the arguments of a call that succeeded.
+        unsafe { shadow::attribute_read(descriptor, name, ty, requested, count, elements) };
+    }
+    status
+}
+
+unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
+    next!(state, cudnnBackendFinalize, ABSENT);
+    let _ = cudnnBackendFinalize;
+    // SAFETY: the caller's obligation.
+    unsafe { finalize::finalize(state, descriptor) }
+}
+
+unsafe extern "C-unwind" fn execute(handle: cudnnHandle_t, plan: Raw, pack: Raw) -> Status {
+    next!(_state, cudnnBackendExecute, ABSENT);
+    // SAFETY: the caller's obligation; a restored plan does what the program's would.
+    unsafe { cudnnBackendExecute(handle, restored::plan_for(plan), pack) }
+}
+
+unsafe extern "C-unwind" fn populate_cuda_graph(
+    handle: cudnnHandle_t,
+    plan: Raw,
+    pack: Raw,
+    graph: cudaGraph_t,
+) -> Status {
+    next!(_state, cudnnBackendPopulateCudaGraph, ABSENT);
+    // SAFETY: as above.
+    unsafe { cudnnBackendPopulateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
+}
+
+unsafe extern "C-unwind" fn update_cuda_graph(
+    handle: cudnnHandle_t,
+    plan: Raw,
+    pack: Raw,
+    graph: cudaGraph_t,
+) -> Status {
+    next!(_state, cudnnBackendUpdateCudaGraph, ABSENT);
+    // SAFETY: as above.
+    unsafe { cudnnBackendUpdateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
+}
+
+unsafe extern "C-unwind" fn get_workspace_size(handle: cudnnHandle_t, plan: Raw, size: *mut usize) -> Status {
+    next!(_state, cudnnGetExecutionPlanWorkspaceSize, ABSENT);
+    // SAFETY: as above.
+    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, restored::plan_for(plan), size) }
+}

@@ -1,0 +1,94 @@
+//! What all plans of this process depend on: cuDNN's release and its files, and variables that change what cuDNN does.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use object::{Object, ReadCache};
+
+use crate::shadow::canonical::Bytes;
+
+/// Variables that choose what is logged, traced, kept or found, and not what is computed. They may differ.
+const HARMLESS: &[&str] = &[
+    "CUDNN_LOG",
+    "CUDNN_LOADER_",
+    "CUDNN_LAYER",
+    "CUDNN_TRACE",
+    "CUDNN_PLANS_",
+    "CUDNN_FRONTEND_",
+    "CUDNN_PATH",
+    "CUDNN_HOME",
+    "CUDNN_ROOT",
+    "CUDNN_DIR",
+    "CUDNN_INC",
+    "CUDNN_LIB",
+    "CUDNN_VERSION",
+];
+
+/// Variables beside those that begin with `CUDNN_`.
+const OTHERS: &[&str] = &["NVIDIA_TF32_OVERRIDE"];
+
+/// The bytes at the start and the end of a library that tell it from others, if it has no number of its build: the
+/// headers, and the places of all sections.
+const SAMPLE: usize = 4096;
+
+/// The release, the libraries of its directory and the variables.
+///
+/// # Errors
+/// The library that cannot be read.
+pub(super) fn describe(
+    version: u32,
+    dir: &Path,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<u8>, String> {
+    let mut bytes = Bytes::default();
+    bytes.number(version);
+    let entries = std::fs::read_dir(dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
+    let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+    names.retain(|name| is_library(name));
+    names.sort();
+    for name in names {
+        let path = dir.join(&name);
+        let file = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), build(file)?)));
+        let (len, build) = file.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        bytes.block(name.as_encoded_bytes());
+        bytes.0.extend(len.to_le_bytes());
+        bytes.block(&build);
+    }
+    let mut variables: Vec<_> = variables.filter(|(name, _)| matters(name)).collect();
+    variables.sort();
+    for (name, value) in variables {
+        bytes.block(name.as_encoded_bytes());
+        bytes.block(value.as_encoded_bytes());
+    }
+    Ok(bytes.0)
+}
+
+/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`
+fn is_library(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    (name.starts_with("libcudnn") && name.ends_with(".so.9"))
+        || (name.starts_with("cudnn") && name.ends_with("64_9.dll") && name != "cudnn64_9.dll")
+}
+
+/// What tells one build of a library from another.
+fn build(mut file: File) -> std::io::Result<Vec<u8>> {
+    let cache = ReadCache::new(&file);
+    let parsed = object::File::parse(&cache).ok();
+    if let Some(id) = parsed.and_then(|parsed| parsed.build_id().ok().flatten().map(<[u8]>::to_vec)) {
+        return Ok(id);
+    }
+    let len = file.metadata()?.len();
+    file.rewind()?;
+    let mut sample = Vec::with_capacity(2 * SAMPLE);
+    Read::by_ref(&mut file).take(SAMPLE as u64).read_to_end(&mut sample)?;
+    file.seek(SeekFrom::Start(len.saturating_sub(SAMPLE as u64)))?;
+    file.take(SAMPLE as u64).read_to_end(&mut sample)?;
+    Ok(sample)
+}
+
+fn matters(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    OTHERS.contains(&name) || (name.starts_with("CUDNN_") && !HARMLESS.iter().any(|prefix| name.starts_with(prefix)))
+}

@@ -1,0 +1,257 @@
+//! The finalization of a plan: the plan is restored if it was kept, and kept if cuDNN has to build it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use cudnn_plan_store::{About, Entry, Lookup};
+use cudnn_sys::types::cudnnStatus_t;
+
+use super::configuration::Configuration;
+use super::cudnn::{ABSENT, Cudnn, Descriptor, text};
+use super::key::{Key, NotKept, Target};
+use super::last_error::KeptError;
+use super::restored::{self, Restored, built};
+use super::{State, device, plan_json, statistics};
+use crate::lock::Lock;
+use crate::shadow;
+use crate::shadow::canonical::Obstacle;
+use crate::shadow::content::Content;
+use crate::shadow::value::{Kind, Name, Raw, Type};
+
+type Status = cudnnStatus_t;
+
+/// A plan that is not finalized yet, and whose engine compiles code.
+pub(super) struct Configured {
+    /// What the shadow had of the descriptor when it was set: tells whether another one was set since.
+    content: Arc<Content>,
+    configuration: Result<Configuration, NotKept>,
+}
+
+/// By the addresses of the program's descriptors.
+pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configured>>> = Lock::new(None);
+
+/// The program has set the engine configuration of a plan. Its own descriptor may be destroyed before the plan is
+/// finalized, so the configuration is read now.
+///
+/// # Safety
+/// Both are descriptors that are alive.
+pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
+    let kept_error = KeptError::new(&state.cudnn);
+    // SAFETY: the caller's obligation.
+    let read = unsafe { Configuration::read(&state.cudnn, configuration) };
+    drop(kept_error);
+    let configuration = match read {
+        Ok(Some(configuration)) => Ok(configuration),
+        Ok(None) => return forget(plan),
+        Err(()) => Err(NotKept::Configuration),
+    };
+    let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {
+        return forget(plan);
+    };
+    let configured = Configured { content, configuration };
+    if let Some(mut all) = CONFIGURATIONS.lock() {
+        all.get_or_insert_default().insert(plan.addr(), configured);
+    }
+}
+
+const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
+
+/// Forgets what is known about a plan that is not finalized.
+pub(super) fn forget(plan: Raw) {
+    let _former = take(plan);
+}
+
+fn take(plan: Raw) -> Option<Configured> {
+    CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())
+}
+
+/// In place of `cudnnBackendFinalize`.
+///
+/// # Safety
+/// As for cuDNN's function.
+pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
+    let cudnn = &state.cudnn;
+    let Some(next) = cudnn.cudnnBackendFinalize else { return ABSENT };
+    if let Some(restored) = restored::find(descriptor) {
+        // The second time. cuDNN knows what that is worth.
+        complete(cudnn, restored, descriptor);
+        // SAFETY: the caller's obligation.
+        return unsafe { next(descriptor) };
+    }
+    let key = take(descriptor).map(|configured| key(state, descriptor, configured));
+    let key = match key {
+        Some(Ok(key)) => Some(key),
+        Some(Err(reason)) => {
+            if statistics::not_kept(reason) {
+                state.host.info(&format!("does not keep a plan: {reason}"));
+            }
+            None
+        }
+        None => None,
+    };
+    if let Some(key) = &key
+        && let Some(plan) = look_up(state, key)
+    {
+        restored::insert(descriptor, plan);
+        shadow::finalized(descriptor);
+        return Status::CUDNN_STATUS_SUCCESS;
+    }
+    let start = Instant::now();
+    // SAFETY: the caller's obligation.
+    let status = unsafe { next(descriptor) };
+    let duration = start.elapsed();
+    if status == Status::CUDNN_STATUS_SUCCESS {
+        shadow::finalized(descriptor);
+        if let Some(key) = key {
+            keep(state, key, descriptor, duration);
+        }
+    }
+    status
+}
+
+fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotKept> {
+    let configuration = configured.configuration?;
+    let unseen = NotKept::Unclear(Obstacle::Unseen);
+    let plan = shadow::content(descriptor).ok_or(unseen)?;
+    if !plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &configured.content)) {
+        return Err(unseen);
+    }
+    let kept_error = KeptError::new(&state.cudnn);
+    let key = Key::new(&state.cudnn, &state.environment, &plan, &configuration);
+    drop(kept_error);
+    // Last: a call that went past this layer before may have changed what the key is made of.
+    if state.host.missed_calls() > 0 {
+        return Err(NotKept::MissedCalls);
+    }
+    key
+}
+
+/// The kept plan for this key, restored.
+fn look_up(state: &State, key: &Key) -> Option<Raw> {
+    let entry = match state.store.get(&key.bytes) {
+        Lookup::Found(entry, _) => entry,
+        Lookup::Missing => return None,
+        Lookup::Unusable(problem) => {
+            statistics::UNUSABLE.add(Duration::ZERO);
+            state.host.warning(&problem.to_string());
+            return None;
+        }
+    };
+    let start = Instant::now();
+    let kept_error = KeptError::new(&state.cudnn);
+    let plan = restore(&state.cudnn, key, &entry);
+    drop(kept_error);
+    match plan {
+        Ok(plan) => {
+            statistics::RESTORED.add(start.elapsed());
+            statistics::SAVED.add(entry.about.build_time);
+            Some(plan.into_raw())
+        }
+        Err(status) => {
+            statistics::UNUSABLE.add(Duration::ZERO);
+            state.host.warning(&format!("cuDNN does not restore a kept plan ({status:?}): {}", entry.about.label));
+            None
+        }
+    }
+}
+
+fn restore<'a>(cudnn: &'a Cudnn, key: &Key, entry: &Entry) -> Result<Descriptor<'a>, Status> {
+    let plan = cudnn.descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &entry.plan)?;
+    // Without either of them cuDNN crashes.
+    match key.target {
+        Target::Handle(handle) => {
+            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
+        }
+        Target::Described => {
+            let device = cudnn.descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
+            device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &key.device)?;
+            device.finalize()?;
+            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[device.raw()])?;
+        }
+    }
+    plan.finalize()?;
+    if workspace_size(&plan)? != entry.about.workspace_size {
+        return Err(Status::CUDNN_STATUS_INTERNAL_ERROR);
+    }
+    Ok(plan)
+}
+
+fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
+    let mut size = [-1_i64];
+    plan.read(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, &mut size)?;
+    let [size] = size;
+    Ok(size)
+}
+
+/// Keeps a plan that cuDNN has built.
+fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
+    let cudnn = &state.cudnn;
+    let kept_error = KeptError::new(cudnn);
+    let mut size = [-1_i64];
+    // SAFETY: a descriptor of the program that it has just finalized, in this thread.
+    let read = unsafe {
+        let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
+        super::cudnn::read(cudnn, descriptor, name, ty, &mut size)
+            .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
+    };
+    drop(kept_error);
+    let [workspace_size] = size;
+    let Ok(plan) = read else { return };
+    if !plan_json::has_code(&plan) {
+        statistics::PRECOMPILED.add(build_time);
+        return;
+    }
+    if plan_json::engine(&plan) != Some(key.engine) {
+        state.host.warning("does not keep a plan whose JSON has another engine than its configuration");
+        return;
+    }
+    let about = About {
+        label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
+        device: device::name(&key.device),
+        cudnn_version: state.host.cudnn_version(),
+        build_time,
+        restore_time: None,
+        workspace_size,
+    };
+    match state.store.put(&Entry { key: key.bytes, plan, about }) {
+        Ok(()) => statistics::BUILT.add(build_time),
+        Err(problem) => {
+            statistics::NOT_WRITTEN.add(build_time);
+            state.host.warning(&format!("does not keep a plan: {problem}"));
+        }
+    }
+}
+
+/// Finalizes the program's own descriptor of a restored plan, which then answers what the restored one does not. cuDNN
+/// compiles the plan for it.
+pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
+    /// How long a thread waits for another one.
+    const LIMIT: Duration = Duration::from_secs(30);
+    /// A callback of the program may unwind through cuDNN.
+    struct Begun<'a>(&'a Restored, u8);
+    impl Drop for Begun<'_> {
+        fn drop(&mut self) {
+            self.0.built.store(self.1, Ordering::Release);
+        }
+    }
+    let start = Instant::now();
+    loop {
+        match restored.built.compare_exchange(built::NO, built::BEGUN, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {
+                let mut begun = Begun(restored, built::NO);
+                // SAFETY: the program's descriptor, with which it makes the present call.
+                let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
+                if status == Status::CUDNN_STATUS_SUCCESS {
+                    begun.1 = built::DONE;
+                }
+                return status == Status::CUDNN_STATUS_SUCCESS;
+            }
+            Err(built::DONE) => return true,
+            Err(_) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) => return false,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! All that a plan depends on, as bytes: equal bytes are the same plan. See [`Key::new`] for what they have.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::configuration::Configuration;
+use super::cudnn::Cudnn;
+use super::device;
+use crate::shadow;
+use crate::shadow::canonical::{Bytes, Canonical, Obstacle};
+use crate::shadow::content::Content;
+use crate::shadow::handles::{self, Handle};
+use crate::shadow::value::Name;
+
+/// Why a plan is neither looked up nor kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum NotKept {
+    /// A part of the graph or the configuration is not understood.
+    Unclear(Obstacle),
+    /// cuDNN does not state what the configuration is.
+    Configuration,
+    /// An attribute of the plan with which this layer does not deal.
+    PlanAttribute(Name),
+    /// Its code serves other shapes too, and cuDNN keeps it itself.
+    DynamicShapes,
+    /// The graph has no handle and no described device.
+    NoDevice,
+    /// Its handles are of several devices, were destroyed, or it has a handle and a described device.
+    Devices,
+    /// A call went to cuDNN past this layer.
+    MissedCalls,
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotKept::Unclear(obstacle) => obstacle.fmt(f),
+            NotKept::Configuration => f.write_str("cuDNN does not state what the engine configuration is"),
+            NotKept::PlanAttribute(name) => write!(f, "the plan has {name:?}"),
+            NotKept::DynamicShapes => f.write_str("the graph has dynamic shapes"),
+            NotKept::NoDevice => f.write_str("neither the plan nor the graph has a handle that cuDNN describes"),
+            NotKept::Devices => f.write_str("it is not clear which device the plan is for"),
+            NotKept::MissedCalls => f.write_str("a call has gone to cuDNN past this layer"),
+        }
+    }
+}
+
+impl From<Obstacle> for NotKept {
+    fn from(obstacle: Obstacle) -> Self {
+        NotKept::Unclear(obstacle)
+    }
+}
+
+/// The device for which a plan is made, and to which it is restored.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// That of a handle.
+    Handle(Handle),
+    /// One that the program describes, and that need not be in this machine.
+    Described,
+}
+
+/// What a plan depends on.
+pub(super) struct Key {
+    pub(super) bytes: Vec<u8>,
+    pub(super) target: Target,
+    /// The device in JSON.
+    pub(super) device: Arc<[u8]>,
+    /// The number of the engine.
+    pub(super) engine: i64,
+}
+
+/// Begins every key. It changes when what follows is written in another way.
+const FORMAT: &[u8] = b"cudnn plan 1";
+
+/// The levels between a plan and its graph: more than heuristics, configurations and engines give.
+const MAX_LEVELS: usize = 32;
+
+impl Key {
+    /// In order: the environment; the device; the graph with its operations and tensors; what the program set in the
+    /// plan, the configuration, the engine and the heuristics above it; the engine and its knobs as cuDNN states them.
+    ///
+    /// # Errors
+    /// If a part is not known for certain.
+    pub(super) fn new(
+        cudnn: &Cudnn,
+        environment: &[u8],
+        plan: &Arc<Content>,
+        configuration: &Configuration,
+    ) -> Result<Key, NotKept> {
+        for attribute in &plan.attributes {
+            match attribute.name {
+                Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
+                | Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE
+                | Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP => {}
+                name => return Err(NotKept::PlanAttribute(name)),
+            }
+        }
+        let unseen = NotKept::Unclear(Obstacle::Unseen);
+        let graph = shadow::graph_of(plan).ok_or(unseen)?;
+        if graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED).is_some_and(|is| is != 0) {
+            return Err(NotKept::DynamicShapes);
+        }
+        let mut canonical = Canonical::default();
+        let graph_number = canonical.add(graph)?;
+        let mut levels = Vec::new();
+        let mut level = plan;
+        while !Arc::ptr_eq(level, graph) {
+            if levels.len() >= MAX_LEVELS {
+                return Err(unseen);
+            }
+            levels.push(canonical.add(&Arc::new(settings(level)))?);
+            level = shadow::toward_graph(level).ok_or(unseen)?;
+        }
+        let (target, device) = target(cudnn, plan, &canonical.handles)?;
+
+        let mut bytes = Bytes::default();
+        bytes.block(FORMAT);
+        bytes.block(environment);
+        bytes.block(&device);
+        bytes.number(match target {
+            Target::Handle(_) => 0,
+            Target::Described => 1,
+        });
+        canonical.write(&mut bytes);
+        bytes.number(graph_number);
+        bytes.number(levels.len() as u32);
+        levels.iter().for_each(|level| bytes.number(*level));
+        configuration.write(&mut bytes);
+        Ok(Key { bytes: bytes.0, target, device, engine: configuration.engine() })
+    }
+}
+
+/// What the program set, without what the key has elsewhere: the levels below, and the knobs. The mode of the heuristics
+/// says how they chose, and nothing of what they chose.
+fn settings(content: &Content) -> Content {
+    content.without(&[
+        Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+        Name::CUDNN_ATTR_ENGINECFG_ENGINE,
+        Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+        Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+        Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+        Name::CUDNN_ATTR_ENGINEHEUR_MODE,
+    ])
+}
+
+fn target(cudnn: &Cudnn, plan: &Content, all: &[Handle]) -> Result<(Target, Arc<[u8]>), NotKept> {
+    let described = plan.child(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    let Some(first) = all.first() else {
+        let device = described.ok_or(NotKept::NoDevice)?;
+        let json = device.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).ok_or(NotKept::NoDevice)?;
+        return Ok((Target::Described, json.as_slice().into()));
+    };
+    if described.is_some() {
+        return Err(NotKept::Devices);
+    }
+    let device = device::of_handle(cudnn, *first).ok_or(NotKept::NoDevice)?;
+    for handle in all {
+        let is_alive = handles::living(handle.address) == *handle;
+        if !is_alive || device::of_handle(cudnn, *handle).ok_or(NotKept::NoDevice)? != device {
+            return Err(NotKept::Devices);
+        }
+    }
+    let own =
+        plan.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE).and_then(|own| Handle::all_in(own.as_slice()).next());
+    Ok((Target::Handle(own.unwrap_or(*first)), device))
+}

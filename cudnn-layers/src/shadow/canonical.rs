@@ -1,0 +1,138 @@
+//! Contents as bytes that are equal for equal contents: a graph, an operation, a tensor, with all that is below it. Neither
+//! addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them.
+//!
+//! What these bindings do not understand has no such form: two contents would be equal that are not.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::content::Content;
+use super::handles::Handle;
+use super::value::{Child, Kind, Name, Type, Value};
+
+/// Why a content has no canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Obstacle {
+    /// A descriptor whose creation, or one of whose attributes, was not seen.
+    Unseen,
+    /// A kind of descriptor that these bindings do not know.
+    UnknownKind(Kind),
+    /// An attribute that these bindings do not know, or of a type that they do not know.
+    UnknownAttribute(Name),
+    /// An address in the program's memory.
+    Address(Name),
+    /// More elements than are kept.
+    TooLarge(Name),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Unseen => f.write_str("a descriptor was not seen from its creation on"),
+            Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
+            Obstacle::UnknownAttribute(name) => write!(f, "{name:?} is newer than this layer"),
+            Obstacle::Address(name) => write!(f, "{name:?} is an address"),
+            Obstacle::TooLarge(name) => write!(f, "{name:?} is too large"),
+        }
+    }
+}
+
+/// Several contents, and what they have in common once.
+#[derive(Default)]
+pub(crate) struct Canonical {
+    /// Each different content below, children before parents.
+    nodes: Vec<Vec<u8>>,
+    by_bytes: HashMap<Vec<u8>, u32>,
+    /// With the contents, so that no other one gets the address of one that is here.
+    by_address: HashMap<*const Content, (u32, Arc<Content>)>,
+    /// The handles that attributes have, which the bytes do not.
+    pub(crate) handles: Vec<Handle>,
+}
+
+impl Canonical {
+    /// Adds a content and what is below it. Returns its number, which the bytes of others refer to.
+    ///
+    /// # Errors
+    /// If a part of it is not understood.
+    pub(crate) fn add(&mut self, content: &Arc<Content>) -> Result<u32, Obstacle> {
+        if let Some((number, _)) = self.by_address.get(&Arc::as_ptr(content)) {
+            return Ok(*number);
+        }
+        // What cuDNN filled, only cuDNN knows.
+        if content.lacks_attributes || content.origin.is_some() {
+            return Err(Obstacle::Unseen);
+        }
+        if content.kind.name().is_none() {
+            return Err(Obstacle::UnknownKind(content.kind));
+        }
+        let mut attributes: Vec<_> = content.attributes.iter().collect();
+        attributes.sort_by_key(|attribute| attribute.name.0);
+        let mut bytes = Bytes::default();
+        bytes.number(i64::from(content.kind.0) as u32);
+        bytes.number(u32::from(content.is_finalized));
+        bytes.number(attributes.len() as u32);
+        for attribute in attributes {
+            let (name, ty) = (attribute.name, attribute.ty);
+            if name.name().is_none() || ty.name().is_none() {
+                return Err(Obstacle::UnknownAttribute(name));
+            }
+            bytes.number(i64::from(name.0) as u32);
+            bytes.number(i64::from(ty.0) as u32);
+            bytes.0.extend(attribute.count.to_le_bytes());
+            match &attribute.value {
+                Value::Elements(_) if ty == Type::CUDNN_TYPE_VOID_PTR => return Err(Obstacle::Address(name)),
+                Value::Elements(elements) if ty == Type::CUDNN_TYPE_HANDLE => {
+                    self.handles.extend(Handle::all_in(elements.as_slice()));
+                    bytes.block(&[]);
+                }
+                Value::Elements(elements) => bytes.block(elements.as_slice()),
+                Value::Descriptors(children) => {
+                    let numbers = children.iter().map(|child| match child {
+                        Child::Known(child) => self.add(child),
+                        Child::Unknown => Err(Obstacle::Unseen),
+                    });
+                    let numbers = numbers.collect::<Result<Vec<u32>, _>>()?;
+                    bytes.block(&numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>());
+                }
+                Value::UnknownType => return Err(Obstacle::UnknownAttribute(name)),
+                Value::TooLarge => return Err(Obstacle::TooLarge(name)),
+            }
+        }
+        let next = self.nodes.len() as u32;
+        let number = *self.by_bytes.entry(bytes.0.clone()).or_insert(next);
+        if number == next {
+            self.nodes.push(bytes.0);
+        }
+        self.by_address.insert(Arc::as_ptr(content), (number, content.clone()));
+        Ok(number)
+    }
+
+    /// All contents. The numbers that [`add`](Canonical::add) returned are places in it.
+    pub(crate) fn write(&self, to: &mut Bytes) {
+        to.number(self.nodes.len() as u32);
+        for node in &self.nodes {
+            to.block(node);
+        }
+    }
+}
+
+/// Bytes that can be read in one way only.
+#[derive(Default)]
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
+
+impl Bytes {
+    pub(crate) fn number(&mut self, number: u32) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    pub(crate) fn signed(&mut self, number: i64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    /// Bytes with their length before them.
+    pub(crate) fn block(&mut self, bytes: &[u8]) {
+        self.0.extend((bytes.len() as u64).to_le_bytes());
+        self.0.extend(bytes);
+    }
+}

@@ -1,0 +1,66 @@
+//! The living handles of cuDNN. An address is used again, perhaps for a handle of another device, so each handle has a
+//! number that no other one gets.
+
+use std::collections::HashMap;
+
+use crate::lock::Lock;
+
+/// A handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handle {
+    /// cuDNN's pointer.
+    pub(crate) address: usize,
+    /// 0 for a handle that was not seen to be created.
+    pub(crate) id: u64,
+}
+
+impl Handle {
+    /// The bytes of a handle in an attribute.
+    pub(super) const SIZE: usize = 16;
+
+    pub(super) fn to_bytes(self) -> [u8; Handle::SIZE] {
+        (self.address as u128 | u128::from(self.id) << 64).to_ne_bytes()
+    }
+
+    /// The handles of an attribute of that type.
+    pub(crate) fn all_in(bytes: &[u8]) -> impl Iterator<Item = Handle> {
+        bytes.chunks_exact(Handle::SIZE).filter_map(|bytes| {
+            let both = u128::from_ne_bytes(bytes.try_into().ok()?);
+            Some(Handle { address: both as usize, id: (both >> 64) as u64 })
+        })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Handles {
+    ids: Option<HashMap<usize, u64>>,
+    last_id: u64,
+}
+
+impl Handles {
+    pub(super) const EMPTY: Handles = Handles { ids: None, last_id: 0 };
+}
+
+pub(super) static HANDLES: Lock<Handles> = Lock::new(Handles::EMPTY);
+
+/// `cudnnCreate` has returned this handle. A former one at this address was destroyed without a report.
+pub(crate) fn created(address: usize) {
+    if let Some(mut handles) = HANDLES.lock() {
+        handles.last_id += 1;
+        let id = handles.last_id;
+        handles.ids.get_or_insert_default().insert(address, id);
+    }
+}
+
+/// `cudnnDestroy` is to be called with this handle.
+pub(crate) fn destroying(address: usize) -> Option<Handle> {
+    let id = HANDLES.lock()?.ids.as_mut()?.remove(&address)?;
+    Some(Handle { address, id })
+}
+
+/// The handle that has this address now.
+pub(crate) fn living(address: usize) -> Handle {
+    // Whoever could not take the lock may have missed a handle: nothing is known then.
+    let id = HANDLES.lock().filter(|_| !HANDLES.was_missed());
+    Handle { address, id: id.and_then(|handles| handles.ids.as_ref()?.get(&address).copied()).unwrap_or(0) }
+}
