@@ -1,0 +1,44 @@
+//! A program that plans at random, and prints all that it sees: statuses, error texts, attributes, what executions compute.
+//! A layer must not change a byte of it.
+//!
+//! ```text
+//! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
+//! ```
+//!
+//! The program adds its layers itself: `none`, `plans`, `trace` or `trace,plans`.
+//!
+//! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and plans,
+//! shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly, asks plans
+//! for all attributes, finalizes them twice, and executes them.
+
+mod random;
+mod script;
+
+use std::process::ExitCode;
+
+use cudnn_layers::plans::Plans;
+use cudnn_layers::trace::Trace;
+
+fn main() -> ExitCode {
+    for layer in std::env::args().nth(1).unwrap_or_default().split(',') {
+        let added = match layer {
+            "plans" => cudnn_loader::layers::add::<Plans>("plans"),
+            "trace" => cudnn_loader::layers::add::<Trace>("trace"),
+            _ => Ok(()),
+        };
+        if let Err(error) = added {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let numbers: Vec<u64> = std::env::args().skip(2).filter_map(|argument| argument.parse().ok()).collect();
+    let [first, last, rest @ ..] = numbers.as_slice() else { return ExitCode::from(2) };
+    let (first, last, threads) = (*first, *last, rest.first().copied().unwrap_or(1));
+    let texts: Vec<String> = std::thread::scope(|scope| {
+        let run = |thread| move || (first..last).filter(|seed| seed % threads == thread).map(script::run).collect();
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(run(thread))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| "a thread panicked\n".into())).collect()
+    });
+    texts.iter().for_each(|text| print!("{text}"));
+    ExitCode::SUCCESS
+}
