@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Installation, Installed, Origin, Requirements, Search, Selection, inventory, select};
+use cudnn_probe::ld_so::{KnownFiles, Simulation};
+use cudnn_probe::{
+    Host, Installation, Installed, Origin, ProbeError, Requirements, Search, Selection, inventory, select,
+};
 
 use crate::python::Python;
 use crate::python_shim::{self, PythonShim, Surroundings};
@@ -13,6 +16,8 @@ use crate::python_shim::{self, PythonShim, Surroundings};
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) search: Search,
+    /// What the simulations of one command have read.
+    pub(crate) files: KnownFiles,
     /// The first `python3` on `PATH`, if a tool has put a script in its place.
     pub(crate) python_shim: Option<PythonShim>,
     /// The Python whose environment this is about, if the command names or runs one.
@@ -31,7 +36,8 @@ impl Context {
             Some(bin) => with_first_on_path(host, bin),
             None => host,
         };
-        Context { search: Search::new(host.clone()), host, python_shim, python: None }
+        let files = KnownFiles::new();
+        Context { search: Search::new(host.clone()), files, host, python_shim, python: None }
     }
 
     /// This context as the programs of a Python see it: as if its environment were the active one.
@@ -44,7 +50,8 @@ impl Context {
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
             .env("VIRTUAL_ENV", root(python.is_virtual))
             .env("CONDA_PREFIX", root(python.root.join("conda-meta").is_dir()));
-        Context { search: Search::new(host.clone()), host, python_shim: None, python: Some(python) }
+        let files = self.files.clone();
+        Context { search: Search::new(host.clone()), files, host, python_shim: None, python: Some(python) }
     }
 
     /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.
@@ -52,6 +59,14 @@ impl Context {
         let shim = self.python_shim.as_ref()?;
         let root = cudnn_probe::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
         dir.starts_with(root).then_some(shim.tool)
+    }
+
+    /// Simulates the start of a program or library on this host.
+    ///
+    /// # Errors
+    /// The file itself cannot be loaded.
+    pub(crate) fn simulation(&self, file: &Path) -> Result<Simulation, ProbeError> {
+        Simulation::with_files(file, &self.host, &self.files)
     }
 
     /// The installation that meets the requirements, and the candidates before it that do not.

@@ -1,12 +1,12 @@
 //! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
 //! dlopen, and whether these files belong together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Host, Library, Os, ProbeError, Version, damaged_symbol_table, identify, missing_symbols};
+use cudnn_probe::{Host, Identity, Library, Os, ProbeError, Version, damaged_symbol_table, identify, missing_symbols};
 
 use crate::cudnn_file;
 use crate::dll_report;
@@ -277,10 +277,13 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     let graph = cudnn().find(|(_, library, _)| *library == Library::Graph);
     let Some((graph, _, graph_file)) = graph else { return Vec::new() };
     let graph_dir = dir_of(graph_file);
-    let cuda_major = |file: &Path| cudnn_file::identity(file)?.cuda_major;
+    let files: HashSet<&Path> = cudnn().map(|(_, _, file)| file).collect();
+    let identities: HashMap<&Path, Identity> =
+        files.into_iter().filter_map(|file| Some((file, cudnn_file::identity(file)?))).collect();
+    let cuda_major = |file: &Path| identities.get(file)?.cuda_major;
     // A limit alone is no CUDA major: it contradicts a newer one.
     let limit = |file: &Path, expected: Option<u32>| {
-        cudnn_file::identity(file)?.cuda_at_most.filter(|most| expected.is_some_and(|expected| *most < expected))
+        identities.get(file)?.cuda_at_most.filter(|most| expected.is_some_and(|expected| *most < expected))
     };
     let graph_cuda = cudnn().filter(|(_, _, file)| dir_of(file) == graph_dir);
     // Most libraries beside graph show a foreign one among them, which can be graph itself.

@@ -22,7 +22,7 @@
 //!                  kind ─► built_for (facts)            what a framework wants
 //!                     │
 //!                     ▼
-//!                  opens ─► process                     what it gets: alone, and beside another
+//!                  opens ─► process                     what it gets: alone, and beside another (known: read once for all)
 //! ```
 
 mod absent;
@@ -35,6 +35,7 @@ mod drop_in;
 mod environment;
 pub mod facts;
 mod kind;
+mod known;
 mod metadata;
 mod opens;
 mod process;
@@ -80,6 +81,8 @@ pub struct Survey {
     pub is_no_environment: bool,
     /// The limits of the survey were reached: there is more than it reports.
     pub is_truncated: bool,
+    /// What it has read of libraries: the same for all frameworks, and for [`pairs`] of them.
+    known: known::Known,
 }
 
 /// A framework in an environment.
@@ -140,17 +143,25 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
 /// Reads an environment, and leaves out what takes long.
 #[must_use]
 pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
-    let (mut survey, mut found) = known(environment, host, depth.kernels);
+    let known = known::Known::default();
+    let started = opens::Process::start(environment, host, &known);
+    let (mut survey, mut found) = listed(environment, &started, known, depth.kernels);
     // Only libraries for Linux are examined there.
     if depth.unlisted && environment.os != Os::Windows {
-        let others = unlisted::read(&mut found, &survey.frameworks, environment, host);
+        let others = unlisted::read(&mut found, &survey.frameworks, &started);
         (survey.unlisted, survey.unsearched) = (others.unlisted, others.unsearched);
         survey.is_truncated = found.is_truncated;
     }
     survey
 }
 
-fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey, distribution::Found) {
+/// The frameworks of [`KINDS`]. `started`: a process of the environment's Python.
+fn listed(
+    environment: &Environment,
+    started: &opens::Process,
+    known: known::Known,
+    reads_kernels: bool,
+) -> (Survey, distribution::Found) {
     let is_wanted = |name: &str| {
         requirement::is_cuda(name)
             || KINDS.iter().any(|kind| kind.is_package(name) || kind.fallback_packages.contains(&name))
@@ -183,7 +194,7 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
                 kind,
                 version: distribution.version.clone(),
                 os: environment.os,
-                opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, environment, host),
+                opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, started),
                 pins,
                 absent: absent::read(kind, distribution, environment.os),
                 distribution: distribution.clone(),
@@ -204,6 +215,7 @@ fn known(environment: &Environment, host: &Host, reads_kernels: bool) -> (Survey
         is_no_environment: !environment.has_python() && !has_packages,
         unreadable: std::mem::take(&mut found.unreadable),
         is_truncated: found.is_truncated,
+        known,
     };
     (survey, found)
 }

@@ -15,6 +15,7 @@ use cudnn_probe::{Host, Os, Version, dll_search};
 
 use crate::built_for::BuiltFor;
 use crate::environment::Environment;
+use crate::known::Known;
 use crate::kind::Kind;
 
 pub(crate) use sub_libraries::Use;
@@ -136,10 +137,18 @@ pub(crate) enum Process {
 
 impl Process {
     /// Starts the environment's Python.
-    pub(crate) fn start(environment: &Environment, host: &Host) -> Self {
+    pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         match environment.os {
             Os::Windows => Process::Windows(Box::new(dlls::Process::start(environment, host))),
-            _ => Process::Linux(Box::new(import::Process::start(environment, host))),
+            _ => Process::Linux(Box::new(import::Process::start(environment, host, known))),
+        }
+    }
+
+    /// The same process, in which something else happens next.
+    pub(crate) fn fork(&self) -> Self {
+        match self {
+            Process::Linux(process) => Process::Linux(Box::new(process.fork())),
+            Process::Windows(process) => Process::Windows(Box::new(process.fork())),
         }
     }
 
@@ -168,18 +177,17 @@ impl Process {
     }
 }
 
-/// Follows what a framework would open in a fresh process.
+/// Follows what a framework would open in a process that has just started.
 pub(crate) fn read(
     kind: &Kind,
     version: &str,
     dir: Option<&Path>,
     built_for: &BuiltFor,
-    environment: &Environment,
-    host: &Host,
+    started: &Process,
 ) -> Opens {
     if built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return Opens { needs_none: true, ..Opens::default() };
     }
     let Some(dir) = dir else { return Opens::default() };
-    Process::start(environment, host).import(kind, version, dir, built_for, Use::All)
+    started.fork().import(kind, version, dir, built_for, Use::All)
 }

@@ -33,11 +33,13 @@ pub fn pairs<'a>(survey: &'a Survey, host: &Host) -> Vec<Pair<'a>> {
     let needs_cudnn = |framework: &&Framework| !framework.opens.users.is_empty() && framework.dir.is_some();
     let frameworks: Vec<&Framework> = survey.frameworks.iter().filter(needs_cudnn).take(MAX_FRAMEWORKS).collect();
     let mut pairs = Vec::new();
+    let started = Process::start(&survey.environment, host, &survey.known);
     for first in &frameworks {
+        let mut with_first = started.fork();
+        import(&mut with_first, first, Use::Graph);
         // Two packages with one directory are one framework.
         for second in frameworks.iter().filter(|second| second.dir != first.dir) {
-            let mut process = Process::start(&survey.environment, host);
-            import(&mut process, first, Use::Graph);
+            let mut process = with_first.fork();
             let second_opens = import(&mut process, second, Use::All);
             let files = process
                 .shims()

@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cudnn_probe::Host;
-
 use crate::Framework;
 use crate::distribution::{Distribution, Found};
-use crate::environment::Environment;
 use crate::opens::{Opens, Process, Use};
 use crate::record;
 
@@ -45,7 +42,7 @@ pub(crate) struct Others {
 }
 
 /// Finds them, within limits.
-pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Environment, host: &Host) -> Others {
+pub(crate) fn read(found: &mut Found, listed: &[Framework], started: &Process) -> Others {
     let is_listed = |package: &Distribution| {
         package.name.starts_with("nvidia-")
             || listed.iter().any(|framework| framework.distribution.name == package.name)
@@ -76,7 +73,7 @@ pub(crate) fn read(found: &mut Found, listed: &[Framework], environment: &Enviro
     let unlisted = users.into_iter().take(MAX_REPORTED).filter_map(|(package, files)| {
         let linked: Vec<PathBuf> =
             files.iter().filter(|(_, uses)| *uses == Uses::Linked).map(|(file, _)| file.clone()).collect();
-        let mut opens = Process::start(environment, host).open(&linked, Use::All);
+        let mut opens = started.fork().open(&linked, Use::All);
         let by_name = files.into_iter().filter(|(_, uses)| *uses == Uses::Named).map(|(file, _)| file);
         opens.is_optional = linked.is_empty();
         opens.users.extend(by_name);

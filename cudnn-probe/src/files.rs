@@ -15,7 +15,8 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         Opened::Regular(file, length) => (file, length),
         Opened::Other(kind) => return Err(io::Error::other(format!("is {kind}, not a file"))),
     };
-    let mut bytes = Vec::new();
+    // A buffer that grows would be filled in many small pieces.
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or_default());
     // It may grow meanwhile.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if length > limit || bytes.len() as u64 > limit {

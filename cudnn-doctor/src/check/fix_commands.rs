@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component as PathPart, Path, PathBuf};
 
-use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::packages::{
     self, BasePython, Command, Component, DEFAULT_CUDA_MAJOR, Installer, MissingPython, Package, PythonProblem,
     pip_on_path,
@@ -613,7 +612,7 @@ impl Companion<'_> {
             || self.incomplete.is_some()
                 && self.name.starts_with("libnvrtc")
                 && !super::nvrtc::has_builtins(&file, self.cuda_major);
-        !is_incomplete && file.is_file() && Simulation::new(&file, &context.host).is_ok()
+        !is_incomplete && file.is_file() && context.simulation(&file).is_ok()
     }
 
     /// Puts it where this cuDNN finds it.

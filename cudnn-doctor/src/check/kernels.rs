@@ -149,6 +149,7 @@ fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context)
 mod tests {
     use super::*;
 
+    use cudnn_probe::ld_so::KnownFiles;
     use cudnn_probe::{Architecture, Host, Search};
     use std::path::Path;
     use support::{ExtensionLibrary, FakeLibrary, TempDir, Version};
@@ -205,7 +206,8 @@ mod tests {
             gpus.iter().map(|capability| Gpu { name: "A GPU".into(), compute_capability: *capability }).collect();
         let machine = Machine::for_test(gpus, Jetson::detect(&host));
         let report = InstallationReport::read(&root.join(dir), &host).unwrap();
-        let context = Context { search: Search::new(host.clone()), host, python_shim: None, python: None };
+        let files = KnownFiles::new();
+        let context = Context { search: Search::new(host.clone()), files, host, python_shim: None, python: None };
         findings(&report, machine.gpus.iter(), &machine, &context)
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
+use cudnn_probe::ld_so::{KnownFiles, Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, Variant};
 
 use super::finding::{
@@ -38,16 +38,16 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
 }
 
 /// Programs without a run path: the doctor itself, unless /proc is missing, and others that most systems have.
-pub(super) fn plain_program(host: &Host) -> Option<Simulation> {
+pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulation> {
     let others = ["/bin/sh", "/usr/bin/env"].map(PathBuf::from);
     let mut programs = std::env::current_exe().into_iter().chain(others);
-    programs.find_map(|program| Simulation::new(&program, host).ok())
+    programs.find_map(|program| Simulation::with_files(&program, host, files).ok())
 }
 
 /// Which cuDNN does a program get if it loads the shim by its name and has no run path?
 fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = Library::Shim.file_name();
-    let found = resolve(&mut plain_program(&context.host)?, shim);
+    let found = resolve(&mut plain_program(&context.host, &context.files)?, shim);
     let dir = report.dir.printable();
     // ld.so skips one that is for another processor, or cannot be read: a search path does not help.
     let own = report.library(Library::Shim).filter(|part| part.identity.is_ok());
@@ -80,7 +80,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
             )
         }
         Some((path, rule)) if own.is_none() && !is_same(path.parent().unwrap_or(&path), &report.dir) => {
-            let mix = Simulation::new(&path, &context.host).ok().map(dependencies);
+            let mix = context.simulation(&path).ok().map(dependencies);
             let mix = mix.and_then(|dependencies| mix_of_dirs(&dependencies)).unwrap_or_else(|| {
                 format!("ld.so finds {} for the libraries in {dir}, which lack a usable one", path.printable())
             });
@@ -106,7 +106,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
 
 /// Another shim than that of the installation. It may even open libraries of the installation: those of two releases.
 fn other_on_path(shim: &Path, context: &Context) -> Finding {
-    let dependencies = Simulation::new(shim, &context.host).ok().map(dependencies);
+    let dependencies = context.simulation(shim).ok().map(dependencies);
     let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
     match dependencies.and_then(|dependencies| Some((mix_of_dirs(&dependencies)?, kind_of_mix(&dependencies)))) {
         Some((mix, kind)) => {
@@ -119,7 +119,7 @@ fn other_on_path(shim: &Path, context: &Context) -> Finding {
 
 /// What is wrong with the cuDNN that programs get which load the shim by its name, if it is not this installation.
 pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
-    let found = plain_program(&context.host);
+    let found = plain_program(&context.host, &context.files);
     let found = found.and_then(|mut program| resolve(&mut program, Library::Shim.file_name()));
     let Some((shim, _)) = found else { return Vec::new() };
     let is_drop_in = cudnn_file::is_drop_in(&shim);
@@ -156,7 +156,7 @@ fn search_first(dir: &Path) -> Help {
 /// Does NVIDIA's shim open the libraries of its installation, and graph the engines of the same one?
 fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = report.library(Library::Shim)?;
-    let dependencies = dependencies(Simulation::new(&shim.path, &context.host).ok()?);
+    let dependencies = dependencies(context.simulation(&shim.path).ok()?);
     let graph = dependencies.iter().find(|dependency| dependency.name == Library::Graph.file_name())?;
     let graph_dir = graph.file.as_deref()?.parent()?;
     let problem = mix_of_dirs(&dependencies);
@@ -250,10 +250,10 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
     let by_name = LINKED.into_iter().find_map(|library| {
         // One that is alone in a directory of the search path.
-        let (file, rule) = resolve(&mut plain_program(&context.host)?, library.file_name())?;
+        let (file, rule) = resolve(&mut plain_program(&context.host, &context.files)?, library.file_name())?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
         let is_alone = !dir.join(Library::Graph.file_name()).exists();
-        let dependencies = dependencies(Simulation::new(&file, &context.host).ok().filter(|_| is_alone)?);
+        let dependencies = dependencies(context.simulation(&file).ok().filter(|_| is_alone)?);
         Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {library}, or open it by its name: {rule}"))
@@ -266,7 +266,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         || {
             LINKED.into_iter().find_map(|library| {
                 let file = &report.library(library)?.path;
-                let dependencies = dependencies(Simulation::new(file, &context.host).ok()?);
+                let dependencies = dependencies(context.simulation(file).ok()?);
                 Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
@@ -316,7 +316,7 @@ const COMPANIONS: [(Library, FindingKind, &str); 2] =
 pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Context) -> bool {
     COMPANIONS.iter().any(|(opener, _, stem)| {
         let (Some(part), Some(major)) = (report.library(*opener), report.cuda_major) else { return false };
-        let simulation = Simulation::new(&part.path, &context.host);
+        let simulation = context.simulation(&part.path);
         simulation.is_ok_and(|mut simulation| damage(&mut simulation, &format!("{stem}.so.{major}")).is_some())
     })
 }
@@ -325,7 +325,7 @@ pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Conte
 pub(super) fn companion_files(report: &InstallationReport, context: &Context) -> Vec<PathBuf> {
     let find = |(opener, _, stem): &(Library, FindingKind, &str)| {
         let (part, major) = (report.library(*opener)?, report.cuda_major?);
-        let mut simulation = Simulation::new(&part.path, &context.host).ok()?;
+        let mut simulation = context.simulation(&part.path).ok()?;
         let name = format!("{stem}.so.{major}");
         let is_loaded = simulation.dlopen(&name, 0);
         let object = simulation.objects().get(simulation.loaded(&name).filter(|_| is_loaded)?)?;
@@ -401,7 +401,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
     let mut findings = Vec::new();
     for (opener, kind, stem) in COMPANIONS {
         let Some(part) = report.library(opener) else { continue };
-        let Ok(mut simulation) = Simulation::new(&part.path, &context.host) else { continue };
+        let Ok(mut simulation) = context.simulation(&part.path) else { continue };
         let name = format!("{stem}.so.{major}");
         if loaded.contains(&name) {
             continue;

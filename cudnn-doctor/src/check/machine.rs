@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_probe::dll_search::Facts;
-use cudnn_probe::ld_so::Resolution;
+use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
 use cudnn_probe::{Host, Jetson, Os, release_facts};
 use nvml_wrapper::Nvml;
@@ -349,7 +349,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.is_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
-    let Some(mut simulation) = super::ld_so::plain_program(host) else { return DriverLibrary::Missing };
+    let Some(mut simulation) = super::ld_so::plain_program(host, &KnownFiles::new()) else { return DriverLibrary::Missing };
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{Resolution, Simulation, needed};
+use cudnn_probe::ld_so::{Resolution, needed};
 use cudnn_probe::packages::DEFAULT_CUDA_MAJOR;
 use cudnn_probe::{Installed, Origin, Os, Version};
 
@@ -116,7 +116,7 @@ fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
         if let Err(error) = needed(&file) {
             return Some(format!("{} {error}", file.printable()));
         }
-        let simulation = Simulation::new(&file, &context.host).ok()?;
+        let simulation = context.simulation(&file).ok()?;
         let missing = simulation.lookups().iter().find(|one| matches!(one.resolution, Resolution::Missing))?;
         Some(format!("{} needs {}, which ld.so does not find", file.printable(), missing.name.printable()))
     };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
-use cudnn_probe::ld_so::{Lookup, Resolution, Simulation};
+use cudnn_probe::ld_so::{Lookup, Resolution};
 use cudnn_probe::packages::Package;
 use cudnn_probe::{InstallationReport, Library, Os, ProbeError, elf_interpreter, missing_symbols};
 
@@ -48,7 +48,7 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     if Os::HOST == Os::Windows {
         return examine_for_windows(program, context);
     }
-    let mut simulation = match Simulation::new(program, &context.host) {
+    let mut simulation = match context.simulation(program) {
         Ok(simulation) => simulation,
         Err(error) => return unreadable(&name, &error),
     };

@@ -43,6 +43,16 @@ impl Process {
         Process { simulation: Simulation::new(facts), root: environment.root.clone(), host, found_by: HashMap::new() }
     }
 
+    /// The same process, in which something else happens next.
+    pub(crate) fn fork(&self) -> Self {
+        Process {
+            simulation: self.simulation.fork(),
+            root: self.root.clone(),
+            host: self.host.clone(),
+            found_by: self.found_by.clone(),
+        }
+    }
+
     /// Imports a framework, whose module is in this directory.
     pub(crate) fn import(&mut self, kind: &Kind, dir: &Path, built_for: &BuiltFor, uses: Use) -> Opens {
         let mut opens = Opens { is_optional: kind.is_cudnn_optional, ..Opens::default() };

@@ -12,6 +12,7 @@ use crate::built_for::BuiltFor;
 use crate::cudnn_name::{CudnnName, is_cudnn};
 use crate::driver::is_of_driver;
 use crate::environment::Environment;
+use crate::known::Known;
 use crate::kind::{ByName, Kind, first_matching, matching};
 
 /// A simulated process of the environment's Python.
@@ -20,6 +21,7 @@ pub(crate) struct Process {
     pub(super) simulation: Simulation,
     pub(super) environment: Environment,
     pub(super) host: Host,
+    pub(super) known: Known,
     /// The CUDA that the framework which is imported was built for.
     pub(super) cuda_major: Option<u32>,
     /// How each loaded file was found first.
@@ -30,17 +32,33 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts the environment's Python.
-    pub(crate) fn start(environment: &Environment, host: &Host) -> Self {
+    pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let names = ["bin/python3", "bin/python"].map(|name| environment.root.join(name));
-        let python = names.iter().find_map(|file| Simulation::new(file, host).ok());
+        let python = names.iter().find_map(|file| Simulation::with_files(file, host, &known.files).ok());
         let [first, _] = &names;
-        Process {
+        let mut process = Process {
             // A script, or an environment without one: ld.so's rules are those of any program without a run path.
-            simulation: python.unwrap_or_else(|| Simulation::without_program(first, host)),
+            simulation: python.unwrap_or_else(|| Simulation::without_program(first, host, &known.files)),
             environment: environment.clone(),
             host: host.clone(),
+            known: known.clone(),
             cuda_major: None,
             found_by: HashMap::new(),
+            seen: 0,
+        };
+        process.note_lookups(None);
+        process
+    }
+
+    /// The same process, in which something else happens next.
+    pub(crate) fn fork(&self) -> Self {
+        Process {
+            simulation: self.simulation.fork(),
+            environment: self.environment.clone(),
+            host: self.host.clone(),
+            known: self.known.clone(),
+            cuda_major: self.cuda_major,
+            found_by: self.found_by.clone(),
             seen: 0,
         }
     }
@@ -64,11 +82,8 @@ impl Process {
         let Some((major, _)) = built_for.cuda.as_ref().map(|cuda| cuda.value) else { return };
         let Some((_, names)) = kind.opens_cuda.iter().find(|(of, _)| *of == major) else { return };
         let opener = kind.opens_by_name.as_ref().and_then(|by_name| first_matching(dir, by_name.from));
-        let is_opener = |path: &Path| {
-            opener
-                .as_ref()
-                .is_some_and(|opener| cudnn_probe::canonicalize(opener).ok() == cudnn_probe::canonicalize(path).ok())
-        };
+        let real = |path: &Path| self.known.files.canonical(path);
+        let is_opener = |path: &Path| opener.as_ref().is_some_and(|opener| real(opener) == real(path));
         let Some(from) = self.simulation.objects().iter().position(|object| is_opener(&object.path)) else { return };
         let first_lookup = self.simulation.lookups().len();
         for name in *names {
@@ -147,8 +162,8 @@ impl Process {
         };
         opens.is_optional |= kind.opens_by_name.as_ref().is_some_and(|by_name| by_name.depends_on_release);
         // Its extension library has loaded it, or does it later.
-        let canonical = cudnn_probe::canonicalize(&opener).ok();
-        let is_it = |path: &Path| path == opener || cudnn_probe::canonicalize(path).ok() == canonical;
+        let canonical = self.known.files.canonical(&opener);
+        let is_it = |path: &Path| path == opener || self.known.files.canonical(path) == canonical;
         let loaded = self.simulation.objects().iter().position(|object| is_it(&object.path));
         let Some(from) = loaded.or_else(|| self.simulation.open_file(&opener, 0)) else { return };
         let major = built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major);
@@ -202,7 +217,7 @@ impl Process {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
         Some(Opened {
             name: lookup.name.clone(),
-            version: sub_libraries::version(path),
+            version: sub_libraries::version(path, &self.known),
             by: self.found_by.get(path).cloned().unwrap_or_else(|| By::LdSo(rule.clone())),
             path: path.clone(),
         })

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Library, Requirements, Search, Version, identify_any, select};
+use cudnn_probe::{Library, Requirements, Search, Version, select};
 
 use super::import::{Process, is_missing};
 use super::{By, Damaged, Opened, Opens};
 use crate::cudnn_name::CudnnName;
-use crate::drop_in::is_drop_in;
+use crate::known::Known;
 
 /// How much of cuDNN a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     let Some(name) = CudnnName::parse(&shim.name) else { return };
     // It loads the libraries of one installation by their paths, as this project's loader does.
-    if is_drop_in(&shim.path) {
+    if process.known.is_drop_in(&shim.path) {
         opens.has_drop_in = true;
         add_selected(process, shim, opens);
         return;
@@ -47,11 +47,11 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     open_all(process, libraries, shim.version, from, opens);
     let graph = process.simulation.loaded(Library::Graph.file_name());
     if let (Use::All, Some(graph)) = (uses, graph) {
-        let version = process.simulation.objects().get(graph).and_then(|graph| version(&graph.path));
+        let version = process.simulation.objects().get(graph).and_then(|graph| version(&graph.path, &process.known));
         open_all(process, Library::OPENED_BY_GRAPH, version, graph, opens);
         open_companions(process);
     }
-    let files = opens.cudnn.iter().filter_map(|opened| damage(&opened.path));
+    let files = opens.cudnn.iter().filter_map(|opened| damage(&opened.path, &process.known));
     let damaged: Vec<Damaged> = files.collect();
     opens.damaged.extend(damaged);
     let mut seen = HashSet::new();
@@ -131,17 +131,17 @@ fn open_one(process: &mut Process, names: &[String], from: usize, opens: &mut Op
     let soname = names.iter().find(|name| name.ends_with(".so.9")).or(names.first());
     let opener = process.simulation.objects().get(from).map(|opener| opener.path.as_path());
     let beside = opener.zip(soname).map(|(opener, soname)| opener.with_file_name(soname));
-    match beside.filter(|file| file.symlink_metadata().is_ok()).and_then(|file| damage(&file)) {
+    match beside.filter(|file| file.symlink_metadata().is_ok()).and_then(|file| damage(&file, &process.known)) {
         Some(damaged) => opens.damaged.push(damaged),
         None => opens.missing.extend(soname.cloned()),
     }
 }
 
 /// What is wrong with a file of cuDNN 9, if anything is.
-fn damage(file: &Path) -> Option<Damaged> {
+fn damage(file: &Path, known: &Known) -> Option<Damaged> {
     let library = library_of(file.file_name()?.to_str()?)?;
-    let error = identify_any(file, library).err()?;
-    Some(Damaged { path: file.to_owned(), reason: error.to_string(), rule: None })
+    let reason = known.identity(file, library).err()?;
+    Some(Damaged { path: file.to_owned(), reason, rule: None })
 }
 
 /// The library of cuDNN 9 with this file name, which may end in the full version.
@@ -151,20 +151,20 @@ fn library_of(name: &str) -> Option<Library> {
 }
 
 /// The release of a file of cuDNN, by its name or its contents.
-pub(super) fn version(file: &Path) -> Option<Version> {
+pub(super) fn version(file: &Path, known: &Known) -> Option<Version> {
     let name = file.file_name()?.to_str()?;
     if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {
         return Some(version);
     }
     if name.starts_with("libcudnn.so.8") {
         // A link to the file with the full version.
-        let target = cudnn_probe::canonicalize(file).ok()?;
+        let target = known.files.canonical(file)?;
         return CudnnName::parse(target.file_name()?.to_str()?)?.version;
     }
     let library = library_of(name)?;
     let file = if library == Library::Shim { &file.with_file_name(Library::Graph.file_name()) } else { file };
     let library = if library == Library::Shim { Library::Graph } else { library };
-    identify_any(file, library).ok()?.version
+    known.identity(file, library).ok()?.version
 }
 
 impl By {

@@ -108,7 +108,7 @@ pub struct Lookup {
 }
 
 /// A program or DLL that Windows would load.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Module {
     /// Its file.
@@ -184,6 +184,18 @@ impl Simulation {
         self.request(&name, None, found);
         self.follow(first, mode, dll_dir);
         self.failures.len() == failures
+    }
+
+    /// The same process, with the modules that are loaded so far and no lookups: to see what happens in another order.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Simulation {
+            facts: self.facts.clone(),
+            modules: self.modules.clone(),
+            by_name: self.by_name.clone(),
+            lookups: Vec::new(),
+            failures: Vec::new(),
+        }
     }
 
     /// Adds a directory, as the program does with `AddDllDirectory` (Python: `os.add_dll_directory`).

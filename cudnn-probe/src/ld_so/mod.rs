@@ -4,17 +4,20 @@
 //! - [`SearchPath`]: the directories that ld.so searches, and [`SearchPath::resolve`] for one name.
 //! - [`expand_tokens`], [`run_path_dirs`]: `$ORIGIN` and the like in a run path.
 //! - [`Simulation`]: everything that ld.so would load for a program or a library.
+//! - [`KnownFiles`]: what several simulations share, so that each file is read once.
 //!
 //! Not modelled: the legacy subdirectories (`tls`, `x86_64`) that glibc before 2.37 searches, `dlmopen`, auditing, and
 //! `/etc/ld.so.preload`.
 
 mod cache;
+mod known_files;
 mod layout;
 mod paths;
 mod simulate;
 mod tokens;
 
 pub(crate) use cache::Cache;
+pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
 pub(crate) use paths::{is_candidate, library_path};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
 use crate::host::Host;
-use crate::image;
+use crate::image::{Links, links};
 use crate::platform::{bytes_of, hwcaps, path_from_bytes};
 
 use super::cache::Cache;
@@ -22,6 +22,16 @@ pub struct SearchPath {
     default_dirs: Vec<PathBuf>,
     hwcaps: Vec<&'static str>,
 }
+
+/// How a search sees files: as they are ([`OnDisk`]), or as somebody knows them.
+pub(super) trait Files {
+    /// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.
+    fn is_candidate(&self, file: &Path) -> bool;
+    fn is_dir(&self, dir: &Path) -> bool;
+}
+
+/// The files as they are.
+pub(super) struct OnDisk;
 
 /// The step of the search that found a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +68,9 @@ impl SearchPath {
     fn read(host: &Host, library_path: Vec<PathBuf>) -> Self {
         let hwcaps = hwcaps();
         SearchPath {
-            library_path: with_hwcaps(&library_path, &hwcaps),
+            library_path: with_hwcaps(&library_path, &hwcaps, &OnDisk),
             cache: Cache::read(host),
-            default_dirs: with_hwcaps(&layout::default_dirs(host), &hwcaps),
+            default_dirs: with_hwcaps(&layout::default_dirs(host), &hwcaps, &OnDisk),
             hwcaps,
             host: host.clone(),
         }
@@ -72,7 +82,7 @@ impl SearchPath {
     /// Like ld.so it skips files for other processors, and returns a damaged file: ld.so would stop there.
     #[must_use]
     pub fn resolve(&self, name: &str, run_path: &[PathBuf]) -> Option<PathBuf> {
-        self.find(name, [], run_path, false).map(|(file, _)| file)
+        self.find(name, [], run_path, false, &OnDisk).map(|(file, _)| file)
     }
 
     /// Like [`SearchPath::resolve`], with the RPATHs that apply, nearest first, and the flag `DF_1_NODEFLIB` of the
@@ -83,29 +93,31 @@ impl SearchPath {
         rpaths: impl IntoIterator<Item = (usize, &'a [PathBuf])>,
         runpath: &[PathBuf],
         no_default_dirs: bool,
+        files: &impl Files,
     ) -> Option<(PathBuf, Step)> {
         if name.is_empty() || name.contains('/') {
             return None;
         }
         for (index, dirs) in rpaths {
-            if let Some(file) = in_dirs(&with_hwcaps(dirs, &self.hwcaps), name) {
+            if let Some(file) = in_dirs(&with_hwcaps(dirs, &self.hwcaps, files), name, files) {
                 return Some((file, Step::Rpath(index)));
             }
         }
-        if let Some(file) = in_dirs(&self.library_path, name) {
+        if let Some(file) = in_dirs(&self.library_path, name, files) {
             return Some((file, Step::LibraryPath));
         }
-        if let Some(file) = in_dirs(&with_hwcaps(runpath, &self.hwcaps), name) {
+        if let Some(file) = in_dirs(&with_hwcaps(runpath, &self.hwcaps, files), name, files) {
             return Some((file, Step::Runpath));
         }
         let is_excluded = |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
-        if let Some(file) = self.cache.files(&self.host, name).find(|file| is_candidate(file) && !is_excluded(file)) {
+        let is_taken = |file: &PathBuf| files.is_candidate(file) && !is_excluded(file);
+        if let Some(file) = self.cache.files(&self.host, name).find(is_taken) {
             return Some((file, Step::Cache));
         }
         if no_default_dirs {
             return None;
         }
-        in_dirs(&self.default_dirs, name).map(|file| (file, Step::DefaultDir))
+        in_dirs(&self.default_dirs, name, files).map(|file| (file, Step::DefaultDir))
     }
 }
 
@@ -126,11 +138,11 @@ fn split_library_path(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Ve
 
 /// Each directory after its subdirectories for this processor. Few directories have these, so this looks once for all
 /// names.
-fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str]) -> Vec<PathBuf> {
+fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str], files: &impl Files) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for dir in dirs {
         let special = dir.join("glibc-hwcaps");
-        if special.is_dir() {
+        if files.is_dir(&special) {
             all.extend(hwcaps.iter().map(|level| special.join(level)));
         }
         all.push(dir.clone());
@@ -139,17 +151,29 @@ fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str]) -> Vec<PathBuf> {
 }
 
 /// The file in the first of these directories that has it.
-fn in_dirs(dirs: &[PathBuf], name: &str) -> Option<PathBuf> {
-    dirs.iter().map(|dir| dir.join(name)).find(|file| is_candidate(file))
+fn in_dirs(dirs: &[PathBuf], name: &str, files: &impl Files) -> Option<PathBuf> {
+    dirs.iter().map(|dir| dir.join(name)).find(|file| files.is_candidate(file))
 }
 
-/// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.
+impl Files for OnDisk {
+    fn is_candidate(&self, file: &Path) -> bool {
+        is_candidate(file)
+    }
+
+    fn is_dir(&self, dir: &Path) -> bool {
+        dir.is_dir()
+    }
+}
+
+/// See [`Files::is_candidate`].
 pub(crate) fn is_candidate(file: &Path) -> bool {
     // Most names that ld.so tries do not exist: one look at the directory must do for them.
-    if !file.exists() {
-        return false;
-    }
-    match image::links(file) {
+    file.exists() && is_taken(links(file).as_ref())
+}
+
+/// Does ld.so take a file, of which it reads this?
+pub(super) fn is_taken(links: Result<&Links, &ProbeError>) -> bool {
+    match links {
         Ok(_) => true,
         Err(ProbeError::WrongArchitecture { .. } | ProbeError::NotFound | ProbeError::BrokenLink { .. }) => false,
         Err(ProbeError::Unreadable { error }) => error.kind() != std::io::ErrorKind::PermissionDenied,
@@ -180,7 +204,7 @@ mod tests {
             let listed = Path::new("/").join(file.strip_prefix(&root).unwrap_or(&file));
             write(&host.system("/etc/ld.so.cache"), &cache(LD_CACHE_FLAGS, "libx", &listed.to_string_lossy(), 1));
             let path = SearchPath::new(&host);
-            let step = |no_default_dirs| path.find("libx", [], &[], no_default_dirs).map(|(_, step)| step);
+            let step = |no_default_dirs| path.find("libx", [], &[], no_default_dirs, &OnDisk).map(|(_, step)| step);
             assert_eq!(step(false), Some(Step::Cache), "{dir:?}");
             assert_eq!(step(true), expected, "{dir:?}");
             let _ = std::fs::remove_file(file);

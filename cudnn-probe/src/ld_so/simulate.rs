@@ -5,12 +5,14 @@ use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Links, links};
 use crate::platform::is_setid;
 
+use super::known_files::KnownFiles;
 use super::paths::{SearchPath, Step};
 use super::tokens;
 
@@ -102,15 +104,25 @@ pub struct Object {
     pub path: PathBuf,
     /// The index of the object that caused it to be loaded.
     loader: Option<usize>,
-    links: Links,
+    links: Arc<Links>,
     /// The directories of its RPATH and of its RUNPATH, once they are needed.
     rpath_dirs: OnceCell<Vec<PathBuf>>,
     runpath_dirs: OnceCell<Vec<PathBuf>>,
 }
 
 impl Object {
-    fn new(path: PathBuf, loader: Option<usize>, links: Links) -> Self {
+    fn new(path: PathBuf, loader: Option<usize>, links: Arc<Links>) -> Self {
         Object { path, loader, links, rpath_dirs: OnceCell::new(), runpath_dirs: OnceCell::new() }
+    }
+
+    fn copy(&self) -> Self {
+        Object {
+            path: self.path.clone(),
+            loader: self.loader,
+            links: self.links.clone(),
+            rpath_dirs: self.rpath_dirs.clone(),
+            runpath_dirs: self.runpath_dirs.clone(),
+        }
     }
 
     /// The names of the libraries that it needs (`DT_NEEDED`).
@@ -162,7 +174,8 @@ pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
 #[derive(Debug)]
 pub struct Simulation {
     host: Host,
-    search_path: SearchPath,
+    files: KnownFiles,
+    search_path: Arc<SearchPath>,
     objects: Vec<Object>,
     /// The object that ld.so recognises by each name.
     by_name: HashMap<String, usize>,
@@ -181,31 +194,40 @@ impl Simulation {
     /// # Errors
     /// The file itself cannot be loaded.
     pub fn new(file: &Path, host: &Host) -> Result<Self, ProbeError> {
-        let links = links(file)?;
+        Simulation::with_files(file, host, &KnownFiles::new())
+    }
+
+    /// Like [`Simulation::new`], with what other simulations know of the files.
+    ///
+    /// # Errors
+    /// The file itself cannot be loaded.
+    pub fn with_files(file: &Path, host: &Host, files: &KnownFiles) -> Result<Self, ProbeError> {
+        let links = files.links(file)?;
         let path = if links.soname.is_some() {
             std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
         } else {
             // The kernel passes a program's path without symbolic links to ld.so.
-            std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+            files.canonical(file).unwrap_or_else(|| file.to_owned())
         };
         // ld.so ignores environment variables for setuid programs.
         let host = if is_setid(file) { host.clone().secure_execution(true) } else { host.clone() };
-        Ok(Simulation::start(path, links, host))
+        Ok(Simulation::start(path, links, host, files))
     }
 
     /// Simulates the start of a program at this path that needs no library and has no run path: for one that cannot be
     /// read.
     #[must_use]
-    pub fn without_program(path: &Path, host: &Host) -> Self {
-        Simulation::start(path.to_owned(), Links::default(), host.clone())
+    pub fn without_program(path: &Path, host: &Host, files: &KnownFiles) -> Self {
+        Simulation::start(path.to_owned(), Arc::default(), host.clone(), files)
     }
 
-    fn start(path: PathBuf, links: Links, host: Host) -> Self {
+    fn start(path: PathBuf, links: Arc<Links>, host: Host, files: &KnownFiles) -> Self {
         let mut simulation = Simulation {
-            search_path: SearchPath::of_program(&host, &path),
+            search_path: Arc::new(SearchPath::of_program(&host, &path)),
             host,
+            files: files.clone(),
             by_name: links.soname.iter().map(|soname| (soname.clone(), 0)).collect(),
-            by_file: std::fs::canonicalize(&path).ok().into_iter().map(|file| (file, 0)).collect(),
+            by_file: files.canonical(&path).into_iter().map(|file| (file, 0)).collect(),
             objects: vec![Object::new(path, None, links)],
             lookups: Vec::new(),
             searches: 0,
@@ -260,11 +282,11 @@ impl Simulation {
     /// The same process, with the objects that are loaded so far and no lookups: to see what happens in another order.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let object = |object: &Object| Object::new(object.path.clone(), object.loader, object.links.clone());
         Simulation {
             host: self.host.clone(),
+            files: self.files.clone(),
             search_path: self.search_path.clone(),
-            objects: self.objects.iter().map(object).collect(),
+            objects: self.objects.iter().map(Object::copy).collect(),
             by_name: self.by_name.clone(),
             by_file: self.by_file.clone(),
             lookups: Vec::new(),
@@ -322,11 +344,11 @@ impl Simulation {
     }
 
     fn load(&mut self, name: &str, path: PathBuf, rule: Rule, by: usize) -> Resolution {
-        let links = match links(&path) {
+        let links = match self.files.links(&path) {
             Ok(links) => links,
             Err(error) => return Resolution::Unusable { path, rule, error },
         };
-        let file = std::fs::canonicalize(&path).ok();
+        let file = self.files.canonical(&path);
         if let Some((index, object)) = file
             .as_ref()
             .and_then(|file| self.by_file.get(file))
@@ -362,7 +384,8 @@ impl Simulation {
         });
         let runpath = requester.links.runpath.as_ref();
         let runpath = runpath.map(|runpath| self.dirs(by, runpath, &requester.runpath_dirs)).unwrap_or_default();
-        let (path, step) = self.search_path.find(name, rpaths, runpath, requester.links.no_default_dirs)?;
+        let is_limited = requester.links.no_default_dirs;
+        let (path, step) = self.search_path.find(name, rpaths, runpath, is_limited, &self.files)?;
         let rule = match step {
             Step::Rpath(index) => Rule::Rpath(self.objects.get(index)?.path.clone()),
             Step::LibraryPath => Rule::LibraryPath,

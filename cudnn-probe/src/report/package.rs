@@ -394,7 +394,8 @@ fn bytes(file: &Path, limit: u64) -> Option<Vec<u8>> {
     if length > limit {
         return None;
     }
-    let mut bytes = Vec::new();
+    // A buffer that grows would be filled in many small pieces.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -16,6 +16,9 @@ mod pins;
 mod text;
 mod unneeded;
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Command, Installer, Package};
 use cudnn_probe::{Host, InstallationReport, Origin, Os};
@@ -41,8 +44,9 @@ pub(crate) struct Judged {
 
 pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, depth: Depth) -> Judged {
     let survey = survey_to(environment, host, depth);
-    let mut findings: Vec<Finding> =
-        survey.frameworks.iter().flat_map(|framework| of_framework(framework, &survey, machine)).collect();
+    let installations = installations(&survey);
+    let of_framework = |framework| of_framework(framework, installation_of(framework, &installations), &survey, machine);
+    let mut findings: Vec<Finding> = survey.frameworks.iter().flat_map(of_framework).collect();
     findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
     findings.extend(unreadable(&survey));
     findings.extend(unsearched(&survey));
@@ -59,7 +63,13 @@ fn leave_help_to_windows(finding: &mut Finding) {
     }
 }
 
-fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Vec<Finding> {
+/// `report`: on the installation with the graph library that it would load.
+fn of_framework(
+    framework: &Framework,
+    report: Option<&InstallationReport>,
+    survey: &Survey,
+    machine: &Machine,
+) -> Vec<Finding> {
     if framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         let broken = broken::finding(framework, survey);
         return broken.into_iter().chain(devices::cpu_only(framework, survey, machine)).collect();
@@ -69,12 +79,11 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     let is_unusable = broken.as_ref().is_some_and(|finding| finding.kind.severity == Severity::Error);
     findings.extend(broken);
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    let report = installation_of(framework);
-    let of_cudnn = other_cuda::finding(framework, report.as_ref(), survey, machine);
+    let of_cudnn = other_cuda::finding(framework, report, survey, machine);
     // Without its libraries, nothing is known of what they need.
     let is_unknown = is_unusable && framework.opens.users.is_empty();
     let of_cudnn =
-        of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report.as_ref(), survey, machine) });
+        of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report, survey, machine) });
     let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
@@ -86,10 +95,30 @@ fn of_framework(framework: &Framework, survey: &Survey, machine: &Machine) -> Ve
     findings
 }
 
-/// The installation with the graph library that it would load.
-fn installation_of(framework: &Framework) -> Option<InstallationReport> {
+/// The directory of the graph library that a framework would load.
+fn graph_dir(framework: &Framework) -> Option<PathBuf> {
     let graph = framework.opens.cudnn.iter().find(|opened| foreign::is_graph(&opened.name))?;
-    InstallationReport::read(graph.path.parent()?, &Host::current())
+    cudnn_probe::canonicalize(graph.path.parent()?).ok()
+}
+
+/// The installations that the frameworks would use, each read once: all records of all packages there name its owner.
+fn installations(survey: &Survey) -> HashMap<PathBuf, InstallationReport> {
+    let mut installations = HashMap::new();
+    for dir in survey.frameworks.iter().filter_map(graph_dir) {
+        if !installations.contains_key(&dir)
+            && let Some(report) = InstallationReport::read(&dir, &Host::current())
+        {
+            installations.insert(dir, report);
+        }
+    }
+    installations
+}
+
+fn installation_of<'a>(
+    framework: &Framework,
+    installations: &'a HashMap<PathBuf, InstallationReport>,
+) -> Option<&'a InstallationReport> {
+    installations.get(&graph_dir(framework)?)
 }
 
 /// The environment whose Python a program would use.
