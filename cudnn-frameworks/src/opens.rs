@@ -15,8 +15,8 @@ use cudnn_probe::{Host, Os, Version, dll_search};
 
 use crate::built_for::BuiltFor;
 use crate::environment::Environment;
-use crate::known::Known;
 use crate::kind::Kind;
+use crate::known::Known;
 
 pub(crate) use sub_libraries::Use;
 
@@ -178,13 +178,7 @@ impl Process {
 }
 
 /// Follows what a framework would open in a process that has just started.
-pub(crate) fn read(
-    kind: &Kind,
-    version: &str,
-    dir: Option<&Path>,
-    built_for: &BuiltFor,
-    started: &Process,
-) -> Opens {
+pub(crate) fn read(kind: &Kind, version: &str, dir: Option<&Path>, built_for: &BuiltFor, started: &Process) -> Opens {
     if built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return Opens { needs_none: true, ..Opens::default() };
     }

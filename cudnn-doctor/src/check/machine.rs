@@ -349,7 +349,9 @@ fn driver_library(host: &Host) -> DriverLibrary {
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.is_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
-    let Some(mut simulation) = super::ld_so::plain_program(host, &KnownFiles::new()) else { return DriverLibrary::Missing };
+    let Some(mut simulation) = super::ld_so::plain_program(host, &KnownFiles::new()) else {
+        return DriverLibrary::Missing;
+    };
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
     match simulation.lookups().get(before).map(|step| &step.resolution) {

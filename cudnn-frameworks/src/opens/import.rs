@@ -12,8 +12,8 @@ use crate::built_for::BuiltFor;
 use crate::cudnn_name::{CudnnName, is_cudnn};
 use crate::driver::is_of_driver;
 use crate::environment::Environment;
-use crate::known::Known;
 use crate::kind::{ByName, Kind, first_matching, matching};
+use crate::known::Known;
 
 /// A simulated process of the environment's Python.
 #[derive(Debug)]

@@ -42,10 +42,14 @@ impl KnownFiles {
     /// The path without symbolic links; `None` if it leads nowhere.
     #[must_use]
     pub fn canonical(&self, path: &Path) -> Option<PathBuf> {
-        self.known(path, |known| known.canonical.clone(), || {
-            let canonical = std::fs::canonicalize(path).ok();
-            Known { canonical: Some(canonical), ..Known::default() }
-        })
+        self.known(
+            path,
+            |known| known.canonical.clone(),
+            || {
+                let canonical = std::fs::canonicalize(path).ok();
+                Known { canonical: Some(canonical), ..Known::default() }
+            },
+        )
         .flatten()
     }
 

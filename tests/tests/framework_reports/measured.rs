@@ -1,4 +1,4 @@
-//! How long `check` takes in an environment with all frameworks.
+//! How long `check` takes in an environment with all frameworks, and how much it reads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,10 @@ use serde_json::Value;
 use support::{ExtensionLibrary, FakeNvml, PythonEnvironment};
 
 use crate::world::*;
+
+/// The most that `check` may read in that environment of 100 packages, and in how many calls.
+const MAX_BYTES: u64 = 40 << 20;
+const MAX_CALLS: u64 = 8_000;
 
 /// Packages that most environments have: metadata, a record, modules.
 fn other_packages(venv: &PythonEnvironment, count: usize) {
@@ -24,8 +28,9 @@ fn other_packages(venv: &PythonEnvironment, count: usize) {
     }
 }
 
-/// All nine frameworks, and nothing wrong. PyTorch's library with the kernels has a gigabyte.
-fn all_frameworks(world: &World) {
+/// All nine frameworks, and nothing wrong, in an environment with this many packages. PyTorch's library with the kernels
+/// has this many bytes besides.
+fn all_frameworks(world: &World, packages: usize, padding: usize) {
     let venv = &world.venv;
     complete_torch(venv, "2.8.0", "12.8", "9.10.2.21");
     let kernels = ExtensionLibrary::new()
@@ -33,7 +38,7 @@ fn all_frameworks(world: &World) {
         .with_rpath("$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas/lib:$ORIGIN")
         .needing("libcudnn.so.9")
         .needing("libcublas.so.12")
-        .with_padding(1 << 30)
+        .with_padding(padding)
         .with_gpu_code(2000, &["7.0", "7.5", "8.0", "8.6", "9.0"]);
     write_sparse(&venv.import_dir().join("torch/lib/libtorch_cuda.so"), &kernels.bytes());
     tensorflow(venv, "2.20.0", "9.3.0.75");
@@ -55,6 +60,41 @@ fn all_frameworks(world: &World) {
         .library("transformer_engine/libtransformer_engine.so", &ExtensionLibrary::new().needing("libcudnn.so.9"));
     let dirs = ["cudnn", "cublas"].map(|module| venv.import_dir().join("nvidia").join(module).join("lib"));
     world.set("LD_LIBRARY_PATH", PathBuf::from(std::env::join_paths(dirs).unwrap()));
+    let entries = std::fs::read_dir(venv.import_dir()).unwrap().flatten();
+    let count = entries.filter(|entry| entry.path().extension().is_some_and(|name| name == "dist-info")).count();
+    other_packages(venv, packages.saturating_sub(count));
+}
+
+/// `check` in the active environment of this world. When it ends, its standard error has what the kernel counted.
+fn counted_check(world: &World, options: &[&str]) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "\"$@\"; grep -E 'rchar|syscr' /proc/$$/io >&2", "sh"])
+        .arg(support::doctor())
+        .args(options)
+        .env_clear()
+        .env("VIRTUAL_ENV", world.venv.root())
+        .envs(world.variables.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    command
+}
+
+/// A check simulates some fifty processes that open the same libraries, and asks several times who owns a directory.
+#[test]
+fn check_reads_each_file_a_few_times() {
+    const PACKAGES: usize = 100;
+    let world = World::new();
+    all_frameworks(&world, PACKAGES, 0);
+    let output = counted_check(&world, &["check", "--no-load", "--json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["findings"].is_array(), "{document:#}");
+    let counted = String::from_utf8(output.stderr).unwrap();
+    let count = |name: &str| {
+        let line = counted.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("no {name} in {counted}")).parse::<u64>().unwrap()
+    };
+    println!("{counted}");
+    let (bytes, calls) = (count("rchar"), count("syscr"));
+    assert!(bytes < MAX_BYTES && calls < MAX_CALLS, "{bytes} bytes in {calls} calls");
 }
 
 /// Writes a file without its zeros.
@@ -75,10 +115,7 @@ fn check_is_quick_in_an_environment_with_all_frameworks() {
     const ROUNDS: usize = 20;
     const MAX_MS: f64 = 150.0;
     let world = World::new();
-    all_frameworks(&world);
-    let count = std::fs::read_dir(world.venv.import_dir()).unwrap().flatten();
-    let count = count.filter(|entry| entry.path().extension().is_some_and(|name| name == "dist-info")).count();
-    other_packages(&world.venv, 300 - count);
+    all_frameworks(&world, 300, 1 << 30);
     for (name, gpu) in [("without a GPU", false), ("with a GPU", true)] {
         if gpu {
             let dir = world.root.path().join("driver");
@@ -90,14 +127,7 @@ fn check_is_quick_in_an_environment_with_all_frameworks() {
             *path = std::env::join_paths(dirs).unwrap().into();
         }
         for options in [&["check", "--json"][..], &["check", "--no-load", "--json"]] {
-            let mut command = Command::new("/bin/sh");
-            command
-                .args(["-c", "\"$@\"; grep rchar /proc/$$/io >&2", "sh"])
-                .arg(support::doctor())
-                .args(options)
-                .env_clear()
-                .env("VIRTUAL_ENV", world.venv.root())
-                .envs(world.variables.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+            let mut command = counted_check(&world, options);
             let output = command.output().unwrap();
             let document: Value = serde_json::from_slice(&output.stdout).unwrap();
             let codes = document["findings"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap());
@@ -112,7 +142,7 @@ fn check_is_quick_in_an_environment_with_all_frameworks() {
                 .collect();
             times.sort_by(f64::total_cmp);
             let median = times[ROUNDS / 2];
-            let read = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let read = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
             println!("{name}, {options:?}: {median:.1} ms ({:.1} to {:.1}), {read}", times[0], times[ROUNDS - 1]);
             assert!(cfg!(debug_assertions) || median < MAX_MS, "{times:?}");
         }

@@ -1,19 +1,22 @@
 //! Libraries that come into the cuDNN of a framework and do not belong to it: of another release, for another CUDA, from
 //! another directory, or not those that its package installed. `check` judges files by the same functions.
 
+use std::collections::HashSet;
+use std::path::Path;
+
 use cudnn_frameworks::{Framework, Opened};
-use cudnn_probe::{InstallationReport, Library};
+use cudnn_probe::Library;
 
 use super::help::keep_apart;
 use super::loaded::drop_in_note;
 use super::text::{found, how, title};
+use super::used::{UsedInstallation, is_graph};
 use crate::check::finding::{FRAMEWORK_MIX, Finding, FindingKind};
-use crate::check::installation;
 use crate::dependency_report::{Dependency, mixes, with_canonical_dir};
 use crate::escape::Printable;
 
-pub(super) fn finding(framework: &Framework, report: Option<&InstallationReport>) -> Option<Finding> {
-    across_directories(framework).or_else(|| in_its_directory(framework, report?))
+pub(super) fn finding(framework: &Framework, used: Option<&UsedInstallation>) -> Option<Finding> {
+    across_directories(framework).or_else(|| in_its_directory(framework, used?))
 }
 
 /// ld.so gives it libraries from several directories that do not belong together.
@@ -24,6 +27,10 @@ fn across_directories(framework: &Framework) -> Option<Finding> {
         return None;
     }
     let files: Vec<Dependency> = opens.cudnn.iter().map(dependency).collect();
+    let dirs: HashSet<&Path> = files.iter().filter_map(|file| file.file.as_deref()?.parent()).collect();
+    if dirs.len() < 2 {
+        return None;
+    }
     let mix = mixes(&files).into_iter().find(|mix| !mix.is_in_one_dir && !mix.works)?;
     // In the order in which it loads them.
     let is_either = |file: &Dependency| file.name == Library::Graph.file_name() || file.name == mix.name;
@@ -60,15 +67,10 @@ fn dependency(opened: &Opened) -> Dependency {
     }
 }
 
-/// Whether this is the name of the graph library, on any system.
-pub(super) fn is_graph(name: &str) -> bool {
-    name.starts_with("libcudnn_graph.") || name == Library::Graph.windows_name()
-}
-
 /// The directory of its graph library has files that do not belong to the cuDNN there.
-fn in_its_directory(framework: &Framework, report: &InstallationReport) -> Option<Finding> {
+fn in_its_directory(framework: &Framework, used: &UsedInstallation) -> Option<Finding> {
     let graph = framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))?;
-    let mut others = installation::foreign(report, false).into_iter();
+    let mut others = used.foreign.iter().cloned();
     let first = others.next()?;
     let kind = FindingKind { severity: first.kind.severity, ..FRAMEWORK_MIX };
     let message = format!("{} would load a cuDNN with a foreign file: {}", title(framework), first.message);

@@ -1,11 +1,12 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
 use cudnn_frameworks::{By, Distribution, Framework, Pin, Remedy, Survey, Unreadable};
+use cudnn_probe::Os;
 use cudnn_probe::packages::Command;
-use cudnn_probe::{InstallationReport, Os};
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
 use super::text::{found, source, title};
+use super::used::UsedInstallation;
 use super::{foreign, incomplete};
 use crate::check::demand::is_of_conda;
 use crate::check::finding::{
@@ -22,7 +23,7 @@ use crate::escape::Printable;
 /// The cuDNN that it would load: is there one, is it of one release, does the framework accept it?
 pub(super) fn cudnn(
     framework: &Framework,
-    report: Option<&InstallationReport>,
+    used: Option<&UsedInstallation>,
     survey: &Survey,
     machine: &Machine,
 ) -> Option<Finding> {
@@ -48,7 +49,7 @@ pub(super) fn cudnn(
         let finding = finding.notes(by_itself.map(|when| format!("it also finds the wheel of its environment {when}")));
         return Some(finding.help(reach(framework, survey, machine)));
     };
-    if let Some(finding) = foreign::finding(framework, report) {
+    if let Some(finding) = foreign::finding(framework, used) {
         return Some(finding.notes(wants));
     }
     let (wanted, version) = (wanted?, opens.version()?);

@@ -15,13 +15,11 @@ mod pairs;
 mod pins;
 mod text;
 mod unneeded;
-
-use std::collections::HashMap;
-use std::path::PathBuf;
+mod used;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Command, Installer, Package};
-use cudnn_probe::{Host, InstallationReport, Origin, Os};
+use cudnn_probe::{Host, Origin, Os};
 
 use super::demand::{CUDNN_MAJOR, Demand};
 use super::finding::{Finding, FindingKind, Help, PACKAGES_UNREADABLE, Severity};
@@ -35,6 +33,7 @@ pub(crate) use incomplete::is_cudnn;
 pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
 pub(crate) use unneeded::Unneeded;
+use used::{UsedInstallation, UsedInstallations};
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {
@@ -44,8 +43,8 @@ pub(crate) struct Judged {
 
 pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, depth: Depth) -> Judged {
     let survey = survey_to(environment, host, depth);
-    let installations = installations(&survey);
-    let of_framework = |framework| of_framework(framework, installation_of(framework, &installations), &survey, machine);
+    let used = UsedInstallations::read(&survey);
+    let of_framework = |framework| of_framework(framework, used.of(framework), &survey, machine);
     let mut findings: Vec<Finding> = survey.frameworks.iter().flat_map(of_framework).collect();
     findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
     findings.extend(unreadable(&survey));
@@ -63,10 +62,10 @@ fn leave_help_to_windows(finding: &mut Finding) {
     }
 }
 
-/// `report`: on the installation with the graph library that it would load.
+/// `used`: the installation that it would use.
 fn of_framework(
     framework: &Framework,
-    report: Option<&InstallationReport>,
+    used: Option<&UsedInstallation>,
     survey: &Survey,
     machine: &Machine,
 ) -> Vec<Finding> {
@@ -79,11 +78,10 @@ fn of_framework(
     let is_unusable = broken.as_ref().is_some_and(|finding| finding.kind.severity == Severity::Error);
     findings.extend(broken);
     // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    let of_cudnn = other_cuda::finding(framework, report, survey, machine);
+    let of_cudnn = other_cuda::finding(framework, used.map(|used| &used.report), survey, machine);
     // Without its libraries, nothing is known of what they need.
     let is_unknown = is_unusable && framework.opens.users.is_empty();
-    let of_cudnn =
-        of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, report, survey, machine) });
+    let of_cudnn = of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, used, survey, machine) });
     let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
     findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
     findings.extend(half_searched::finding(framework, survey));
@@ -93,32 +91,6 @@ fn of_framework(
     findings.extend(devices::driver(framework, machine));
     findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));
     findings
-}
-
-/// The directory of the graph library that a framework would load.
-fn graph_dir(framework: &Framework) -> Option<PathBuf> {
-    let graph = framework.opens.cudnn.iter().find(|opened| foreign::is_graph(&opened.name))?;
-    cudnn_probe::canonicalize(graph.path.parent()?).ok()
-}
-
-/// The installations that the frameworks would use, each read once: all records of all packages there name its owner.
-fn installations(survey: &Survey) -> HashMap<PathBuf, InstallationReport> {
-    let mut installations = HashMap::new();
-    for dir in survey.frameworks.iter().filter_map(graph_dir) {
-        if !installations.contains_key(&dir)
-            && let Some(report) = InstallationReport::read(&dir, &Host::current())
-        {
-            installations.insert(dir, report);
-        }
-    }
-    installations
-}
-
-fn installation_of<'a>(
-    framework: &Framework,
-    installations: &'a HashMap<PathBuf, InstallationReport>,
-) -> Option<&'a InstallationReport> {
-    installations.get(&graph_dir(framework)?)
 }
 
 /// The environment whose Python a program would use.

@@ -3,10 +3,10 @@
 use cudnn_frameworks::{By, Framework, Survey};
 use cudnn_probe::{InstallationReport, dll_search};
 
-use super::foreign::is_graph;
 use super::help::{install, is_beside, without_named_dir, without_search};
 use super::loaded::drop_in_note;
 use super::text::{found, release, source, title};
+use super::used::is_graph;
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
 use crate::check::machine::Machine;
 use crate::escape::Printable;
