@@ -10,8 +10,9 @@
 //! ,{"name":"cudnnCreate","tid":7}
 //! ```
 
-/// One step.
+/// One step. Packed, because a call copies dozens of them, which are in no cache after the program's own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, packed)]
 pub(crate) struct Step {
     /// The bytes, the first in the lowest.
     pub(crate) word: u128,
@@ -36,12 +37,6 @@ impl Step {
         let (word, length) = append(SPACES, 0, piece);
         let (word, _) = append(word, length, closing);
         Step { word, advance: length as u8 }
-    }
-
-    /// The step without its first byte, such as a comma.
-    pub(crate) const fn without_first(self) -> Step {
-        let space = (b' ' as u128) << (8 * (Step::SIZE - 1));
-        Step { word: self.word >> 8 | space, advance: self.advance.saturating_sub(1) }
     }
 }
 

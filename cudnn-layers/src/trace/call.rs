@@ -2,7 +2,7 @@
 
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::step::Step;
+use super::chrome::ThreadPieces;
 use crate::wrappers::Call;
 
 /// The call.
@@ -20,8 +20,8 @@ pub(super) struct FinishedCall<'a, 'b> {
     pub(super) stream: Option<usize>,
     /// What the graph does that it was given.
     pub(super) label: Option<&'a str>,
-    /// The thread, as a piece of a record.
-    pub(super) thread: Step,
+    /// The thread, as pieces of a record.
+    pub(super) thread: ThreadPieces,
     /// The thread.
     pub(super) thread_id: u32,
 }

@@ -8,7 +8,7 @@ use cudnn_layer_api::Host;
 use super::call::FinishedCall;
 use super::names;
 use super::options::{expanded, with_number};
-use super::parameters::{Piece, pieces};
+use super::parameters::{Piece, Pieces, pieces};
 use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING};
 use crate::platform::process;
 use crate::platform::trace_file::{AppendError, TraceFile};
@@ -87,9 +87,19 @@ impl Chrome {
         let Some(pieces) = pieces(finished.call.function) else { return };
         let mut record = Record::new();
         record.extend(&pieces.start);
-        self.place_and_time(&mut record, finished.thread, finished.start, Some(finished.duration));
+        record.step(self.process);
+        record.step(finished.thread.number);
+        if finished.thread.upper == Some(finished.start / UPPER) {
+            record.step(finished.thread.time);
+            record.lower(finished.start);
+        } else {
+            record.thousandths(",\"ts\":", finished.start, OBJECT);
+        }
+        record.duration(finished.duration);
         let mut members = Members::new(&mut record);
-        if let Some(handle) = finished.call.handle {
+        if has_arguments {
+            members.arguments(finished, pieces);
+        } else if let Some(handle) = finished.call.handle {
             members.key(HANDLE);
             members.record.address(handle.addr() as u64, INNER_STRING);
         }
@@ -98,7 +108,13 @@ impl Chrome {
             members.record.address(stream as u64, INNER_STRING);
         }
         match finished.status {
-            Some(status) if has_arguments || status.0 != 0 => {
+            Some(status) if status.0 == 0 => {
+                if has_arguments {
+                    members.key(STATUS);
+                    members.record.extend(&SUCCESS);
+                }
+            }
+            Some(status) => {
                 members.key(STATUS);
                 names::put(members.record, 0, status.0.into(), &status);
             }
@@ -111,14 +127,6 @@ impl Chrome {
         if let Some(label) = finished.label {
             members.key(GRAPH);
             members.record.text(label, INNER_STRING, TEXT_LIMIT);
-        }
-        if has_arguments {
-            let mut parameters = pieces.parameters.iter();
-            finished.call.visit_arguments(|value| {
-                if let Some(piece) = parameters.next().filter(|piece| !piece.is_handle) {
-                    members.value(piece, value);
-                }
-            });
         }
         members.end();
         record.step(COMPLETE);
@@ -202,8 +210,44 @@ impl Chrome {
     }
 }
 
+/// What records of a thread have in common.
+#[derive(Clone, Copy)]
+pub(super) struct ThreadPieces {
+    /// Its number.
+    number: Step,
+    /// The begin of times, and the hundreds of seconds that it is of.
+    time: Step,
+    upper: Option<u64>,
+}
+
+/// The nanoseconds for which times begin alike.
+const UPPER: u64 = 100_000_000_000;
+
+impl ThreadPieces {
+    pub(super) const NONE: Self =
+        ThreadPieces { number: Step::new("", "}"), time: Step::new("", "}"), upper: None };
+
+    pub(super) fn new(thread: u32) -> Self {
+        ThreadPieces { number: thread_step(thread), ..ThreadPieces::NONE }
+    }
+
+    /// Prepares the begin of this time. Returns whether anything changed.
+    #[inline]
+    pub(super) fn prepare(&mut self, time: u64) -> bool {
+        self.upper != Some(time / UPPER) && self.prepare_new(time)
+    }
+
+    #[cold]
+    fn prepare_new(&mut self, time: u64) -> bool {
+        let upper = Record::upper(time);
+        self.upper = upper.map(|_| time / UPPER);
+        self.time = upper.unwrap_or(self.time);
+        upper.is_some()
+    }
+}
+
 /// The piece of a record with a thread's number.
-pub(super) fn thread_step(thread: u32) -> Step {
+fn thread_step(thread: u32) -> Step {
     let mut record = Record::new();
     record.number(",\"tid\":", thread.into(), OBJECT);
     record.steps().first().copied().unwrap_or(Step::new("", "}"))
@@ -230,6 +274,8 @@ const HANDLE: Key = key!("handle");
 const STREAM: Key = key!("stream");
 const STATUS: Key = key!("status");
 const GRAPH: Key = key!("graph");
+/// `CUDNN_STATUS_SUCCESS`, as it is printed.
+const SUCCESS: [Step; 2] = [Step::new("CUDNN_STATUS_", "\"}}"), Step::new("SUCCESS (0)", "\"}}")];
 
 /// The object `args` of a record. It is left out if it is empty.
 struct Members<'a> {
@@ -263,62 +309,56 @@ impl<'a> Members<'a> {
         self.state = State::InString;
     }
 
-    /// Adds a key of these steps, which begin with a comma and end with the colon.
-    fn long_key(&mut self, key: &[Step]) {
-        match self.state {
-            State::Empty => {
-                self.record.step(Step::new(",\"args\":{", "}}"));
-                if let [first, others @ ..] = key {
-                    self.record.step(first.without_first());
-                    self.record.extend(others);
-                }
+    /// Adds the arguments of a call, which come before anything else.
+    #[inline]
+    fn arguments(&mut self, finished: &FinishedCall<'_, '_>, pieces: &Pieces) {
+        let mut parameters = pieces.parameters.iter();
+        finished.call.visit_arguments(|value| {
+            let Some(piece) = parameters.next() else { return };
+            // Each key closes the value before it, so nothing comes after one that was left out.
+            if self.record.has_room(8 * piece.key.len() + VALUE_LIMIT) {
+                self.value(piece, value);
+            } else {
+                parameters = [].iter();
             }
-            State::InString => {
-                self.record.step(Step::new("\"", "}}"));
-                self.record.extend(key);
-            }
-            State::AfterValue => self.record.extend(key),
-        }
-        self.state = State::AfterValue;
-    }
-
-    fn open_string(&mut self) {
-        self.record.step(Step::new("\"", "\"}}"));
-        self.state = State::InString;
+        });
     }
 
     /// Adds a text with a key that is not known at compile time.
     fn text(&mut self, key: &str, text: &str, limit: usize) {
         if self.record.has_room(key.len() + text.len().min(limit)) {
-            self.long_key(&super::record::inner_key(key));
-            self.open_string();
+            if self.state == State::Empty {
+                self.record.step(Step::new(",\"args\":{", "}}"));
+            }
+            let separator = match self.state {
+                State::Empty => "",
+                State::InString => "\",",
+                State::AfterValue => ",",
+            };
+            self.record.extend(&super::record::inner_key(separator, key, "\""));
+            self.state = State::InString;
             self.record.text(text, INNER_STRING, limit);
         }
     }
 
     /// Adds an argument.
+    #[inline]
     fn value(&mut self, piece: &Piece, value: Value<'_>) {
-        if !self.record.has_room(8 * piece.key.len() + VALUE_LIMIT) {
-            return;
-        }
-        self.long_key(&piece.key);
+        self.record.extend(&piece.key);
+        let closing = if piece.is_string { INNER_STRING } else { INNER };
+        self.state = if piece.is_string { State::InString } else { State::AfterValue };
         match value {
-            Value::Unsigned(number) => self.record.number("", number, INNER),
+            Value::Pointer(address) if piece.is_address => self.record.address_digits(address as u64, closing),
+            Value::Pointer(address) if piece.is_string => self.record.address(address as u64, closing),
             Value::Signed(number) => {
-                self.record.number(if number < 0 { "-" } else { "" }, number.unsigned_abs(), INNER);
+                self.record.number(if number < 0 { "-" } else { "" }, number.unsigned_abs(), closing);
             }
-            Value::Pointer(address) => {
-                self.open_string();
-                self.record.address(address as u64, INNER_STRING);
-            }
-            Value::Float(number) => {
-                self.open_string();
-                self.record.debug(&number, INNER_STRING, VALUE_LIMIT);
-            }
-            Value::Other(shown, bits) => {
-                self.open_string();
+            Value::Float(number) if piece.is_string => self.record.debug(&number, closing, VALUE_LIMIT),
+            Value::Other(shown, bits) if piece.is_string => {
                 names::put(self.record, std::ptr::from_ref(piece).addr(), bits, shown);
             }
+            // The key of each type goes with its values, so the rest are unsigned numbers.
+            other => self.record.number("", other.bits(), closing),
         }
     }
 

@@ -171,7 +171,7 @@ impl<'a, 'b> Running<'a, 'b> {
             graphs::after(call, self.destruction.take());
         }
         let label = graphs::label(call);
-        let (thread_id, thread) = tracer.thread();
+        let (thread_id, thread) = tracer.thread(start);
         let duration = now.saturating_sub(start);
         let label = label.as_deref();
         let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread, thread_id };
@@ -235,7 +235,7 @@ fn follow_stream(call: &Call<'_>) {
 /// Writes what happened in the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let end = clock::now().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
-    let (thread, _) = tracer.thread();
+    let (thread, _) = tracer.thread(end);
     let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
         let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));
         let detail = detail.to_string_lossy();

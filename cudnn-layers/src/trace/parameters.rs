@@ -26,9 +26,14 @@ pub(super) struct Pieces {
 pub(super) struct Piece {
     /// Its name and its type in C: `n: int`.
     pub(super) text: String,
-    /// The same as a key of the arguments' object.
+    /// What comes between the value before it and its own: the same as a key of the arguments' object, with the begin of
+    /// the object before the first, and of the string that is its value. The handle's key is `handle`.
     pub(super) key: Vec<Step>,
-    /// It is the handle, which a record has anyway.
+    /// Its value is a string.
+    pub(super) is_string: bool,
+    /// Its value is an address, whose `0x` is in the key already.
+    pub(super) is_address: bool,
+    /// It is the handle.
     pub(super) is_handle: bool,
 }
 
@@ -56,11 +61,11 @@ impl Pieces {
         let mut start = Record::new();
         start.step(Step::new(",{\"name\":\"", "\"}"));
         start.extend(&clean_steps(name, STRING));
+        let mut before = None;
         let parameters = parameters.iter().map(|parameter| {
-            let ty = c_type(parameter.rust_type);
-            // Bindings put an underscore behind names that are words of Rust.
-            let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
-            Piece { key: inner_key(&text), text, is_handle: ty == "cudnnHandle_t" }
+            let piece = Piece::new(parameter, before);
+            before = Some(piece.is_string);
+            piece
         });
         let parameters: Vec<Piece> = parameters.collect();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
@@ -70,6 +75,37 @@ impl Pieces {
         Pieces { start: start.steps().to_vec(), parameters, is_execution, stream, name }
     }
 }
+
+impl Piece {
+    /// `before` is whether the value before it is a string, if there is one.
+    fn new(parameter: &Parameter, before: Option<bool>) -> Self {
+        let ty = c_type(parameter.rust_type);
+        // Bindings put an underscore behind names that are words of Rust.
+        let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
+        let is_handle = ty == "cudnnHandle_t";
+        let is_string = !NUMBERS.contains(&ty.as_str());
+        // The types whose values are addresses beside those: descriptors and streams.
+        let is_address = ty.ends_with('*');
+        let separator = match before {
+            Some(true) => "\",",
+            Some(false) => ",",
+            None => "",
+        };
+        let begin = if before.is_none() { Some(Step::new(",\"args\":{", "}}")) } else { None };
+        let value = match (is_string, is_address) {
+            (true, true) => "\"0x",
+            (true, false) => "\"",
+            _ => "",
+        };
+        let key = inner_key(separator, if is_handle { "handle" } else { &text }, value);
+        let key = begin.into_iter().chain(key).collect();
+        Piece { text, key, is_string, is_address, is_handle }
+    }
+}
+
+/// The types of C whose values are numbers in JSON.
+const NUMBERS: [&str; 8] =
+    ["int", "unsigned int", "unsigned long long", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t"];
 
 /// Whether a function with a handle makes the device work, by its name: cuDNN's are regular.
 fn is_execution(name: &str) -> bool {

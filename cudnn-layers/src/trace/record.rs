@@ -41,6 +41,7 @@ const INNER_VALUE: Closing = Closing::new("0}}");
 pub(crate) struct Record {
     steps: [MaybeUninit<Step>; Record::CAPACITY],
     length: usize,
+    bytes: u64,
 }
 
 impl Record {
@@ -49,7 +50,7 @@ impl Record {
     const END: usize = 16;
 
     pub(crate) fn new() -> Self {
-        Record { steps: [const { MaybeUninit::uninit() }; Record::CAPACITY], length: 0 }
+        Record { steps: [const { MaybeUninit::uninit() }; Record::CAPACITY], length: 0, bytes: 0 }
     }
 
     /// The steps, in order.
@@ -62,7 +63,7 @@ impl Record {
     /// The length in bytes.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u64 {
-        self.steps().iter().map(|step| u64::from(step.advance)).sum()
+        self.bytes
     }
 
     /// Whether there is room for this many bytes of text, beside the end of the record.
@@ -76,6 +77,7 @@ impl Record {
         if let Some(cell) = self.steps.get_mut(self.length) {
             cell.write(step);
             self.length += 1;
+            self.bytes += u64::from(step.advance);
         }
     }
 
@@ -144,6 +146,39 @@ impl Record {
         );
     }
 
+    /// Adds a time in nanoseconds as microseconds, after `,"ts":` and the digits of [`upper`](Record::upper) of it.
+    #[inline(always)]
+    pub(crate) fn lower(&mut self, time: u64) {
+        let digits = eight_digits(((time / 1000) % UPPER) as u32);
+        self.step(Step { word: u128::from(digits) | fraction(time), advance: 12 });
+    }
+
+    /// What a time has in common with those of the same 100 seconds: `None` for times of the first 100 seconds.
+    pub(crate) fn upper(time: u64) -> Option<Step> {
+        let upper = time / 1000 / UPPER;
+        let mut record = Record::new();
+        record.number(",\"ts\":", upper, OBJECT);
+        let is_short = record.steps().len() == 1;
+        record.steps().first().copied().filter(|_| upper > 0 && is_short)
+    }
+
+    /// Adds a duration in nanoseconds as a member in microseconds.
+    #[inline(always)]
+    pub(crate) fn duration(&mut self, duration: u64) {
+        let microseconds = duration / 1000;
+        if microseconds >= UPPER {
+            return self.thousandths(",\"dur\":", duration, OBJECT);
+        }
+        self.step(Step::new(",\"dur\":", "0}"));
+        let digits = eight_digits(microseconds as u32);
+        // The last digit counts, even if it is 0.
+        let skipped = ((digits ^ ZEROS) | 1 << 56).trailing_zeros() / 8;
+        let word = (u128::from(digits) | fraction(duration)) >> (8 * skipped);
+        // What moves in is spaces.
+        let spaces = !(u128::MAX >> (8 * skipped)) & SPACES;
+        self.step(Step { word: word | spaces, advance: 12 - skipped as u8 });
+    }
+
     /// Adds three texts of 8, 16 and 4 bytes at most, given as words and lengths. The second is a number, and the third
     /// may follow it.
     #[inline(always)]
@@ -165,13 +200,32 @@ impl Record {
         }
     }
 
-    /// Adds an address in hexadecimal.
+    /// Adds an address in hexadecimal, with `0x`.
+    #[inline]
     pub(crate) fn address(&mut self, address: u64, closing: Closing) {
-        let mut digits = Digits::new();
-        digits.put_hexadecimal(address);
-        digits.put_prefix("0x");
-        self.clean(digits.get(), closing);
+        let (digits, length) = hexadecimal(address);
+        self.decimal("0x", (digits, length), (0, 0), closing);
     }
+
+    /// As above, after `0x`.
+    #[inline]
+    pub(crate) fn address_digits(&mut self, address: u64, closing: Closing) {
+        let (digits, length) = hexadecimal(address);
+        self.decimal("", (digits, length), (0, 0), closing);
+    }
+}
+
+/// The times that have other digits in [`Record::upper`], in microseconds.
+const UPPER: u64 = 100_000_000;
+const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+const SPACES: u128 = u128::from_le_bytes([b' '; Step::SIZE]);
+
+/// What follows eight digits of microseconds: the point, three digits, what closes the object, and spaces.
+#[inline(always)]
+fn fraction(nanoseconds: u64) -> u128 {
+    const AROUND: u128 = u128::from_le_bytes(*b"\0\0\0\0\0\0\0\0.\0\0\0}   ");
+    let digits = eight_digits((nanoseconds % 1000) as u32) >> 40;
+    AROUND | u128::from(digits) << 72
 }
 
 /// Numbers from here on have more than 16 digits.
@@ -214,7 +268,6 @@ fn short_word(text: &[u8]) -> u128 {
 /// The digits of a number below [`LARGE`], as a word and its length.
 #[inline(always)]
 fn decimal(number: u64) -> (u128, usize) {
-    const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
     let (high, low) = ((number / 100_000_000) as u32, (number % 100_000_000) as u32);
     let last = eight_digits(low);
     // The last digit counts, even if it is 0.
@@ -226,6 +279,26 @@ fn decimal(number: u64) -> (u128, usize) {
     let first = eight_digits(high);
     let skipped = leading(first);
     ((u128::from(first) | u128::from(last) << 64) >> (8 * skipped), Step::SIZE - skipped)
+}
+
+/// The hexadecimal digits of a number, as a word and its length.
+#[inline(always)]
+fn hexadecimal(number: u64) -> (u128, usize) {
+    let skipped = (number | 1).leading_zeros() as usize / 4;
+    let digits = u128::from(eight_hexadecimal((number >> 32) as u32))
+        | u128::from(eight_hexadecimal(number as u32)) << 64;
+    (digits >> (8 * skipped), Step::SIZE - skipped)
+}
+
+/// The eight hexadecimal digits of a number, the first in the lowest byte. All at once, as the decimal ones.
+#[inline(always)]
+fn eight_hexadecimal(number: u32) -> u64 {
+    let halves = u64::from(number >> 16) | u64::from(number & 0xffff) << 32;
+    let bytes = ((halves >> 8) & 0x00ff_0000_00ff) | (halves & 0x00ff_0000_00ff) << 16;
+    let digits = ((bytes >> 4) & 0x000f_000f_000f_000f) | (bytes & 0x000f_000f_000f_000f) << 8;
+    // 1 where the digit is a letter: it is 10 or more.
+    let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    digits + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)
 }
 
 /// The eight digits of a number below 10^8, the first in the lowest byte. All at once: each line does one division for
@@ -240,12 +313,19 @@ fn eight_digits(number: u32) -> u64 {
     ones | 0x3030_3030_3030_3030
 }
 
-/// The steps of a member's key in the inner object: ASCII that needs no escaping.
-pub(crate) fn inner_key(key: &str) -> Vec<Step> {
+/// The steps of a member's key in the inner object, up to its value: ASCII that needs no escaping. `before` is what comes
+/// before the quote, of at most 3 bytes, and `value` what comes after the colon: the begin of a string, or nothing.
+pub(crate) fn inner_key(before: &str, key: &str, value: &str) -> Vec<Step> {
     let mut record = Record::new();
-    record.step(Step::new(",\"", "\":0}}"));
-    record.clean(key.as_bytes(), INNER_KEY);
-    record.step(Step::new("\":", INNER_VALUE.text));
+    let begin = key.len().min(INNER_KEY.room() - before.len() - 1);
+    let (begin, rest) = key.split_at_checked(begin).unwrap_or((key, ""));
+    record.step(Step::new(&format!("{before}\"{begin}"), INNER_KEY.text));
+    let closing = if value.is_empty() { INNER_VALUE } else { INNER_STRING };
+    // The end of the key goes with what comes after it.
+    let end = rest.len() - rest.len().min(closing.room() - 2 - value.len());
+    let (middle, end) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    record.clean(middle.as_bytes(), INNER_KEY);
+    record.step(Step::new(&format!("{end}\":{value}"), closing.text));
     record.steps().to_vec()
 }
 
@@ -371,19 +451,6 @@ impl Digits {
     }
 
     #[inline]
-    fn put_hexadecimal(&mut self, number: u64) {
-        let mut rest = number;
-        loop {
-            let digit = (rest & 15) as u8;
-            self.byte(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit });
-            rest >>= 4;
-            if rest == 0 {
-                break;
-            }
-        }
-    }
-
-    #[inline]
     fn put_prefix(&mut self, prefix: &str) {
         for byte in prefix.bytes().rev() {
             self.byte(byte);
@@ -424,9 +491,11 @@ mod tests {
         record.step(Step::new(",\"args\":{", "}}"));
         record.step(Step::new("\"h\":\"", INNER_STRING.text));
         record.address(0xdead_beef_0123, INNER_STRING);
-        record.step(Step::new("\"", INNER.text));
-        record.extend(&inner_key("a key: const void *"));
+        record.extend(&inner_key("\",", "a key: const void *", ""));
         record.number("", 12, INNER);
+        record.extend(&inner_key(",", "another: void *", "\"0x"));
+        record.address_digits(0x0123_4567_89ab_cdef, INNER_STRING);
+        record.step(Step::new("\"", INNER.text));
         record.step(Step::new("}", OBJECT.text));
         record.step(Step::new(",\"ph\":\"X\"}\n", ""));
         record
@@ -437,7 +506,7 @@ mod tests {
         let last = states(&sample()).pop().unwrap();
         let expected = ",{\"name\":\"a \\\"name\\\" \\\\ of\\u0001\\nmore than 16 bytes, caf\u{e9} \u{1f600}\",\
             \"tid\":18446744073709551615,\"ts\":1234567890123.456,\"dur\":0.007,\"args\":{\"h\":\"0xdeadbeef0123\",\
-            \"a key: const void *\":12},\"ph\":\"X\"}";
+            \"a key: const void *\":12,\"another: void *\":\"0x123456789abcdef\"},\"ph\":\"X\"}";
         assert_eq!(last.trim_end(), expected);
     }
 
@@ -475,6 +544,72 @@ mod tests {
             record.step(Step::new("}", ""));
             let expected = format!(",\"n\":{number},\"t\":{}.{:03}}}", time / 1000, time % 1000);
             assert_eq!(states(&record).pop().unwrap().trim_end(), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_cut_into_valid_numbers() {
+        let powers = (0..19).map(|exponent| 10_u64.pow(exponent));
+        for time in powers.flat_map(|power| [power - 1, power, power + 1, power / 7 * 9]) {
+            let mut record = Record::new();
+            record.step(Step::new(",{\"n\":7", OBJECT.text));
+            let upper = Record::upper(time);
+            assert_eq!(upper.is_some(), (100_000_000_000..100_000_000_000_000_000_000).contains(&u128::from(time)));
+            let mut expected = String::from(",{\"n\":7");
+            let shown = format!("{}.{:03}", time / 1000, time % 1000);
+            if let Some(upper) = upper {
+                record.step(upper);
+                record.lower(time);
+                expected += &format!(",\"ts\":{shown}");
+            }
+            record.duration(time);
+            record.step(Step::new("}\n", ""));
+            for state in states(&record) {
+                let document = format!("[0{state}]");
+                assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok(), "{document}");
+            }
+            assert_eq!(states(&record).pop().unwrap().trim_end(), format!("{expected},\"dur\":{shown}}}"));
+        }
+    }
+
+    #[test]
+    fn addresses_are_written_in_hexadecimal() {
+        let powers = (0..16).map(|exponent| 16_u64.pow(exponent));
+        for number in powers.flat_map(|power| [power - 1, power, power * 10 + 1]).chain([0xfedc_ba98_7654_3210, u64::MAX]) {
+            let mut record = Record::new();
+            record.step(Step::new(",{\"n\":\"", STRING.text));
+            record.address(number, STRING);
+            record.step(Step::new("\"}", ""));
+            assert_eq!(states(&record).pop().unwrap().trim_end(), format!(",{{\"n\":\"{number:#x}\"}}"));
+        }
+    }
+
+    #[test]
+    fn keys_of_any_length_are_cut_into_valid_ones() {
+        for length in 1..60 {
+            for (before, value) in [("", ""), (",", "\""), (",", ""), (",", "\"0x")] {
+                let key = &"abcdefghijklmnopqrstuvwxyz: abcdefghijklmnopqrstuvwxyz _ ABCDEFGHI"[..length];
+                let mut record = Record::new();
+                record.step(Step::new(",{\"n\":7", OBJECT.text));
+                record.step(Step::new(",\"args\":{", "}}"));
+                if !before.is_empty() {
+                    record.step(Step::new("\"c\":0", "}}"));
+                }
+                record.extend(&inner_key(before, key, value));
+                if value.is_empty() {
+                    record.number("", 7, INNER);
+                } else {
+                    record.step(Step::new("7\"", "}}"));
+                }
+                record.step(Step::new("}", OBJECT.text));
+                record.step(Step::new("}\n", ""));
+                for state in states(&record) {
+                    let document = format!("[0{state}]");
+                    assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok(), "{document}");
+                }
+                let last = states(&record).pop().unwrap();
+                assert!(last.contains(&format!("{before}\"{key}\":{value}7")), "{last}");
+            }
         }
     }
 

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use cudnn_layer_api::Host;
 
-use super::chrome::{Chrome, Event, thread_step};
+use super::chrome::{Chrome, Event, ThreadPieces};
 use super::gpu::{Gpu, Measured};
 use super::lines::{self, Lines};
 use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
-use crate::platform::{fork, process};
-use crate::step::Step;
+use crate::platform::{clock, fork, process};
 
 /// The outputs of this process. Never freed: other threads may use it.
 pub(super) struct Tracer {
@@ -42,6 +41,7 @@ pub(super) static STREAMS: Streams = Streams::new();
 
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
+    clock::start();
     let tracer = Tracer::open(Options::chosen(), host)?;
     publish(tracer);
     fork::call_at_forks(nothing, nothing, become_child);
@@ -113,21 +113,26 @@ impl Tracer {
         Ok(Tracer { options, chrome, lines, has_summary, gpu, nvtx, process: process::id(), host })
     }
 
-    /// The number of this thread, and the piece of a record with it.
+    /// The number of this thread, and the pieces of a record at this time with it.
     #[inline]
-    pub(super) fn thread(&self) -> (u32, Step) {
+    pub(super) fn thread(&self, time: u64) -> (u32, ThreadPieces) {
         thread_local! {
             /// The process and the thread: a child's only thread has another number than its parent's.
-            static THREAD: Cell<(u32, u32, Step)> = const { Cell::new((0, 0, Step::new("", "}"))) };
+            static THREAD: Cell<(u32, u32, ThreadPieces)> = const { Cell::new((0, 0, ThreadPieces::NONE)) };
         }
-        let known = THREAD.try_with(Cell::get).unwrap_or((0, 0, Step::new("", "}")));
-        if known.0 == self.process {
-            return (known.1, known.2);
-        }
-        let thread = process::thread_id();
-        let step = thread_step(thread);
-        let _ = THREAD.try_with(|cell| cell.set((self.process, thread, step)));
-        (thread, step)
+        let current = |cell: &Cell<(u32, u32, ThreadPieces)>| {
+            let (process, mut thread, mut pieces) = cell.get();
+            let is_known = process == self.process;
+            if !is_known {
+                thread = process::thread_id();
+                pieces = ThreadPieces::new(thread);
+            }
+            if pieces.prepare(time) || !is_known {
+                cell.set((self.process, thread, pieces));
+            }
+            (thread, pieces)
+        };
+        THREAD.try_with(current).unwrap_or((0, ThreadPieces::NONE))
     }
 
     /// Writes what a call has taken on the device.
