@@ -23,10 +23,6 @@ pub(crate) struct Step {
 impl Step {
     /// The bytes of a step.
     pub(crate) const SIZE: usize = 16;
-    /// Where the file is mapped: the bytes that a record's last steps may write beyond its end: spaces.
-    #[allow(dead_code, reason = "not every system maps the file")]
-    pub(crate) const SPILL: u64 = (Step::SIZE - 11) as u64;
-
     /// A short piece, and what closes it. Both together have at most 16 bytes; more is cut off.
     pub(crate) const fn new(piece: &str, closing: &str) -> Step {
         Step::from_bytes(piece.as_bytes(), closing.as_bytes())
@@ -37,6 +33,26 @@ impl Step {
         let (word, length) = append(SPACES, 0, piece);
         let (word, _) = append(word, length, closing);
         Step { word, advance: length as u8 }
+    }
+}
+
+/// What steps are written to, one behind the other.
+pub(crate) trait Sink {
+    /// Takes the next step, if there is room for its piece.
+    fn put(&mut self, step: Step);
+
+    /// The bytes that there is room for.
+    fn left(&self) -> usize;
+}
+
+/// To write them later.
+impl Sink for Vec<Step> {
+    fn put(&mut self, step: Step) {
+        self.push(step);
+    }
+
+    fn left(&self) -> usize {
+        usize::MAX
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::step::Step;
+use crate::step::{Sink, Step};
 
 /// The longest that a thread waits for others that write.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -62,12 +62,14 @@ impl TraceFile {
     /// There is no fork here.
     pub(crate) fn leave_to_parent(&self) {}
 
-    /// Writes a record. `bytes` is the sum of what the steps advance.
-    pub(crate) fn append(&self, steps: &[Step], bytes: u64) -> std::result::Result<(), AppendError> {
-        let mut text = Vec::with_capacity(bytes as usize + 1);
-        for step in steps {
-            text.extend_from_slice(step.word.to_le_bytes().get(..usize::from(step.advance)).unwrap_or_default());
-        }
+    /// Lets `write` write a record of at most this many bytes.
+    pub(crate) fn append(
+        &self,
+        room: usize,
+        write: impl FnOnce(Writer) -> Writer,
+    ) -> std::result::Result<(), AppendError> {
+        let Writer { mut text, .. } = write(Writer { text: Vec::with_capacity(room + 1), room });
+        let bytes = text.len() as u64;
         text.push(b']');
         let start = Instant::now();
         let mut locked = loop {
@@ -88,6 +90,25 @@ impl TraceFile {
         }
         *bracket += bytes;
         Ok(())
+    }
+}
+
+/// Collects a record.
+pub(crate) struct Writer {
+    text: Vec<u8>,
+    room: usize,
+}
+
+impl Sink for Writer {
+    fn put(&mut self, step: Step) {
+        let (word, advance) = (step.word, usize::from(step.advance));
+        if advance <= self.left() {
+            self.text.extend_from_slice(word.to_le_bytes().get(..advance).unwrap_or_default());
+        }
+    }
+
+    fn left(&self) -> usize {
+        self.room.saturating_sub(self.text.len())
     }
 }
 

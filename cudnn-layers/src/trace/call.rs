@@ -27,6 +27,13 @@ pub(super) struct FinishedCall<'a, 'b> {
 }
 
 impl FinishedCall<'_, '_> {
+    /// It returned, and not a failure.
+    #[inline]
+    pub(super) fn has_returned_well(&self) -> bool {
+        !self.is_unwinding && !self.has_failed()
+    }
+
+    #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.status.is_some_and(|status| status.0 != 0)
     }

@@ -9,10 +9,10 @@ use super::call::FinishedCall;
 use super::names;
 use super::options::{expanded, with_number};
 use super::parameters::{Piece, Pieces, pieces};
-use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING};
+use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING, number_step, upper};
 use crate::platform::process;
-use crate::platform::trace_file::{AppendError, TraceFile};
-use crate::step::Step;
+use crate::platform::trace_file::{AppendError, TraceFile, Writer};
+use crate::step::{Sink, Step};
 use crate::wrappers::Value;
 
 /// The end of a complete event.
@@ -26,6 +26,20 @@ const METADATA: Step = Step::new(",\"ph\":\"M\"}\n", "");
 const VALUE_LIMIT: usize = 120;
 /// The longest label of a graph, and the longest report of a failure.
 const TEXT_LIMIT: usize = 1000;
+
+/// The bytes that a record takes at most, beside what [`Pieces`] knows.
+struct Room;
+
+impl Room {
+    /// Usual times, and the end.
+    const USUAL: usize = 12 + 19 + 11;
+    /// The longest times, and the end.
+    const SHORT: usize = 27 + 27 + 11;
+    /// That with the numbers of process and thread, a handle, a stream and their keys, a graph's key, and what a record keeps for its end.
+    const LONG: usize = 256;
+    /// The status of a call that succeeded, beyond that.
+    const SUCCESS: usize = 32;
+}
 
 /// The file.
 pub(super) struct Chrome {
@@ -85,7 +99,32 @@ impl Chrome {
     #[inline]
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
         let Some(pieces) = pieces(finished.call.function) else { return };
-        let mut record = Record::new();
+        let has_members = finished.call.handle.is_some()
+            || finished.stream.is_some()
+            || finished.label.is_some()
+            || !finished.has_returned_well()
+            || has_arguments && (finished.status.is_some() || !pieces.parameters.is_empty());
+        if has_members {
+            return self.write_long_call(finished, pieces, has_arguments);
+        }
+        let numbers = usize::from(self.process.advance + finished.thread.number.advance);
+        // Nearly exact, so that nothing has to be given back.
+        let times = if finished.duration < UPPER && finished.thread.upper == Some(finished.start / UPPER) {
+            usize::from(finished.thread.time.advance) + Room::USUAL
+        } else {
+            Room::SHORT
+        };
+        self.append(pieces.room + numbers + times, |writer| {
+            let mut record = self.head(writer, finished, pieces);
+            record.step(COMPLETE);
+            record.into_sink()
+        });
+    }
+
+    /// What each call has. Only inlined functions get it, so that it stays in registers.
+    #[inline(always)]
+    fn head<S: Sink>(&self, sink: S, finished: &FinishedCall<'_, '_>, pieces: &Pieces) -> Record<S> {
+        let mut record = Record::to(sink);
         record.extend(&pieces.start);
         record.step(self.process);
         record.step(finished.thread.number);
@@ -96,6 +135,32 @@ impl Chrome {
             record.thousandths(",\"ts\":", finished.start, OBJECT);
         }
         record.duration(finished.duration);
+        record
+    }
+
+    /// Writes a call with more than its times.
+    #[inline(never)]
+    fn write_long_call(&self, finished: &FinishedCall<'_, '_>, pieces: &Pieces, has_arguments: bool) {
+        let room = match finished.status {
+            Some(status) if status.0 == 0 => Room::LONG + Room::SUCCESS,
+            _ => Room::LONG + names::LIMIT,
+        };
+        let room = room + finished.label.map_or(0, |label| 2 * label.len().min(TEXT_LIMIT));
+        let room = room + if has_arguments { pieces.room_with_arguments } else { pieces.room };
+        self.append(room, |writer| {
+            let record = self.head(writer, finished, pieces);
+            Self::put_members(record.into_sink(), finished, pieces, has_arguments)
+        });
+    }
+
+    #[inline(always)]
+    fn put_members<S: Sink>(
+        sink: S,
+        finished: &FinishedCall<'_, '_>,
+        pieces: &Pieces,
+        has_arguments: bool,
+    ) -> S {
+        let mut record = Record::to(sink);
         let mut members = Members::new(&mut record);
         if has_arguments {
             members.arguments(finished, pieces);
@@ -130,67 +195,63 @@ impl Chrome {
         }
         members.end();
         record.step(COMPLETE);
-        self.append(&record);
+        record.into_sink()
     }
 
     /// Writes an event.
     pub(super) fn write_event(&self, event: &Event<'_>) {
-        let mut record = Record::new();
-        record.step(Step::new(",{\"name\":\"", "\"}"));
-        record.text(event.name, STRING, VALUE_LIMIT);
-        record.text(event.detail, STRING, VALUE_LIMIT);
-        self.place_and_time(
-            &mut record,
-            thread_step(event.thread),
-            event.start,
-            event.duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
-        );
-        record.step(Step::new(",\"cat\":\"", "\"}"));
-        record.text(event.category, STRING, VALUE_LIMIT);
-        record.step(Step::new("\"", "}"));
-        if event.duration.is_none() {
-            record.step(Step::new(",\"s\":\"t\"", "}"));
-        }
-        let mut members = Members::new(&mut record);
-        for (key, text) in event.members {
-            members.text(key, text, TEXT_LIMIT);
-        }
-        members.end();
-        record.step(if event.duration.is_some() { COMPLETE } else { INSTANT });
-        self.append(&record);
+        let room = Room::LONG + 2 * VALUE_LIMIT + event.members.len() * (TEXT_LIMIT + 2 * VALUE_LIMIT);
+        self.append(room, |writer| {
+            let mut record = Record::to(writer);
+            record.step(Step::new(",{\"name\":\"", "\"}"));
+            record.text(event.name, STRING, VALUE_LIMIT);
+            record.text(event.detail, STRING, VALUE_LIMIT);
+            // Ends the name.
+            record.step(self.process);
+            record.step(thread_step(event.thread));
+            record.thousandths(",\"ts\":", event.start, OBJECT);
+            if let Some(duration) = event.duration {
+                record.duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+            }
+            record.step(Step::new(",\"cat\":\"", "\"}"));
+            record.text(event.category, STRING, VALUE_LIMIT);
+            record.step(Step::new("\"", "}"));
+            if event.duration.is_none() {
+                record.step(Step::new(",\"s\":\"t\"", "}"));
+            }
+            let mut members = Members::new(&mut record);
+            for (key, text) in event.members {
+                members.text(key, text, TEXT_LIMIT);
+            }
+            members.end();
+            record.step(if event.duration.is_some() { COMPLETE } else { INSTANT });
+            record.into_sink()
+        });
     }
 
     /// Gives the track of this number a name.
     pub(super) fn name_track(&self, thread: u32, name: &str) {
-        let mut record = Record::new();
-        record.step(Step::new(",{\"name\":\"", "\"}"));
-        record.text("thread_name", STRING, VALUE_LIMIT);
-        record.step(self.process);
-        record.step(thread_step(thread));
-        let mut members = Members::new(&mut record);
-        members.text("name", name, VALUE_LIMIT);
-        members.end();
-        record.step(METADATA);
-        self.append(&record);
-    }
-
-    /// Ends the name.
-    #[inline(always)]
-    fn place_and_time(&self, record: &mut Record, thread: Step, start: u64, duration: Option<u64>) {
-        record.step(self.process);
-        record.step(thread);
-        record.thousandths(",\"ts\":", start, OBJECT);
-        if let Some(duration) = duration {
-            record.thousandths(",\"dur\":", duration, OBJECT);
-        }
+        let room = Room::LONG + 3 * VALUE_LIMIT;
+        self.append(room, |writer| {
+            let mut record = Record::to(writer);
+            record.step(Step::new(",{\"name\":\"", "\"}"));
+            record.text("thread_name", STRING, VALUE_LIMIT);
+            record.step(self.process);
+            record.step(thread_step(thread));
+            let mut members = Members::new(&mut record);
+            members.text("name", name, VALUE_LIMIT);
+            members.end();
+            record.step(METADATA);
+            record.into_sink()
+        });
     }
 
     #[inline]
-    fn append(&self, record: &Record) {
+    fn append(&self, room: usize, write: impl FnOnce(Writer) -> Writer) {
         if self.is_broken.load(Ordering::Relaxed) {
             return;
         }
-        if let Err(error) = self.file.append(record.steps(), record.bytes()) {
+        if let Err(error) = self.file.append(room, write) {
             self.report(&error);
         }
     }
@@ -239,7 +300,7 @@ impl ThreadPieces {
 
     #[cold]
     fn prepare_new(&mut self, time: u64) -> bool {
-        let upper = Record::upper(time);
+        let upper = upper(time);
         self.upper = upper.map(|_| time / UPPER);
         self.time = upper.unwrap_or(self.time);
         upper.is_some()
@@ -248,9 +309,7 @@ impl ThreadPieces {
 
 /// The piece of a record with a thread's number.
 fn thread_step(thread: u32) -> Step {
-    let mut record = Record::new();
-    record.number(",\"tid\":", thread.into(), OBJECT);
-    record.steps().first().copied().unwrap_or(Step::new("", "}"))
+    number_step(",\"tid\":", thread.into()).unwrap_or(Step::new("", "}"))
 }
 
 /// A key whose value is a string: as the first member, after a string that is still open, and after another value.
@@ -278,8 +337,8 @@ const GRAPH: Key = key!("graph");
 const SUCCESS: [Step; 2] = [Step::new("CUDNN_STATUS_", "\"}}"), Step::new("SUCCESS (0)", "\"}}")];
 
 /// The object `args` of a record. It is left out if it is empty.
-struct Members<'a> {
-    record: &'a mut Record,
+struct Members<'a, S> {
+    record: &'a mut Record<S>,
     state: State,
 }
 
@@ -290,8 +349,8 @@ enum State {
     InString,
 }
 
-impl<'a> Members<'a> {
-    fn new(record: &'a mut Record) -> Self {
+impl<'a, S: Sink> Members<'a, S> {
+    fn new(record: &'a mut Record<S>) -> Self {
         Members { record, state: State::Empty }
     }
 
@@ -316,7 +375,7 @@ impl<'a> Members<'a> {
         finished.call.visit_arguments(|value| {
             let Some(piece) = parameters.next() else { return };
             // Each key closes the value before it, so nothing comes after one that was left out.
-            if self.record.has_room(8 * piece.key.len() + VALUE_LIMIT) {
+            if piece.room <= self.record.room() {
                 self.value(piece, value);
             } else {
                 parameters = [].iter();
@@ -326,7 +385,7 @@ impl<'a> Members<'a> {
 
     /// Adds a text with a key that is not known at compile time.
     fn text(&mut self, key: &str, text: &str, limit: usize) {
-        if self.record.has_room(key.len() + text.len().min(limit)) {
+        if key.len() + 16 <= self.record.room() {
             if self.state == State::Empty {
                 self.record.step(Step::new(",\"args\":{", "}}"));
             }

@@ -69,9 +69,21 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
 }
 
 /// What the plan or the descriptor is that a call was given.
-#[inline]
+#[inline(always)]
 pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
-    shadow::label(subject(call)?)
+    // Most functions have none, and are not to pay for a call.
+    if has_subject(call.function) { shadow::label(subject(call)?) } else { None }
+}
+
+#[inline(always)]
+fn has_subject(function: Id) -> bool {
+    matches!(
+        function,
+        Id::CudnnBackendFinalize
+            | Id::CudnnBackendExecute
+            | Id::CudnnBackendPopulateCudaGraph
+            | Id::CudnnBackendUpdateCudaGraph
+    )
 }
 
 /// Whether a call is counted by its graph: an execution, or what may take long before it.

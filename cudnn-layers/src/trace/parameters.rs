@@ -4,7 +4,8 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::record::{Record, STRING, clean_steps, inner_key};
+use super::names;
+use super::record::{STRING, bytes_of, clean_steps, inner_key};
 use crate::step::Step;
 use crate::wrappers::{Id, Parameter};
 
@@ -12,6 +13,9 @@ use crate::wrappers::{Id, Parameter};
 pub(super) struct Pieces {
     /// The begin of a record, up to the end of the function's name.
     pub(super) start: Vec<Step>,
+    /// The bytes that this takes, also with all arguments at their longest.
+    pub(super) room: usize,
+    pub(super) room_with_arguments: usize,
     /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
     /// It makes the device work, on the handle's stream or on one that it is given.
@@ -29,6 +33,8 @@ pub(super) struct Piece {
     /// What comes between the value before it and its own: the same as a key of the arguments' object, with the begin of
     /// the object before the first, and of the string that is its value. The handle's key is `handle`.
     pub(super) key: Vec<Step>,
+    /// The bytes that it takes, with the longest value.
+    pub(super) room: usize,
     /// Its value is a string.
     pub(super) is_string: bool,
     /// Its value is an address, whose `0x` is in the key already.
@@ -58,9 +64,8 @@ pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
 
 impl Pieces {
     fn new(name: &str, parameters: &[Parameter]) -> Self {
-        let mut start = Record::new();
-        start.step(Step::new(",{\"name\":\"", "\"}"));
-        start.extend(&clean_steps(name, STRING));
+        let mut start = vec![Step::new(",{\"name\":\"", "\"}")];
+        start.extend(clean_steps(name, STRING));
         let mut before = None;
         let parameters = parameters.iter().map(|parameter| {
             let piece = Piece::new(parameter, before);
@@ -68,11 +73,13 @@ impl Pieces {
             piece
         });
         let parameters: Vec<Piece> = parameters.collect();
+        let room = bytes_of(&start);
+        let room_with_arguments = room + parameters.iter().map(|piece| piece.room).sum::<usize>();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
         let has_stream = stream.is_some() || parameters.iter().any(|piece| piece.is_handle);
         let is_execution = has_stream && is_execution(name);
         let name = CString::new(name).unwrap_or_default();
-        Pieces { start: start.steps().to_vec(), parameters, is_execution, stream, name }
+        Pieces { start, room, room_with_arguments, parameters, is_execution, stream, name }
     }
 }
 
@@ -98,8 +105,10 @@ impl Piece {
             _ => "",
         };
         let key = inner_key(separator, if is_handle { "handle" } else { &text }, value);
-        let key = begin.into_iter().chain(key).collect();
-        Piece { text, key, is_string, is_address, is_handle }
+        let key: Vec<Step> = begin.into_iter().chain(key).collect();
+        // The longest number has 20 digits, and so has an address with quotes and `0x`.
+        let room = bytes_of(&key) + if is_string && !is_handle && !is_address { names::LIMIT } else { 20 };
+        Piece { text, key, room, is_string, is_address, is_handle }
     }
 }
 

@@ -20,13 +20,16 @@ use std::time::Duration;
 use super::clock;
 use super::guards::{Unnoticed, with_signals_blocked, without_signal};
 use super::store::store;
-use crate::step::Step;
+use crate::step::{Sink, Step};
 
 /// A multiple of every page size.
 const CHUNK: u64 = 256 * 1024;
-/// The bytes at the end of a chunk that records do not get: the bracket, and what the last step of a record may write
-/// beyond its end.
-const RESERVED: u64 = 1 + Step::SIZE as u64;
+/// The byte at the end of a chunk that records do not get: the bracket.
+const RESERVED: u64 = 1;
+/// The bytes that a record may leave unused, because it takes 10 ns to give them back.
+const WASTE: usize = 16;
+/// What the last steps of a record write beyond its end: they close their pieces, and the last piece has 11 bytes.
+const SPILL: usize = Step::SIZE - 11;
 /// Chunks that may be mapped at once: a thread that is interrupted while it writes keeps its chunk mapped.
 const SLOTS: u64 = 16;
 /// The longest that a thread waits for another that adds a chunk.
@@ -142,10 +145,15 @@ impl TraceFile {
         self.file.close();
     }
 
-    /// Writes a record. `bytes` is the sum of what the steps advance.
+    /// Lets `write` write a record of at most this many bytes. What it leaves of them goes to the next record, or stays
+    /// spaces if another thread has reserved its place meanwhile.
     #[inline]
-    pub(crate) fn append(&self, steps: &[Step], bytes: u64) -> std::result::Result<(), AppendError> {
-        let needed = bytes + Step::SPILL;
+    pub(crate) fn append(
+        &self,
+        room: usize,
+        write: impl FnOnce(Writer) -> Writer,
+    ) -> std::result::Result<(), AppendError> {
+        let needed = (room + SPILL) as u64;
         loop {
             let place = self.place.load(Ordering::Acquire);
             let (number, offset) = (place >> 32, place & u64::from(u32::MAX));
@@ -163,10 +171,17 @@ impl TraceFile {
                 self.wake_helper();
             }
             if let Some(slot) = self.slot(number) {
-                // SAFETY: these bytes of the chunk are reserved for this record, and the chunk stays mapped until they
-                // are accounted for.
-                unsafe { slot.write(offset, steps) };
-                slot.settle(needed.cast_signed());
+                let writer = write(Writer { to: slot.at(offset), left: room });
+                let used = (room - writer.left) as u64;
+                if writer.left < WASTE {
+                    slot.settle(needed.cast_signed());
+                    return Ok(());
+                }
+                let is_given_back = self
+                    .place
+                    .compare_exchange(place + needed, place + used, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+                slot.settle(if is_given_back { used } else { needed }.cast_signed());
             }
             return Ok(());
         }
@@ -244,6 +259,31 @@ impl TraceFile {
     }
 }
 
+/// Writes into the bytes that are reserved for a record. The chunk stays mapped until they are accounted for.
+pub(crate) struct Writer {
+    to: *mut u8,
+    left: usize,
+}
+
+impl Sink for Writer {
+    #[inline(always)]
+    fn put(&mut self, step: Step) {
+        let advance = usize::from(step.advance);
+        if let Some(left) = self.left.checked_sub(advance) {
+            // SAFETY: there is room for the piece. What closes it is in the place of what follows, or in SPILL; even a
+            // record without its end would not leave the mapping, where the bracket and its page follow.
+            unsafe { store(self.to, step.word) };
+            self.to = self.to.wrapping_add(advance);
+            self.left = left;
+        }
+    }
+
+    #[inline]
+    fn left(&self) -> usize {
+        self.left
+    }
+}
+
 impl Slot {
     const fn free() -> Self {
         Slot { mapping: AtomicPtr::new(null_mut()), before: AtomicU64::new(0), pending: AtomicI64::new(0) }
@@ -256,19 +296,11 @@ impl Slot {
         self.mapping.store(mapping, Ordering::Release);
     }
 
-    /// Writes at this offset of the chunk.
-    ///
-    /// # Safety
-    /// The chunk stays mapped, and the bytes are this thread's.
+    /// This offset of the chunk.
     #[inline]
-    unsafe fn write(&self, offset: u64, steps: &[Step]) {
+    fn at(&self, offset: u64) -> *mut u8 {
         let mapping = self.mapping.load(Ordering::Acquire);
-        let mut to = mapping.wrapping_add((self.before.load(Ordering::Relaxed) + offset) as usize);
-        for step in steps {
-            // SAFETY: the caller's obligation.
-            unsafe { store(to, step.word) };
-            to = to.wrapping_add(usize::from(step.advance));
-        }
+        mapping.wrapping_add((self.before.load(Ordering::Relaxed) + offset) as usize)
     }
 
     /// Accounts for bytes that were written, or for all that were reserved.
