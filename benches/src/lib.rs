@@ -6,6 +6,8 @@
 #![cfg(feature = "full-releases")]
 #![allow(deprecated, reason = "the benchmark needs a function with many arguments")]
 
+pub mod empty_layers;
+
 use std::ffi::{CString, c_int, c_void};
 use std::hint::black_box;
 use std::path::Path;

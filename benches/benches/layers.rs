@@ -1,0 +1,175 @@
+//! What layers cost a call: nanoseconds, and instructions if there is valgrind.
+//!
+//! A process has one chain of layers, so each way runs in processes of its own, in turns. The time is the least of all
+//! runs of a thousand calls.
+#![allow(missing_docs, reason = "a program")]
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use cudnn_benches::empty_layers::{Calls, Jumps, WrapsNothing};
+use cudnn_benches::{CALLS, CallPath, Loader, convolutions, set_tensors, tensor, versions};
+use cudnn_layers::trace::{self, Destination, Trace};
+use cudnn_loader::layers::add;
+use cudnn_sys::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Descriptor,
+    cudnnBackendDescriptorType_t as Kind, cudnnStatus_t as Status,
+};
+
+const WAYS: [&str; 7] = [
+    "no layer",
+    "a layer that wraps nothing",
+    "an empty layer that jumps on",
+    "an empty layer that calls",
+    "trace: summary",
+    "trace: file without arguments",
+    "trace: file",
+];
+const FUNCTIONS: [&str; 4] =
+    ["cudnnGetVersion", "cudnnSetTensor4dDescriptor", "cudnnConvolutionForward", "cudnnBackendSetAttribute"];
+/// Processes of each way.
+const ROUNDS: usize = 9;
+/// Runs of each function in a process.
+const RUNS: usize = 60;
+
+/// Names the way of a child.
+const WAY: &str = "CUDNN_BENCH_WAY";
+/// Chooses the function that a child calls, and how many thousands of times, under valgrind.
+const COUNTED: &str = "CUDNN_BENCH_COUNTED";
+
+fn main() {
+    match std::env::var(WAY) {
+        Ok(way) => child(way.parse().unwrap()),
+        Err(_) => parent(),
+    }
+}
+
+fn parent() {
+    let mut times = [[f64::MAX; FUNCTIONS.len()]; WAYS.len()];
+    for _ in 0..ROUNDS {
+        for (way, times) in times.iter_mut().enumerate() {
+            let output = this_program(way).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let found = String::from_utf8(output.stdout).unwrap();
+            for (least, time) in times.iter_mut().zip(found.split_whitespace()) {
+                *least = least.min(time.parse().unwrap());
+            }
+        }
+    }
+    print("nanoseconds a call", &times.map(|times| times.map(|time| format!("{time:.1}"))));
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        let counts = std::array::from_fn::<_, { WAYS.len() }, _>(|way| {
+            std::array::from_fn::<_, { FUNCTIONS.len() }, _>(|function| instructions(way, function).to_string())
+        });
+        print("instructions a call", &counts);
+    }
+    let _ = std::fs::remove_dir_all(scratch());
+}
+
+fn print(title: &str, rows: &[[String; FUNCTIONS.len()]; WAYS.len()]) {
+    println!("\n| {title} | {} |\n|{}", FUNCTIONS.map(|name| format!("`{name}`")).join(" | "), " --- |".repeat(5));
+    for (way, row) in WAYS.iter().zip(rows) {
+        println!("| {way} | {} |", row.join(" | "));
+    }
+}
+
+fn this_program(way: usize) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(WAY, way.to_string());
+    command
+}
+
+/// The difference between processes that make one and three thousand calls.
+fn instructions(way: usize, function: usize) -> u64 {
+    let [few, many] = [1, 3].map(|thousands| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe().unwrap());
+        let output = valgrind
+            .env(WAY, way.to_string())
+            .env(COUNTED, format!("{function}{}", " ".repeat(thousands)))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = text.lines().find(|line| line.contains("refs:")).unwrap_or_else(|| panic!("{text}")).to_owned();
+        let (_, number) = line.split_once("refs:").unwrap();
+        number.replace(',', "").trim().parse::<u64>().unwrap()
+    });
+    (many.saturating_sub(few) + u64::from(CALLS)) / (2 * u64::from(CALLS))
+}
+
+fn scratch() -> PathBuf {
+    std::env::temp_dir().join("cudnn-bench-layers")
+}
+
+fn child(way: usize) {
+    std::fs::create_dir_all(scratch()).unwrap();
+    let mut options = trace::Options::default();
+    match way {
+        4 => options.summary = Some(Destination::File(scratch().join("summary"))),
+        _ => options.chrome = Some(scratch().join("trace.json")),
+    }
+    options.without_arguments = way == 5;
+    match way {
+        0 => {}
+        1 => add::<WrapsNothing>("nothing").unwrap(),
+        2 => add::<Jumps>("jumps").unwrap(),
+        3 => add::<Calls>("calls").unwrap(),
+        _ => {
+            trace::configure(options);
+            add::<Trace>("trace").unwrap();
+        }
+    }
+    let (path, tensor, descriptor) = (Loader::ready(), tensor(), descriptor());
+    let functions: [&dyn Fn(); FUNCTIONS.len()] = [
+        &|| versions(&path),
+        &|| set_tensors(&path, tensor),
+        &|| convolutions(&path),
+        &|| (0..CALLS).for_each(|_| set_attribute(descriptor)),
+    ];
+    if let Ok(counted) = std::env::var(COUNTED) {
+        let (function, thousands) = counted.split_at(1);
+        let function = functions[function.parse::<usize>().unwrap()];
+        return thousands.chars().for_each(|_| function());
+    }
+    let mut times = [Duration::MAX; FUNCTIONS.len()];
+    for _ in 0..RUNS {
+        for (least, function) in times.iter_mut().zip(functions) {
+            let start = Instant::now();
+            function();
+            *least = (*least).min(start.elapsed());
+        }
+    }
+    let times = times.map(|time| (time.as_nanos() as f64 / f64::from(CALLS)).to_string());
+    println!("{}", times.join(" "));
+}
+
+/// A descriptor of a tensor, never destroyed.
+fn descriptor() -> Descriptor {
+    let mut descriptor = null_mut();
+    // SAFETY: the pointer is to a local variable.
+    let status = unsafe {
+        cudnn_loader::cudnnBackendCreateDescriptor(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, &raw mut descriptor)
+    };
+    assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+    set_attribute(descriptor);
+    descriptor
+}
+
+#[inline(always)]
+fn set_attribute(descriptor: Descriptor) {
+    let alignment = 16_i64;
+    // SAFETY: the descriptor is live, and cuDNN reads one number.
+    let status = unsafe {
+        cudnn_loader::cudnnBackendSetAttribute(
+            descriptor,
+            Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+            Type::CUDNN_TYPE_INT64,
+            1,
+            (&raw const alignment).cast(),
+        )
+    };
+    assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+}

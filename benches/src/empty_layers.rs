@@ -1,0 +1,129 @@
+//! Layers that do nothing, to measure what a layer costs by itself.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use cudnn_layer_api::{Host, Layer};
+
+/// A layer that wraps no function.
+#[derive(Debug)]
+pub struct WrapsNothing;
+
+/// A layer that wraps every function and jumps on, without anything to do after the call.
+#[derive(Debug)]
+pub struct Jumps;
+
+/// A layer that wraps every function, calls the next one and returns what it returned, as a layer does that has something
+/// to do after the call.
+#[derive(Debug)]
+pub struct Calls;
+
+macro_rules! forwarders {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        #[derive(Clone, Copy)]
+        enum Id { $($($variant,)*)* }
+
+        const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+
+        #[allow(non_snake_case, reason = "these are cuDNN's function names")]
+        mod jumps {
+            $($(
+                pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
+                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                    // SAFETY: the address is that of the function behind this one, which has the same signature.
+                    let next: Signature = unsafe { std::mem::transmute(super::next(super::Id::$variant)) };
+                    // SAFETY: the caller's obligation, passed on unchanged.
+                    unsafe { next($($argument),*) }
+                }
+            )*)*
+        }
+
+        #[allow(non_snake_case, reason = "these are cuDNN's function names")]
+        mod calls {
+            $($(
+                pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
+                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                    // SAFETY: the address is that of the function behind this one, which has the same signature.
+                    let next: Signature = unsafe { std::mem::transmute(super::next(super::Id::$variant)) };
+                    // SAFETY: the caller's obligation, passed on unchanged.
+                    let returned = unsafe { next($($argument),*) };
+                    super::work();
+                    returned
+                }
+            )*)*
+        }
+
+        fn jumps() -> &'static [*const c_void] {
+            static ALL: Addresses = Addresses(&[$($(jumps::$name as *const c_void,)*)*]);
+            ALL.0
+        }
+
+        fn calls() -> &'static [*const c_void] {
+            static ALL: Addresses = Addresses(&[$($(calls::$name as *const c_void,)*)*]);
+            ALL.0
+        }
+    };
+}
+cudnn_sys::for_each_function!(forwarders);
+
+struct Addresses(&'static [*const c_void]);
+
+// SAFETY: addresses of functions.
+unsafe impl Sync for Addresses {}
+
+static NEXT: [AtomicPtr<c_void>; NAMES.len()] = [const { AtomicPtr::new(null_mut()) }; NAMES.len()];
+
+#[inline(always)]
+fn next(function: Id) -> *mut c_void {
+    NEXT[function as usize].load(Ordering::Acquire)
+}
+
+/// Nothing that the compiler may leave out or do before the call.
+#[inline(always)]
+fn work() {
+    // SAFETY: no instruction.
+    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
+}
+
+fn wrap(function: &CStr, next: *const c_void, forwarders: &[*const c_void]) -> *const c_void {
+    let Some(index) = NAMES.iter().position(|name| name.as_bytes() == function.to_bytes()) else { return next };
+    NEXT[index].store(next.cast_mut(), Ordering::Release);
+    forwarders[index]
+}
+
+// SAFETY: it returns what it is given.
+unsafe impl Layer for WrapsNothing {
+    fn begin(_: Host) -> Result<Self, String> {
+        Ok(WrapsNothing)
+    }
+
+    fn wrap(&self, _: &CStr, next: *const c_void) -> *const c_void {
+        next
+    }
+}
+
+// SAFETY: each forwarder has the signature of the function that it calls.
+unsafe impl Layer for Jumps {
+    fn begin(_: Host) -> Result<Self, String> {
+        Ok(Jumps)
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        wrap(function, next, jumps())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Layer for Calls {
+    fn begin(_: Host) -> Result<Self, String> {
+        Ok(Calls)
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        wrap(function, next, calls())
+    }
+}
