@@ -123,12 +123,10 @@ fn child(way: usize) {
         }
     }
     let (path, tensor, descriptor) = (Loader::ready(), tensor(), descriptor());
-    let functions: [&dyn Fn(); FUNCTIONS.len()] = [
-        &|| versions(&path),
-        &|| set_tensors(&path, tensor),
-        &|| convolutions(&path),
-        &|| (0..CALLS).for_each(|_| set_attribute(descriptor)),
-    ];
+    let functions: [&dyn Fn(); FUNCTIONS.len()] =
+        [&|| versions(&path), &|| set_tensors(&path, tensor), &|| convolutions(&path), &|| {
+            (0..CALLS).for_each(|_| set_attribute(descriptor))
+        }];
     if let Ok(counted) = std::env::var(COUNTED) {
         let (function, thousands) = counted.split_at(1);
         let function = functions[function.parse::<usize>().unwrap()];

@@ -154,12 +154,7 @@ impl Chrome {
     }
 
     #[inline(always)]
-    fn put_members<S: Sink>(
-        sink: S,
-        finished: &FinishedCall<'_, '_>,
-        pieces: &Pieces,
-        has_arguments: bool,
-    ) -> S {
+    fn put_members<S: Sink>(sink: S, finished: &FinishedCall<'_, '_>, pieces: &Pieces, has_arguments: bool) -> S {
         let mut record = Record::to(sink);
         let mut members = Members::new(&mut record);
         if has_arguments {
@@ -285,8 +280,7 @@ pub(super) struct ThreadPieces {
 const UPPER: u64 = 100_000_000_000;
 
 impl ThreadPieces {
-    pub(super) const NONE: Self =
-        ThreadPieces { number: Step::new("", "}"), time: Step::new("", "}"), upper: None };
+    pub(super) const NONE: Self = ThreadPieces { number: Step::new("", "}"), time: Step::new("", "}"), upper: None };
 
     pub(super) fn new(thread: u32) -> Self {
         ThreadPieces { number: thread_step(thread), ..ThreadPieces::NONE }

@@ -280,8 +280,8 @@ fn decimal(number: u64) -> (u128, usize) {
 #[inline(always)]
 fn hexadecimal(number: u64) -> (u128, usize) {
     let skipped = (number | 1).leading_zeros() as usize / 4;
-    let digits = u128::from(eight_hexadecimal((number >> 32) as u32))
-        | u128::from(eight_hexadecimal(number as u32)) << 64;
+    let digits =
+        u128::from(eight_hexadecimal((number >> 32) as u32)) | u128::from(eight_hexadecimal(number as u32)) << 64;
     (digits >> (8 * skipped), Step::SIZE - skipped)
 }
 
@@ -592,7 +592,9 @@ mod tests {
     #[test]
     fn addresses_are_written_in_hexadecimal() {
         let powers = (0..16).map(|exponent| 16_u64.pow(exponent));
-        for number in powers.flat_map(|power| [power - 1, power, power * 10 + 1]).chain([0xfedc_ba98_7654_3210, u64::MAX]) {
+        for number in
+            powers.flat_map(|power| [power - 1, power, power * 10 + 1]).chain([0xfedc_ba98_7654_3210, u64::MAX])
+        {
             let mut record = Record::new();
             record.step(Step::new(",{\"n\":\"", STRING.text));
             record.address(number, STRING);

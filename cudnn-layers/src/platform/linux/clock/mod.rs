@@ -175,7 +175,8 @@ impl Published {
     fn extend(&self, anchor: Anchor) -> Option<u64> {
         let version = self.version.load(Ordering::Relaxed);
         let odd = version | 1;
-        if version == odd || self.version.compare_exchange(version, odd, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if version == odd || self.version.compare_exchange(version, odd, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
             return None;
         }
         fence(Ordering::Release);

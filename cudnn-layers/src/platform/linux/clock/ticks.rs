@@ -38,9 +38,8 @@ fn is_counter(source: &str) -> bool {
     const INVARIANT: u32 = 1 << 8;
     #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
     // SAFETY: every processor of this architecture has the instruction.
-    let is_invariant = unsafe {
-        __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT != 0
-    };
+    let is_invariant =
+        unsafe { __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT != 0 };
     source == "tsc" && is_invariant
 }
 
