@@ -120,17 +120,8 @@ impl Directory {
 
     /// Marks a file as used at this time. A read-only file system keeps the old one.
     pub(crate) fn set_modified(&self, name: &str, time: SystemTime) {
-        let Ok(name) = CString::new(name) else { return };
-        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // SAFETY: a time, for which zero is a value.
-        let mut modified: libc::timespec = unsafe { std::mem::zeroed() };
-        modified.tv_sec = libc::time_t::try_from(since_1970.as_secs()).unwrap_or_default();
-        modified.tv_nsec = since_1970.subsec_nanos().into();
-        let times = [modified, modified];
-        // SAFETY: the name is a string, and there are two times.
-        unsafe {
-            libc::utimensat(self.0.as_raw_fd(), name.as_ptr(), times.as_ptr(), libc::AT_SYMLINK_NOFOLLOW);
-        }
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let _ = self.open_at(name, flags).and_then(|file| file.set_modified(time));
     }
 
     /// The names of all files, but those that are not UTF-8, which are not the store's.

@@ -1,0 +1,291 @@
+//! Files that are not as they were written: each is ignored, reported and removed, and never is a wrong entry returned.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{assert_found, entry, get, only_file, open, open_with, plans, temporaries};
+use cudnn_plan_store::{Damage, Entry, ProblemKind, Settings, Store, write_pack};
+use sha2::{Digest, Sha256};
+
+/// Lets the store find this file, which it cannot use: a lookup reports and removes it, and the next put succeeds.
+#[track_caller]
+fn assert_replaced(dir: &Path, store: &Store, entry: &Entry, what: &str) -> ProblemKind {
+    let listed: Vec<_> = store.entries().collect();
+    assert!(listed.len() == 1 && listed[0].is_err(), "{what}: {listed:?}");
+    let Some(Err(problem)) = get(store, entry) else { panic!("{what}: {:?}", get(store, entry)) };
+    assert!(problem.to_string().contains(dir.to_str().unwrap()), "{what}: {problem}");
+    assert!(plans(dir).is_empty(), "{what}: {problem} and it is still there");
+    assert!(get(store, entry).is_none(), "{what}");
+    store.put(entry).unwrap();
+    assert_found(store, entry);
+    assert!(temporaries(dir).is_empty(), "{what}");
+    problem.kind().clone()
+}
+
+/// An entry's file with a checksum that fits.
+fn with_checksum(mut content: Vec<u8>) -> Vec<u8> {
+    content.truncate(content.len() - 32);
+    let checksum = Sha256::digest(&content);
+    content.extend(checksum);
+    content
+}
+
+#[test]
+fn an_entry_of_any_other_length_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, entry) = (open(dir.path()), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(dir.path());
+    let good = std::fs::read(&file).unwrap();
+    for length in 0..good.len() {
+        std::fs::write(&file, &good[..length]).unwrap();
+        let kind = assert_replaced(dir.path(), &store, &entry, &format!("{length} bytes"));
+        assert!(matches!(kind, ProblemKind::Damaged(_)), "{length}: {kind:?}");
+    }
+    std::fs::write(&file, [good.as_slice(), b"\0"].concat()).unwrap();
+    assert_eq!(assert_replaced(dir.path(), &store, &entry, "longer"), ProblemKind::Damaged(Damage::Size));
+}
+
+#[test]
+fn an_entry_with_any_other_bit_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, entry) = (open(dir.path()), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(dir.path());
+    let good = std::fs::read(&file).unwrap();
+    for at in 0..good.len() {
+        for bit in [0x01, 0x80] {
+            let mut bad = good.clone();
+            bad[at] ^= bit;
+            std::fs::write(&file, bad).unwrap();
+            // Another version: the entry may be of use to a newer release.
+            if (16..20).contains(&at) && (at, bit) != (16, 1) {
+                let problem = get(&store, &entry).unwrap().unwrap_err();
+                assert!(matches!(problem.kind(), ProblemKind::NewerFormat { .. }), "byte {at}: {problem}");
+                continue;
+            }
+            let kind = assert_replaced(dir.path(), &store, &entry, &format!("byte {at}"));
+            assert!(matches!(kind, ProblemKind::Damaged(_)), "{at}: {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn lengths_that_lie_are_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, entry) = (open(dir.path()), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(dir.path());
+    let good = std::fs::read(&file).unwrap();
+    let about = 40;
+    // The length's place and size: of the part about it, of key and plan, of the label.
+    for (at, size) in [(20, 4), (24, 8), (32, 8), (about + 28, 4)] {
+        for length in [0, 1, 2, 255, u64::from(u32::MAX), 1 << 63, u64::MAX, u64::MAX - 39] {
+            let mut bad = good.clone();
+            bad[at..at + size].copy_from_slice(&length.to_le_bytes()[..size]);
+            let bad = with_checksum(bad);
+            if bad == good {
+                continue;
+            }
+            std::fs::write(&file, bad).unwrap();
+            let kind = assert_replaced(dir.path(), &store, &entry, &format!("{length} at {at}"));
+            assert!(matches!(kind, ProblemKind::Damaged(_)), "{length} at {at}: {kind:?}");
+        }
+    }
+    // Lengths that exchange bytes between key and plan are of another key.
+    let mut bad = good.clone();
+    bad[24] += 1;
+    bad[32] -= 1;
+    std::fs::write(&file, with_checksum(bad)).unwrap();
+    let kind = assert_replaced(dir.path(), &store, &entry, "shifted");
+    assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
+    // A label that is not UTF-8.
+    let mut bad = good;
+    bad[about + 32] = 0xff;
+    std::fs::write(&file, with_checksum(bad)).unwrap();
+    assert_eq!(assert_replaced(dir.path(), &store, &entry, "label"), ProblemKind::Damaged(Damage::Content));
+}
+
+#[test]
+fn entries_under_each_others_names_are_no_hits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, a, b) = (open(dir.path()), entry("a"), entry("b"));
+    store.put(&a).unwrap();
+    let of_a = only_file(dir.path());
+    let content = std::fs::read(&of_a).unwrap();
+    store.remove(&a.key);
+    store.put(&b).unwrap();
+    std::fs::write(only_file(dir.path()), content).unwrap();
+    let kind = assert_replaced(dir.path(), &store, &b, "the entry of another key");
+    assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
+}
+
+#[test]
+fn an_entry_of_a_newer_release_stays_until_it_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, entry) = (open(dir.path()), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(dir.path());
+    let mut content = std::fs::read(&file).unwrap();
+    content[16] = 2;
+    std::fs::write(&file, with_checksum(content)).unwrap();
+    for _ in 0..2 {
+        let problem = get(&store, &entry).unwrap().unwrap_err();
+        assert_eq!(problem.kind(), &ProblemKind::NewerFormat { version: 2 });
+    }
+    store.put(&entry).unwrap();
+    assert_found(&store, &entry);
+}
+
+#[test]
+fn files_of_others_are_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, entry) = (open(dir.path()), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(dir.path());
+    std::fs::write(&file, "a letter").unwrap();
+    let kind = assert_replaced(dir.path(), &store, &entry, "a letter");
+    assert_eq!(kind, ProblemKind::Damaged(Damage::NotOurs));
+    // Nobody reads a terabyte.
+    std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+    let kind = assert_replaced(dir.path(), &store, &entry, "huge");
+    assert!(matches!(kind, ProblemKind::TooLarge { .. }), "{kind:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_no_file_of_this_user_is_no_entry() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let temporary = tempfile::tempdir().unwrap();
+    let (dir, elsewhere) = (temporary.path().join("plans"), temporary.path().join("elsewhere"));
+    let (store, entry) = (open(&dir), entry("a"));
+    store.put(&entry).unwrap();
+    let file = only_file(&dir);
+    std::fs::copy(&file, &elsewhere).unwrap();
+    let good = std::fs::read(&file).unwrap();
+    let remake = |make: &dyn Fn()| {
+        std::fs::remove_file(&file).unwrap();
+        make();
+    };
+
+    remake(&|| symlink(&elsewhere, &file).unwrap());
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), ProblemKind::NotAFile);
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), good, "what a link names is not touched");
+    remake(&|| symlink(&elsewhere, &file).unwrap());
+    store.put(&entry).unwrap();
+    assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+
+    remake(&|| {
+        let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+        // SAFETY: the path is a string.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    });
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), ProblemKind::NotAFile);
+    // Its path may be longer than the address of a socket.
+    remake(&|| {
+        let address = temporary.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&address).unwrap());
+        std::fs::rename(address, &file).unwrap();
+    });
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a socket"), ProblemKind::NotAFile);
+    remake(&|| std::fs::create_dir(&file).unwrap());
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a directory"), ProblemKind::NotAFile);
+    remake(&|| std::fs::create_dir(&file).unwrap());
+    store.put(&entry).unwrap();
+    assert_found(&store, &entry);
+
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o620)).unwrap();
+    let kind = assert_replaced(&dir, &store, &entry, "writable by the group");
+    assert_eq!(kind, ProblemKind::WritableByOthers { mode: 0o620 });
+    if chown(&file, Some(65534), None).is_ok() {
+        let kind = assert_replaced(&dir, &store, &entry, "of another user");
+        assert!(matches!(kind, ProblemKind::NotOwned { owner: 65534, .. }), "{kind:?}");
+    }
+
+    // A directory that is not empty is in the way: nothing is removed, nothing is left.
+    remake(&|| std::fs::create_dir_all(file.join("full")).unwrap());
+    store.put(&entry).unwrap_err();
+    assert!(get(&store, &entry).unwrap().is_err() && file.join("full").exists() && temporaries(&dir).is_empty());
+}
+
+#[test]
+fn a_pack_with_any_other_bit_returns_no_wrong_entry() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (good_path, bad_path) = (temporary.path().join("good"), temporary.path().join("bad"));
+    let entries: Vec<_> = (0..5).map(|number| entry(&number.to_string())).collect();
+    let packed = write_pack(&good_path, entries.clone()).unwrap();
+    let good = std::fs::read(&good_path).unwrap();
+    assert_eq!((packed.entries, packed.bytes), (5, good.len() as u64));
+    let settings = Settings { packs: vec![bad_path.clone()], ..Settings::default() };
+    let head = 72 + 5 * 48;
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        std::fs::write(&bad_path, bad).unwrap();
+        let (store, problems) = Store::open(&settings);
+        assert_eq!(problems.len(), usize::from(at < head), "byte {at}: {problems:?}");
+        let found = entries.iter().map(|entry| get(&store, entry));
+        let states: Vec<_> = found.map(|found| found.map(|found| found.is_ok())).collect();
+        let expected = if at < head { [0, 0] } else { [4, 1] };
+        let count = |state| states.iter().filter(|found| **found == state).count();
+        assert_eq!([count(Some(true)), count(Some(false))], expected, "byte {at}: {states:?}");
+        let listed: Vec<_> = store.entries().map(|stored| stored.is_ok()).collect();
+        assert_eq!(listed.iter().filter(|is_ok| **is_ok).count(), expected[0], "byte {at}");
+    }
+    for length in 0..good.len() {
+        std::fs::write(&bad_path, &good[..length]).unwrap();
+        let (_, problems) = Store::open(&settings);
+        let is_damage = problems.iter().all(|problem| matches!(problem.kind(), ProblemKind::Damaged(_)));
+        assert!(problems.len() == 1 && is_damage, "{length}: {problems:?}");
+    }
+    // It is cut or replaced while it is in use.
+    std::fs::write(&bad_path, &good).unwrap();
+    let store = open_with(&settings);
+    assert_found(&store, &entries[0]);
+    std::fs::write(&bad_path, &good[..good.len() / 2]).unwrap();
+    assert!(get(&store, &entries[0]).unwrap().is_err());
+    assert!(store.entries().count() <= 1);
+    write_pack(&bad_path, [entry("x")]).unwrap();
+    assert!(get(&store, &entries[0]).is_none());
+    assert_found(&store, &entry("x"));
+    std::fs::remove_file(&bad_path).unwrap();
+    assert!(get(&store, &entry("x")).unwrap().is_err());
+}
+
+#[test]
+fn a_damaged_entry_of_a_pack_is_built_into_the_directory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (dir, pack) = (temporary.path().join("plans"), temporary.path().join("pack"));
+    write_pack(&pack, [entry("a")]).unwrap();
+    let mut bytes = std::fs::read(&pack).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let store = open_with(&Settings { dir: Some(dir), packs: vec![pack], ..Settings::default() });
+    assert!(get(&store, &entry("a")).unwrap().is_err());
+    store.put(&entry("a")).unwrap();
+    assert_found(&store, &entry("a"));
+}
+
+#[test]
+fn the_same_entries_make_the_same_pack() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (one, other) = (temporary.path().join("one"), temporary.path().join("other"));
+    let entries: Vec<_> = (0..50).map(|number| entry(&number.to_string())).collect();
+    write_pack(&one, entries.clone()).unwrap();
+    std::fs::write(&other, "something old").unwrap();
+    write_pack(&other, entries.iter().rev().cloned()).unwrap();
+    assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&other).unwrap());
+    let store = open_with(&Settings { packs: vec![one.clone()], ..Settings::default() });
+    entries.iter().for_each(|entry| assert_found(&store, entry));
+    assert!(get(&store, &entry("50")).is_none());
+    assert_eq!(common::names(temporary.path(), |_| true), ["one", "other"]);
+    // No entries are a pack too.
+    write_pack(&one, []).unwrap();
+    let store = open_with(&Settings { packs: vec![one], ..Settings::default() });
+    assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
+    // What is no file is not replaced.
+    let problem = write_pack(temporary.path(), entries).unwrap_err();
+    assert_eq!(problem.kind(), &ProblemKind::NotAFile);
+}
