@@ -133,6 +133,17 @@ Examples:
   CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=cudnn.log python train.py
   cudnn-doctor log cudnn.log")]
     Log(cmd::log::Arguments),
+    /// Show, check, pack or remove the compiled plans that the layer `plans` keeps across processes.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor plans list                 what the plans compute, for which devices and releases
+  cudnn-doctor plans stats                how many there are, and the time to build them
+  cudnn-doctor plans verify               whether each is as it was written
+  cudnn-doctor plans pack app.plans --cudnn 9 --device-name H200
+                                          one file for a container image, named by CUDNN_PLANS_PACK
+  cudnn-doctor plans clear                removes the plans of the directory
+The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
+    Plans(cmd::plans::Arguments),
     /// Print the completions for a shell.
     Completions {
         /// The shell.
@@ -144,7 +155,7 @@ Examples:
   cudnn-doctor man                              the page cudnn-doctor(1)
   cudnn-doctor man check > cudnn-doctor-check.1 the page cudnn-doctor-check(1)")]
     Man {
-        /// The subcommand.
+        /// The subcommand, also one of another: `plans-list`.
         subcommand: Option<String>,
     },
     /// Show which layers CUDNN_LAYERS turns on, from which files, and which others there are.
@@ -220,6 +231,7 @@ fn main() -> ExitCode {
         Command::Preload(arguments) => cmd::preload::run(&arguments, format),
         Command::Log(arguments) => cmd::log::run(&arguments, format),
         Command::Layers(arguments) => cmd::layers::run(&arguments, &context, format),
+        Command::Plans(arguments) => cmd::plans::run(&arguments, format),
         Command::Facts => cmd::facts::run(format),
         Command::Completions { shell } => {
             let mut text = Vec::new();
@@ -245,10 +257,8 @@ fn manual(subcommand: Option<&str>, format: Format) -> Outcome {
     doctor.build();
     let page = match subcommand {
         None => clap_mangen::Man::new(doctor),
-        Some(name) => match doctor.find_subcommand(name) {
-            Some(command) => {
-                clap_mangen::Man::new(command.clone()).title(format!("cudnn-doctor-{}", command.get_name()))
-            }
+        Some(name) => match find_subcommand(&doctor, name) {
+            Some(command) => clap_mangen::Man::new(command.clone()).title(format!("cudnn-doctor-{name}")),
             None => return output::fail(format, format!("there is no subcommand {name:?}; see `cudnn-doctor help`")),
         },
     };
@@ -260,6 +270,15 @@ fn manual(subcommand: Option<&str>, format: Format) -> Outcome {
         }
         Err(error) => output::fail(format, error),
     }
+}
+
+/// The subcommand with this name, or `NAME-NAME` for one of a subcommand.
+fn find_subcommand<'a>(doctor: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+    let of_subcommand = || {
+        let (of, name) = name.split_once('-')?;
+        doctor.find_subcommand(of)?.find_subcommand(name)
+    };
+    doctor.find_subcommand(name).or_else(of_subcommand)
 }
 
 /// Runs the command in a child process: a damaged cuDNN may end the process that loads it.

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use cudnn_plan_store::{About, Entry, Settings, Store};
 use cudnn_probe::{Dependents, Library, mapped_libraries};
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, lib_dir};
@@ -436,7 +437,9 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);
-    for command in ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log", "layers"] {
+    for command in
+        ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log", "layers", "plans"]
+    {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
     // Each page that the manual names can be printed.
@@ -447,6 +450,14 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         let (code, text) = doctor(&["man", &page], &[]);
         assert_eq!(code, Some(0), "{page}");
         assert!(text.contains(&format!(".TH cudnn-doctor-{page} 1")), "{text}");
+    }
+    let (_, plans) = doctor(&["man", "plans"], &[]);
+    let pages = plans.lines().filter_map(|line| line.strip_prefix("cudnn\\-doctor\\-")?.strip_suffix("(1)"));
+    let pages: Vec<String> = pages.map(|page| page.replace('\\', "")).collect();
+    assert!(pages.len() >= 5, "{plans}");
+    for page in pages.iter().filter(|page| *page != "plans-help") {
+        let (code, text) = doctor(&["man", page], &[]);
+        assert!(code == Some(0) && text.contains(&format!(".TH cudnn-doctor-{page} 1")), "{page}: {text}");
     }
     assert_eq!(doctor(&["man", "nothing"], &[]).0, Some(3));
 }
@@ -492,8 +503,13 @@ fn every_example_of_the_help_texts_runs() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cudnn-doctor"), path("bin/cudnn-doctor")).unwrap();
     let search_path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
 
+    // The examples pack a plan, and remove it.
+    let settings = Settings { dir: Some(home.path().join(".cache/cudnn-plans")), ..Settings::default() };
+    let about = About { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..About::default() };
+    Store::open(&settings).0.put(&Entry { about, ..Entry::default() }).unwrap();
+
     let mut count = 0;
-    for subcommand in ["check", "list", "explain", "pid", "demo", "env", "fetch", "preload", "log"] {
+    for subcommand in ["check", "list", "explain", "pid", "demo", "env", "fetch", "preload", "log", "plans"] {
         let (_, help) = doctor(&[subcommand, "--help"], &[]);
         let examples = examples(&help);
         assert!(!examples.is_empty(), "{help}");

@@ -2,9 +2,11 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use cudnn_plan_store::{About, Entry, Settings, Store, write_pack};
 use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, lib_dir};
@@ -47,8 +49,13 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
+    let variable = dir.map(|dir| ("CUDNN_LOADER_DIR", dir.to_owned()));
+    document_with(arguments, variable.as_slice())
+}
+
+fn document_with(arguments: &[&str], variables: &[(&str, PathBuf)]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
-    command.args(arguments).arg("--json").env_clear().envs(dir.map(|dir| ("CUDNN_LOADER_DIR", dir)));
+    command.args(arguments).arg("--json").env_clear().envs(variables.iter().cloned());
     let output = command.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
 }
@@ -74,6 +81,19 @@ fn environment() -> TempDir {
     root
 }
 
+/// A directory with two plans, one of which is damaged, and a pack beside it.
+fn plans() -> (TempDir, PathBuf) {
+    let dir = TempDir::new();
+    let (store, _) = Store::open(&Settings { dir: Some(dir.path().join("plans")), ..Settings::default() });
+    let about = About { label: "conv_fwd".into(), restore_time: Some(Duration::from_millis(3)), ..About::default() };
+    let entry = Entry { key: b"key".into(), plan: b"{}".into(), about };
+    let pack = dir.path().join("pack");
+    write_pack(&pack, [entry.clone()]).unwrap();
+    store.put(&entry).unwrap();
+    std::fs::write(dir.path().join("plans").join(format!("{}.plan", "0".repeat(64))), "damaged").unwrap();
+    (dir, pack)
+}
+
 #[test]
 fn the_documents_have_the_documented_keys_and_no_others() {
     let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
@@ -84,6 +104,11 @@ fn the_documents_have_the_documented_keys_and_no_others() {
     let own = std::process::id().to_string();
     let cache = wheel.ancestors().nth(4).unwrap().to_str().unwrap().to_owned();
     let frameworks = environment();
+    let (store, packed) = plans();
+    let plans_of = |arguments: &[&str]| {
+        let variables = [("CUDNN_PLANS_DIR", store.path().join("plans")), ("CUDNN_PLANS_PACK", packed.clone())];
+        document_with(&[&["plans"], arguments].concat(), &variables)
+    };
     let documents = [
         ("list", document(&["list", "--deep", wheel.to_str().unwrap()], Some(broken))),
         ("check", document(&["check"], Some(broken))),
@@ -95,6 +120,11 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         ("log", document(&["log", concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log")], None)),
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
         ("layers", document(&["layers"], None)),
+        ("plans", plans_of(&["list"])),
+        ("plans", plans_of(&["stats"])),
+        ("plans", plans_of(&["verify"])),
+        ("plans", plans_of(&["pack", packed.to_str().unwrap()])),
+        ("plans", plans_of(&["clear"])),
         ("facts", document(&["facts"], None)),
         ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
     ];

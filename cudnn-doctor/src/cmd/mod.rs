@@ -12,4 +12,5 @@ pub(crate) mod layers;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod pid;
+pub(crate) mod plans;
 pub(crate) mod preload;
