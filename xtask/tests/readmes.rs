@@ -6,8 +6,16 @@
 fn each_readme_says_how_to_depend_on_the_crate() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let readme = |of: &str| std::fs::read_to_string(root.join(of).join("README.md")).unwrap();
-    let names =
-        ["cudnn-sys", "cudnn-probe", "cudnn-loader", "cudnn-layer-api", "cudnn-layers", "cudnn-fetch", "cudnn-bindgen"];
+    let names = [
+        "cudnn-sys",
+        "cudnn-probe",
+        "cudnn-loader",
+        "cudnn-layer-api",
+        "cudnn-layers",
+        "cudnn-plan-store",
+        "cudnn-fetch",
+        "cudnn-bindgen",
+    ];
     for name in names {
         let text = readme(name);
         let manifest = std::fs::read_to_string(root.join(name).join("Cargo.toml")).unwrap();
