@@ -46,11 +46,15 @@ static const char *device_json(int device) {
     return device ? "{\"deviceVer\":800,\"deviceName\":\"Another GPU\"}" : "{\"deviceVer\":900,\"deviceName\":\"A GPU\"}";
 }
 
+static int alive;
+__attribute__((destructor)) static void count(void) { fprintf(stderr, "%d descriptors were not destroyed\n", alive); }
+
 int cudnnBackendCreateDescriptor(unsigned kind, void **out) {
     if (kind > 60) return fail(3000, "no such kind");
     descriptor *made = calloc(1, sizeof *made);
     made->kind = kind;
     *out = made;
+    __atomic_fetch_add(&alive, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -63,7 +67,12 @@ static void clear(descriptor *it) {
     memset(it, 0, sizeof *it);
     it->kind = kind;
 }
-int cudnnBackendDestroyDescriptor(descriptor *it) { clear(it); free(it); return 0; }
+int cudnnBackendDestroyDescriptor(descriptor *it) {
+    __atomic_fetch_sub(&alive, 1, __ATOMIC_RELAXED);
+    clear(it);
+    free(it);
+    return 0;
+}
 int cudnnBackendInitialize(descriptor *it) { clear(it); return 0; }
 
 static attribute *find(descriptor *it, unsigned name) {

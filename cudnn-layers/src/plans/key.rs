@@ -131,13 +131,12 @@ impl Key {
     }
 }
 
-/// What the program set, without what the key has elsewhere: the levels below, and the knobs. The mode of the heuristics
-/// says how they chose, and nothing of what they chose.
+/// What the program set, without the levels below, which the key has elsewhere. The mode of the heuristics says how they
+/// chose, and nothing of what they chose.
 fn settings(content: &Content) -> Content {
     content.without(&[
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
         Name::CUDNN_ATTR_ENGINECFG_ENGINE,
-        Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
         Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
         Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
         Name::CUDNN_ATTR_ENGINEHEUR_MODE,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version};
+use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
 
 const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 const VERSION: Version = Version::new(9, 19, 0);
@@ -28,6 +28,7 @@ impl World {
     fn run(&self, layers: &str, args: &[&str]) -> ChildOutput {
         let output = self.child().run(&[&[layers], args].concat());
         assert_eq!((output.code, output.signal), (Some(0), None), "{layers} {args:?}: {}", output.stderr);
+        assert!(output.stderr.contains("\n0 descriptors were not destroyed"), "{layers} {args:?}: {}", output.stderr);
         output
     }
 
@@ -47,14 +48,18 @@ fn count(output: &ChildOutput, what: &str) -> usize {
 /// The first line that differs, with some before it.
 fn difference(expected: &str, found: &str) -> Option<String> {
     let (mut expected_lines, mut found_lines) = (expected.lines(), found.lines());
-    let mut context = Vec::new();
+    let mut context: Vec<&str> = Vec::new();
     loop {
         match (expected_lines.next(), found_lines.next()) {
             (None, None) => return None,
             (a, b) if a == b => context.extend(a),
             (a, b) => {
-                let context = context.split_off(context.len().saturating_sub(12)).join("\n");
-                return Some(format!("{context}\nnot {a:?}\nbut {b:?}"));
+                let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
+                let at = a.bytes().zip(b.bytes()).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
+                let around = |line: &str| line.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();
+                let context = context.split_off(context.len().saturating_sub(12));
+                let context: Vec<String> = context.iter().map(|line| line.chars().take(100).collect()).collect();
+                return Some(format!("{}\nnot {}\nbut {}", context.join("\n"), around(a), around(b)));
             }
         }
     }
@@ -82,4 +87,65 @@ fn random_programs_see_no_difference() {
     let without = world.run("none", &["0", "800", "8"]).stdout;
     let threads = world.run("plans", &["0", "800", "8"]);
     assert_eq!(difference(&without, &threads.stdout), None, "in several threads");
+}
+
+/// Plans that differ in one step from a kept one are not that one.
+#[test]
+fn no_other_plan_is_taken_for_a_kept_one() {
+    let world = World::new();
+    let without = world.run("none", &["variants"]).stdout;
+    assert!(without.lines().count() > 300, "{without}");
+    let different: std::collections::HashSet<_> =
+        without.lines().filter_map(|line| line.split_once(": ")).map(|(_, plan)| plan).collect();
+    assert!(different.len() > 100, "{without}");
+    for round in ["an empty store", "a full store"] {
+        let with = world.run("plans", &["variants"]);
+        assert_eq!(difference(&without, &with.stdout), None, "with {round}");
+        assert!(count(&with, "restored in") > 90, "with {round}: {}", with.stderr);
+        // A different order is the same plan.
+        assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
+    }
+}
+
+/// The real cuDNN 9.19 compiles plans for two described devices, and restores each from the store: for the device, the shape
+/// and the type that it was compiled for.
+#[test]
+fn plans_of_a_real_cudnn_are_restored() {
+    let Some(libraries) = support::driver_and_compiler("plans_of_a_real_cudnn_are_restored") else { return };
+    let Some(cudnn) = lib_dir("jit-cu12-9.19.0") else { return };
+    let dir = TempDir::new();
+    let h200 = cudnn_backend::device::H200;
+    let smaller = h200.replace("\"multiProcessorCount\":132", "\"multiProcessorCount\":66");
+    assert_ne!(h200, smaller);
+    let files = [h200, &smaller].map(|device| {
+        let file = dir.path().join(format!("{}.json", device.len()));
+        std::fs::write(&file, device).unwrap();
+        file.display().to_string()
+    });
+    let run = |layers: &str| {
+        let child = Child::new(PLANNER, Subject::Loader, &cudnn)
+            .env("LD_LIBRARY_PATH", &libraries)
+            .env("CUDNN_PLANS_DIR", dir.path().join("plans"))
+            .env("CUDNN_PLANS_SUMMARY", "stderr");
+        // The engine that compiles in the shortest time.
+        let output = child.run(&[layers, "real", "7", &files[0], &files[1]]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
+    };
+    let lines = |output: &ChildOutput| -> Vec<String> {
+        let lines = output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned());
+        lines.collect()
+    };
+    let without_text = |line: &String| line.split("JSON").next().unwrap_or_default().to_owned();
+    let without = run("none");
+    let cold = run("plans");
+    let warm = run("plans");
+    assert_eq!(lines(&without).len(), 6, "{without:#?}");
+    assert!(without.stdout.contains("32 channels") && without.stdout.contains("engine Some(7)"), "{without:#?}");
+    let plain = |output: &ChildOutput| lines(output).iter().map(without_text).collect::<Vec<_>>();
+    assert_eq!(plain(&without), plain(&cold));
+    // cuDNN does not make the same code twice, but restores what it is given.
+    assert_eq!(lines(&cold), lines(&warm));
+    assert_eq!((count(&cold, "built in"), count(&cold, "restored in")), (6, 0), "{cold:#?}");
+    assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
 }

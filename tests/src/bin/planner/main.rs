@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
+//! planner LAYERS variants                        plans that differ in one step: see `variants`
+//! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
 //! ```
 //!
 //! The program adds its layers itself: `none`, `plans`, `trace` or `trace,plans`.
@@ -12,7 +14,9 @@
 //! for all attributes, finalizes them twice, and executes them.
 
 mod random;
+mod real;
 mod script;
+mod variants;
 
 use std::process::ExitCode;
 
@@ -31,7 +35,18 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let numbers: Vec<u64> = std::env::args().skip(2).filter_map(|argument| argument.parse().ok()).collect();
+    let arguments: Vec<String> = std::env::args().skip(2).collect();
+    if let [mode, engine, devices @ ..] = arguments.as_slice()
+        && mode == "real"
+    {
+        real::run(engine.parse().unwrap_or(0), devices);
+        return ExitCode::SUCCESS;
+    }
+    if arguments == ["variants"] {
+        variants::run();
+        return ExitCode::SUCCESS;
+    }
+    let numbers: Vec<u64> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     let [first, last, rest @ ..] = numbers.as_slice() else { return ExitCode::from(2) };
     let (first, last, threads) = (*first, *last, rest.first().copied().unwrap_or(1));
     let texts: Vec<String> = std::thread::scope(|scope| {

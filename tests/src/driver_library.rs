@@ -1,0 +1,81 @@
+//! A real driver library on a machine without a GPU, and NVRTC: with them cuDNN compiles plans for a described device.
+//! Debian distributes the library. It is fetched for tests, and never shipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cudnn_fetch::cache_dir;
+
+use crate::release::not_run;
+use crate::wheel::Wheel;
+
+const NVRTC: Wheel = Wheel {
+    package: "nvidia-cuda-nvrtc-cu12",
+    version: "12.9.86",
+    sha256: "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
+};
+
+/// The directories with `libcuda.so.1` and NVRTC for CUDA 12, as `LD_LIBRARY_PATH` has them. `None`, with the reason under
+/// the test's name, if they cannot be had.
+#[must_use]
+pub fn driver_and_compiler(test: &str) -> Option<String> {
+    if cfg!(not(target_arch = "x86_64")) {
+        not_run(test, "the driver library is for x86-64");
+        return None;
+    }
+    let nvrtc = NVRTC.unpacked()?.join("nvidia/cuda_nvrtc/lib");
+    match driver() {
+        Ok(driver) => Some(format!("{}:{}", driver.display(), nvrtc.display())),
+        Err(reason) => {
+            not_run(test, &reason);
+            None
+        }
+    }
+}
+
+/// The directory with `libcuda.so.1`.
+fn driver() -> Result<PathBuf, String> {
+    let packages = cache_dir().map_err(|error| error.to_string())?.join("packages");
+    let dir = packages.join("libcuda1");
+    let lib = dir.join("usr/lib/x86_64-linux-gnu/nvidia/current");
+    if !lib.join("libcuda.so.1").exists() {
+        std::fs::create_dir_all(&packages).map_err(|error| error.to_string())?;
+        let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&packages);
+        let staging = staging.map_err(|error| error.to_string())?;
+        download(staging.path()).map_err(|reason| format!("Debian's package libcuda1 cannot be had: {reason}"))?;
+        // It gets this name when it is complete; another test may have been faster.
+        let renamed = std::fs::rename(staging.path().join("root"), &dir);
+        if !lib.join("libcuda.so.1").exists() {
+            return Err(format!("cannot use {}: {renamed:?}", dir.display()));
+        }
+    }
+    Ok(lib)
+}
+
+/// Downloads the package from this machine's sources, with the component that has it, and unpacks it to `root`. Leaves the
+/// machine's settings as they are.
+fn download(work: &Path) -> Result<(), String> {
+    let script = r#"
+        mkdir parts lists
+        for file in /etc/apt/sources.list.d/*.sources; do
+            if grep -qi debian "$file"; then
+                sed 's/^Components:.*/Components: main contrib non-free/' "$file" > "parts/${file##*/}"
+            fi
+        done
+        if [ -s /etc/apt/sources.list ]; then
+            sed -E -n 's/^(deb .*debian.*) main.*/\1 main contrib non-free/p' /etc/apt/sources.list > parts/main.list
+        fi
+        apt() {
+            apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$PWD/parts" \
+                -o Dir::State::Lists="$PWD/lists" "$@"
+        }
+        apt update && apt download libcuda1 && dpkg -x libcuda1_*.deb root
+    "#;
+    let output = Command::new("sh").args(["-ec", script]).current_dir(work).output();
+    let output = output.map_err(|error| format!("cannot start sh: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(errors.lines().find(|line| !line.starts_with("W:")).unwrap_or("there is no apt-get").to_owned())
+}
