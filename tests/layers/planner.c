@@ -21,6 +21,7 @@ typedef struct descriptor {
     struct descriptor *config;      /* what a plan or a configuration was made of: a copy */
     long long engine, knobs[4], knob_types[4];     /* a configuration */
     char *graph;
+    unsigned devices;               /* those that this or what is below names, a bit each */
 } descriptor;
 typedef struct { int device; char padding[124]; } handle;
 
@@ -32,18 +33,23 @@ void cudnnGetLastErrorString(char *message, unsigned long long size) {
     last_error[0] = 0;
 }
 
-/* Every other handle is for another device. */
+/* The handles are for three devices in turn. The first and the last are alike. */
 static __thread int handles;
 int cudnnCreate(void **out) {
     handle *made = calloc(1, sizeof *made);
-    made->device = handles++ % 2;
+    made->device = handles++ % 3;
     *out = made;
     return 0;
 }
 int cudnnDestroy(void *it) { free(it); return 0; }
 
 static const char *device_json(int device) {
-    return device ? "{\"deviceVer\":800,\"deviceName\":\"Another GPU\"}" : "{\"deviceVer\":900,\"deviceName\":\"A GPU\"}";
+    static const char *const all[] = {
+        "{\"deviceVer\":900,\"cudaDeviceId\":0,\"deviceName\":\"A GPU\"}",
+        "{\"deviceVer\":800,\"cudaDeviceId\":1,\"deviceName\":\"Another GPU\"}",
+        "{\"deviceVer\":900,\"cudaDeviceId\":2,\"deviceName\":\"A GPU\"}",
+    };
+    return all[device];
 }
 
 static int alive;
@@ -96,8 +102,9 @@ static char *dump(const descriptor *it) {
     fprintf(to, "(%u %d %lld:%lld,%lld,%lld,%lld%s", it->kind, it->finalized, it->engine, it->knobs[0], it->knobs[1],
             it->knobs[2], it->knobs[3], it->graph ? it->graph : "");
     for (int i = 0; i < it->count; i++) {
+        if (sorted[i].type == 0 || sorted[i].name == 407 || sorted[i].name == 1307) continue;
         fprintf(to, " %u:%u*%lld=", sorted[i].name, sorted[i].type, sorted[i].count);
-        if (sorted[i].type == 15 || sorted[i].type == 0) fwrite(sorted[i].bytes, 1, sorted[i].len, to);
+        if (sorted[i].type == 15) fwrite(sorted[i].bytes, 1, sorted[i].len, to);
         else for (size_t k = 0; k < sorted[i].len; k++) fprintf(to, "%02x", (unsigned char)sorted[i].bytes[k]);
     }
     fprintf(to, ")");
@@ -153,7 +160,12 @@ int cudnnBackendSetAttribute(descriptor *it, unsigned name, unsigned type, long 
         FILE *to = open_memstream(&bytes, &len);
         for (long long i = 0; i < count; i++) {
             void *element = ((void **)elements)[i];
-            if (type == 0) { fprintf(to, "device %d", ((handle *)element)->device); continue; }
+            if (type == 0) {
+                it->devices |= 1 << ((handle *)element)->device;
+                fprintf(to, "device %d", ((handle *)element)->device);
+                continue;
+            }
+            it->devices |= ((descriptor *)element)->devices;
             char *text = dump(element);
             fputs(text, to);
             free(text);
@@ -202,14 +214,22 @@ int cudnnBackendFinalize(descriptor *it) {
         char *text = dump(it);
         unsigned long long hash = 5381;
         for (char *c = text; *c; c++) hash = hash * 33 ^ (unsigned char)*c;
-        if (asprintf(&it->json, "{\"cudnnVersion\":91900,\"engine\":{\"engineId\":%lld%s},\"workspace\":%llu,\"all\":\"%s\"}", engine,
+        int device = __builtin_ctz(it->devices | 8);
+        if (device == 3 || it->devices & ~(1u << device)) return fail(2000, "no device or several");
+        if (asprintf(&it->json, "{\"cudnnVersion\":91900,\"GPUProfile\":%s,\"engine\":{\"engineId\":%lld%s},\"workspace\":%llu,\"all\":\"%s\"}", device_json(device), engine,
                 engine > 1 ? ",\"payload\":{\"kernels\":[{}]}" : "", hash % 1000, text) < 0) abort();
         free(text);
         fprintf(stderr, "built\n");
     }
     if (it->kind == 38 && find(it, 2701)) {
-        const char *json = device_json(memcmp(find(it, 2701)->bytes, "device 1", 8) == 0);
-        it->json = strdup(json);
+        it->json = strdup(device_json(find(it, 2701)->bytes[7] - '0'));
+    }
+    if (it->kind == 38 && find(it, 2702)) {
+        for (int device = 0; device < 3; device++) {
+            attribute *text = find(it, 2702);
+            if (strncmp(text->bytes, device_json(device), text->len) == 0) it->devices = 1 << device;
+        }
+        if (!it->devices) return fail(2000, "no such device");
     }
     it->finalized = 1;
     return 0;
@@ -279,6 +299,7 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             clear(out[i]);
             attribute *graph = find(it, 201);
             out[i]->graph = strndup(graph->bytes, graph->len);
+            out[i]->devices = it->devices;
             out[i]->engine = 2 + i;
             for (int k = 0; k < 4; k++) out[i]->knobs[k] = graph->len * (k + 1) + i + number(it, 200);
             long long engine = out[i]->engine;

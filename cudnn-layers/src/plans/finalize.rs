@@ -141,7 +141,9 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     };
     let start = Instant::now();
     let kept_error = KeptError::new(&state.cudnn);
-    let plan = restore(&state.cudnn, key, &entry);
+    let workspace_size = entry.about.workspace_size;
+    let json = plan_json::for_device(entry.plan, &key.device).ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
+    let plan = json.and_then(|json| restore(&state.cudnn, key, &json, workspace_size));
     drop(kept_error);
     match plan {
         Ok(plan) => {
@@ -157,9 +159,9 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     }
 }
 
-fn restore<'a>(cudnn: &'a Cudnn, key: &Key, entry: &Entry) -> Result<Descriptor<'a>, Status> {
+fn restore<'a>(cudnn: &'a Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Descriptor<'a>, Status> {
     let plan = cudnn.descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &entry.plan)?;
+    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
     // Without either of them cuDNN crashes.
     match key.target {
         Target::Handle(handle) => {
@@ -173,7 +175,7 @@ fn restore<'a>(cudnn: &'a Cudnn, key: &Key, entry: &Entry) -> Result<Descriptor<
         }
     }
     plan.finalize()?;
-    if workspace_size(&plan)? != entry.about.workspace_size {
+    if workspace_size(&plan)? != size {
         return Err(Status::CUDNN_STATUS_INTERNAL_ERROR);
     }
     Ok(plan)

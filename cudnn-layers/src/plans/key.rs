@@ -7,7 +7,7 @@ use super::configuration::Configuration;
 use super::cudnn::Cudnn;
 use super::device;
 use crate::shadow;
-use crate::shadow::canonical::{Bytes, Canonical, Obstacle};
+use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};
 use crate::shadow::content::Content;
 use crate::shadow::handles::{self, Handle};
 use crate::shadow::value::Name;
@@ -25,7 +25,7 @@ pub(super) enum NotKept {
     DynamicShapes,
     /// The graph has no handle and no described device.
     NoDevice,
-    /// Its handles are of several devices, were destroyed, or it has a handle and a described device.
+    /// It names several devices, or a handle that was destroyed.
     Devices,
     /// A call went to cuDNN past this layer.
     MissedCalls,
@@ -77,7 +77,7 @@ const FORMAT: &[u8] = b"cudnn plan 1";
 const MAX_LEVELS: usize = 32;
 
 impl Key {
-    /// In order: the environment; the device; the graph with its operations and tensors; what the program set in the
+    /// In order: the environment; the device, but not its place in the machine; the graph with its operations and tensors; what the program set in the
     /// plan, the configuration, the engine and the heuristics above it; the engine and its knobs as cuDNN states them.
     ///
     /// # Errors
@@ -112,16 +112,12 @@ impl Key {
             levels.push(canonical.add(&Arc::new(settings(level)))?);
             level = shadow::toward_graph(level).ok_or(unseen)?;
         }
-        let (target, device) = target(cudnn, plan, &canonical.handles)?;
+        let (target, device) = target(cudnn, plan, &canonical.devices)?;
 
         let mut bytes = Bytes::default();
         bytes.block(FORMAT);
         bytes.block(environment);
-        bytes.block(&device);
-        bytes.number(match target {
-            Target::Handle(_) => 0,
-            Target::Described => 1,
-        });
+        bytes.block(&device::without_place(&device));
         canonical.write(&mut bytes);
         bytes.number(graph_number);
         bytes.number(levels.len() as u32);
@@ -143,24 +139,27 @@ fn settings(content: &Content) -> Content {
     ])
 }
 
-fn target(cudnn: &Cudnn, plan: &Content, all: &[Handle]) -> Result<(Target, Arc<[u8]>), NotKept> {
-    let described = plan.child(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-    let Some(first) = all.first() else {
-        let device = described.ok_or(NotKept::NoDevice)?;
-        let json = device.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).ok_or(NotKept::NoDevice)?;
-        return Ok((Target::Described, json.as_slice().into()));
-    };
-    if described.is_some() {
-        return Err(NotKept::Devices);
-    }
-    let device = device::of_handle(cudnn, *first).ok_or(NotKept::NoDevice)?;
-    for handle in all {
-        let is_alive = handles::living(handle.address) == *handle;
-        if !is_alive || device::of_handle(cudnn, *handle).ok_or(NotKept::NoDevice)? != device {
-            return Err(NotKept::Devices);
+/// The one device that all levels name.
+fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotKept> {
+    let mut found: Option<(Target, Arc<[u8]>)> = None;
+    for device in devices {
+        let (target, text) = match device {
+            Device::Handle(handle) if handles::living(handle.address) == *handle => {
+                let text = device::of_handle(cudnn, *handle).ok_or(NotKept::NoDevice)?;
+                (Target::Handle(*handle), text)
+            }
+            Device::Handle(_) => return Err(NotKept::Devices),
+            Device::Described(Some(text)) => (Target::Described, text.as_slice().into()),
+            Device::Described(None) => return Err(NotKept::NoDevice),
+        };
+        match &found {
+            Some((_, known)) if *known != text => return Err(NotKept::Devices),
+            Some((Target::Handle(_), _)) => {}
+            _ => found = Some((target, text)),
         }
     }
-    let own =
-        plan.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE).and_then(|own| Handle::all_in(own.as_slice()).next());
-    Ok((Target::Handle(own.unwrap_or(*first)), device))
+    let (target, text) = found.ok_or(NotKept::NoDevice)?;
+    let own = plan.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+    let own = own.and_then(|own| Handle::all_in(own.as_slice()).next()).map(Target::Handle);
+    Ok((own.unwrap_or(target), text))
 }

@@ -1,5 +1,6 @@
 //! Contents as bytes that are equal for equal contents: a graph, an operation, a tensor, with all that is below it. Neither
-//! addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them.
+//! addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them. The devices for
+//! which a content is are listed beside the bytes: a program names them by handles or by descriptions.
 //!
 //! What these bindings do not understand has no such form: two contents would be equal that are not.
 
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::content::Content;
+use super::content::{Attribute, Content};
 use super::handles::Handle;
 use super::value::{Child, Kind, Name, Type, Value};
 
@@ -38,6 +39,15 @@ impl fmt::Display for Obstacle {
     }
 }
 
+/// A device that a content names.
+#[derive(Clone, Debug)]
+pub(crate) enum Device {
+    /// That of a handle.
+    Handle(Handle),
+    /// The one with this description in JSON; `None` if the descriptor was made in another way.
+    Described(Option<super::value::Bytes>),
+}
+
 /// Several contents, and what they have in common once.
 #[derive(Default)]
 pub(crate) struct Canonical {
@@ -46,8 +56,8 @@ pub(crate) struct Canonical {
     by_bytes: HashMap<Vec<u8>, u32>,
     /// With the contents, so that no other one gets the address of one that is here.
     by_address: HashMap<*const Content, (u32, Arc<Content>)>,
-    /// The handles that attributes have, which the bytes do not.
-    pub(crate) handles: Vec<Handle>,
+    /// The devices that attributes name, which the bytes do not have.
+    pub(crate) devices: Vec<Device>,
 }
 
 impl Canonical {
@@ -67,6 +77,7 @@ impl Canonical {
             return Err(Obstacle::UnknownKind(content.kind));
         }
         let mut attributes: Vec<_> = content.attributes.iter().collect();
+        attributes.retain(|attribute| !self.is_device(attribute));
         attributes.sort_by_key(|attribute| attribute.name.0);
         let mut bytes = Bytes::default();
         bytes.number(i64::from(content.kind.0) as u32);
@@ -82,10 +93,6 @@ impl Canonical {
             bytes.0.extend(attribute.count.to_le_bytes());
             match &attribute.value {
                 Value::Elements(_) if ty == Type::CUDNN_TYPE_VOID_PTR => return Err(Obstacle::Address(name)),
-                Value::Elements(elements) if ty == Type::CUDNN_TYPE_HANDLE => {
-                    self.handles.extend(Handle::all_in(elements.as_slice()));
-                    bytes.block(&[]);
-                }
                 Value::Elements(elements) => bytes.block(elements.as_slice()),
                 Value::Descriptors(children) => {
                     let numbers = children.iter().map(|child| match child {
@@ -106,6 +113,34 @@ impl Canonical {
         }
         self.by_address.insert(Arc::as_ptr(content), (number, content.clone()));
         Ok(number)
+    }
+
+    /// Whether an attribute names the device, which is listed then.
+    fn is_device(&mut self, attribute: &Attribute) -> bool {
+        match (&attribute.value, attribute.name) {
+            (Value::Elements(elements), _) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+                self.devices.extend(Handle::all_in(elements.as_slice()).map(Device::Handle));
+                true
+            }
+            (
+                Value::Descriptors(children),
+                Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP
+                | Name::CUDNN_ATTR_ENGINE_DEVICEPROP
+                | Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+            ) => {
+                self.devices.extend(children.iter().map(|child| {
+                    let text = child.content().and_then(|child| {
+                        let is_one = child.attributes.len() == 1 && !child.lacks_attributes;
+                        is_one
+                            .then(|| child.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).cloned())
+                            .flatten()
+                    });
+                    Device::Described(text)
+                }));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// All contents. The numbers that [`add`](Canonical::add) returned are places in it.

@@ -1,5 +1,6 @@
 //! The layer `plans`: programs see no difference, whatever they do, and a plan that was kept is not built again.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
@@ -78,11 +79,11 @@ fn random_programs_see_no_difference() {
     assert!(count(&cold, "built in") > 300, "{}", cold.stderr);
     let warm = world.run("plans", &args);
     assert_eq!(difference(&without, &warm.stdout), None, "with a full store");
-    assert!(count(&warm, "restored in") > 900 && count(&warm, "built in") == 0, "{}", warm.stderr);
+    assert!(count(&warm, "restored in") > 800 && count(&warm, "built in") == 0, "{}", warm.stderr);
     for layers in ["trace,plans", "plans,trace"] {
         let both = world.run(layers, &args);
         assert_eq!(difference(&without, &both.stdout), None, "{layers}");
-        assert!(count(&both, "restored in") > 900, "{layers}: {}", both.stderr);
+        assert!(count(&both, "restored in") > 800, "{layers}: {}", both.stderr);
     }
     let without = world.run("none", &["0", "800", "8"]).stdout;
     let threads = world.run("plans", &["0", "800", "8"]);
@@ -95,14 +96,16 @@ fn no_other_plan_is_taken_for_a_kept_one() {
     let world = World::new();
     let without = world.run("none", &["variants"]).stdout;
     assert!(without.lines().count() > 300, "{without}");
-    let different: std::collections::HashSet<_> =
-        without.lines().filter_map(|line| line.split_once(": ")).map(|(_, plan)| plan).collect();
+    let plans = without.lines().filter_map(|line| line.split_once("] {")).map(|(_, plan)| plan);
+    // Two devices differ in nothing but their places.
+    let different: HashSet<String> =
+        plans.map(|plan| plan.replace("\"cudaDeviceId\":2", "\"cudaDeviceId\":0")).collect();
     assert!(different.len() > 100, "{without}");
     for round in ["an empty store", "a full store"] {
         let with = world.run("plans", &["variants"]);
         assert_eq!(difference(&without, &with.stdout), None, "with {round}");
         assert!(count(&with, "restored in") > 90, "with {round}: {}", with.stderr);
-        // A different order is the same plan.
+        // None is built twice, also if its attributes were set in another order.
         assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
     }
 }

@@ -280,9 +280,14 @@ impl Script {
                 made.push(other);
             }
             let handle = self.random.pick(&self.handles.clone());
-            let has_handle = self.random.once_in(2);
-            if has_handle {
-                self.set_handle(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+            match self.random.below(8) {
+                0..3 => self.set_handle(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle),
+                3 => {
+                    let device = self.device(handle);
+                    self.set_descriptors(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[device]);
+                    made.push(device);
+                }
+                _ => {}
             }
             self.set_descriptors(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration]);
             if self.random.once_in(2) {
@@ -315,6 +320,31 @@ impl Script {
         for descriptor in made {
             self.destroy(descriptor);
         }
+    }
+
+    /// A description of the device of a handle, made by its text or by the handle.
+    fn device(&mut self, handle: cudnnHandle_t) -> Raw {
+        let device = self.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        self.set_handle(device, Name::CUDNN_ATTR_DEVICEPROP_HANDLE, handle);
+        self.finalize(device);
+        if self.random.once_in(3) {
+            return device;
+        }
+        let mut text = vec![0_u8; 1000];
+        let mut count = 0;
+        let (name, ty) = (Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);
+        // SAFETY: there is room for as many bytes.
+        let status = unsafe {
+            let to = text.as_mut_ptr().cast();
+            cudnn_loader::cudnnBackendGetAttribute(device, name, ty, 1000, &raw mut count, to)
+        };
+        self.note(&format!("device of {count}"), status.0);
+        self.destroy(device);
+        text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(0));
+        let described = self.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        self.set(described, &(name, ty, text.len() as i64, text));
+        self.finalize(described);
+        described
     }
 
     /// Reads some attributes of a plan, and executes it.
