@@ -2,6 +2,7 @@
 //!
 //! | layer | does |
 //! | --- | --- |
+//! | [`plans`] | keeps the plans that cuDNN compiles, for later processes |
 //! | [`trace`] | writes each call with its time, arguments and status: for Perfetto, as lines, as a summary |
 //!
 //! As a shared library, `libcudnn_layers.so` or `cudnn_layers.dll`, it has all layers: the loader finds it beside the

@@ -22,7 +22,7 @@ const BUILT_IN: &str = "cudnn_layers";
 const STEM: &str = "cudnn_layer_";
 
 /// This project's layers.
-const BUILT_IN_LAYERS: &[&str] = &["trace"];
+const BUILT_IN_LAYERS: &[&str] = &["plans", "trace"];
 
 /// A layer that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
