@@ -20,6 +20,7 @@ mod escape;
 mod framework_run;
 mod named_libraries;
 mod output;
+mod plan_again;
 mod platform;
 mod python;
 mod python_shim;
@@ -141,6 +142,8 @@ Examples:
   cudnn-doctor plans verify               whether each is as it was written
   cudnn-doctor plans pack app.plans --cudnn 9 --device-name H200
                                           one file for a container image, named by CUDNN_PLANS_PACK
+  cudnn-doctor plans pack app.plans --device h200.json
+                                          the same plans, made by this cuDNN for another GPU, which need not be here
   cudnn-doctor plans clear                removes the plans of the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
@@ -192,6 +195,9 @@ Examples:
         #[arg(long)]
         cuda: Vec<PathBuf>,
     },
+    /// Make plans again, for `plans pack`.
+    #[command(name = plan_again::COMMAND, hide = true)]
+    InternalPlan(plan_again::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -231,7 +237,7 @@ fn main() -> ExitCode {
         Command::Preload(arguments) => cmd::preload::run(&arguments, format),
         Command::Log(arguments) => cmd::log::run(&arguments, format),
         Command::Layers(arguments) => cmd::layers::run(&arguments, &context, format),
-        Command::Plans(arguments) => cmd::plans::run(&arguments, format),
+        Command::Plans(arguments) => cmd::plans::run(&arguments, &patience, format),
         Command::Facts => cmd::facts::run(format),
         Command::Completions { shell } => {
             let mut text = Vec::new();
@@ -246,6 +252,7 @@ fn main() -> ExitCode {
             let parts = check::load_test::Parts { convolution: gpu, driver, engines, cuda };
             return check::load_test::run_child(&dir, &parts);
         }
+        Command::InternalPlan(arguments) => return plan_again::run_child(&arguments),
     }
     .into()
 }

@@ -27,7 +27,7 @@ pub(crate) enum Format {
 }
 
 /// The result of a command, which becomes its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     /// 0: nothing is wrong.
     Fine,

@@ -1,7 +1,7 @@
 //! `plans`: the compiled plans that the layer `plans` keeps across processes. Reads and writes files; loads nothing.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstyle::AnsiColor;
@@ -11,8 +11,10 @@ use cudnn_plan_store::{About, PACK_VARIABLE, Problem, ProblemKind, Settings, Sou
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln, remark};
+use crate::plan_again;
 use crate::shell::set_variable;
+use crate::subprocess::Patience;
 
 /// The options of `plans`.
 #[derive(Args)]
@@ -43,7 +45,13 @@ enum Action {
         /// Only plans of this release, or of these releases: `9.19.0`, `9.19`, `9`.
         #[arg(long, value_name = "RELEASE", value_parser = release)]
         cudnn: Option<Release>,
+        /// Make the plans again with this machine's cuDNN, for the device that this file describes. It need not be here, but
+        /// the driver's library and NVRTC have to. `plans device` prints it where the GPU is.
+        #[arg(long, value_name = "FILE")]
+        device: Option<PathBuf>,
     },
+    /// Print cuDNN's description of this machine's first GPU, for `pack --device` on another machine.
+    Device,
     /// Remove the plans of the directory, and nothing else in it.
     Clear,
 }
@@ -75,7 +83,10 @@ struct Content {
     problems: Vec<Problem>,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) -> Outcome {
+    if matches!(arguments.action, Action::Device) {
+        return device(patience, format);
+    }
     let (settings, mut problems) = match arguments.dir.as_deref().map(std::path::absolute).transpose() {
         Err(error) => return fail(format, error),
         Ok(Some(dir)) if !dir.is_dir() => return fail(format, format!("no such directory: {}", dir.printable())),
@@ -110,18 +121,35 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Action::List => list(content, format),
         Action::Stats => stats(&content, format),
         Action::Verify => verify(&content, format),
-        Action::Pack { file, device_name, cudnn } => {
+        Action::Pack { file, device_name, cudnn, device } => {
             let is_wanted = |about: &About| {
                 device_name.as_ref().is_none_or(|name| about.device.contains(name.as_str()))
                     && cudnn.as_ref().is_none_or(|release| numbers(about.cudnn_version).starts_with(&release.0))
             };
-            match std::path::absolute(file) {
-                Ok(file) => pack(content, &file, is_wanted, format),
-                Err(error) => fail(format, error),
+            let file = match std::path::absolute(file) {
+                Ok(file) => file,
+                Err(error) => return fail(format, error),
+            };
+            match device {
+                None => pack(content, &file, is_wanted, format),
+                Some(device) => pack_again(content, &file, device, is_wanted, patience, format),
             }
         }
-        Action::Clear => Outcome::Fine,
+        Action::Device | Action::Clear => Outcome::Fine,
     }
+}
+
+fn device(patience: &Patience, format: Format) -> Outcome {
+    let description = match plan_again::describe(patience) {
+        Ok(description) => description,
+        Err(reason) => return fail(format, reason.printable()),
+    };
+    match format {
+        Format::Json => document(&json!({ "schema": SCHEMA, "device": description })),
+        // As it is: another program reads it.
+        Format::Text => outln!("{}", description.printable()),
+    }
+    Outcome::Fine
 }
 
 fn list(mut content: Content, format: Format) -> Outcome {
@@ -270,7 +298,7 @@ fn verify(content: &Content, format: Format) -> Outcome {
     outcome(&content.problems)
 }
 
-fn pack(content: Content, file: &std::path::Path, is_wanted: impl Fn(&About) -> bool, format: Format) -> Outcome {
+fn pack(content: Content, file: &Path, is_wanted: impl Fn(&About) -> bool, format: Format) -> Outcome {
     let Content { store, plans, problems, .. } = content;
     let entries: Vec<_> =
         plans.into_iter().map(|stored| stored.entry).filter(|entry| is_wanted(&entry.about)).collect();
@@ -297,6 +325,42 @@ fn pack(content: Content, file: &std::path::Path, is_wanted: impl Fn(&About) -> 
         }
     }
     outcome(&problems)
+}
+
+/// Makes the plans again for a device, and packs those.
+fn pack_again(
+    content: Content,
+    file: &Path,
+    device: &Path,
+    is_wanted: impl Fn(&About) -> bool,
+    patience: &Patience,
+    format: Format,
+) -> Outcome {
+    let Content { plans, mut problems, limit, .. } = content;
+    let dirs = tempfile::tempdir().and_then(|from| Ok((from, tempfile::tempdir()?, std::path::absolute(device)?)));
+    let (from, to, device) = match dirs {
+        Ok(dirs) => dirs,
+        Err(error) => return fail(format, error),
+    };
+    let open = |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, packs: Vec::new() });
+    let (wanted, _) = open(from.path());
+    for stored in plans.into_iter().filter(|stored| is_wanted(&stored.entry.about)) {
+        if let Err(problem) = wanted.put(&stored.entry) {
+            problems.push(problem);
+        }
+    }
+    let planned = match plan_again::run(&device, from.path(), to.path(), &patience.for_many_steps()) {
+        Ok(planned) => planned,
+        Err(reason) => return fail(format, reason.printable()),
+    };
+    let (store, more) = open(to.path());
+    problems.extend(more);
+    let plans = store.entries().filter_map(Result::ok).collect();
+    for failure in &planned.failures {
+        remark(format!("not planned: {}", failure.printable()));
+    }
+    let packed = pack(Content { store, limit, plans, problems }, file, |_| true, format);
+    if planned.failures.is_empty() { packed } else { packed.max(Outcome::Warnings) }
 }
 
 fn clear(store: &Store, problems: &[Problem], format: Format) -> Outcome {

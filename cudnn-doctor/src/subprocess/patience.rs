@@ -29,6 +29,11 @@ impl Patience {
         Patience { timeout, total }
     }
 
+    /// The same for a child that has any number of steps.
+    pub(crate) fn for_many_steps(&self) -> Patience {
+        Patience { timeout: self.timeout, total: TOTAL_LIMIT }
+    }
+
     /// How long a step may make no progress.
     pub(super) fn limit(&self, step: Option<&Step>) -> Duration {
         let work = step.map_or(Work::Load, |step| step.work);

@@ -71,7 +71,7 @@ pub(super) struct Key {
 }
 
 /// Begins every key. It changes when what follows is written in another way.
-const FORMAT: &[u8] = b"cudnn plan 1";
+pub(super) const FORMAT: &[u8] = b"cudnn plan 1";
 
 /// The levels between a plan and its graph: more than heuristics, configurations and engines give.
 const MAX_LEVELS: usize = 32;

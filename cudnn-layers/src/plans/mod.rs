@@ -10,6 +10,7 @@
 //! | [`finalize`] | looks a plan up, restores it, or lets cuDNN build it and keeps it |
 //! | [`key`] | all that a plan depends on; what is not understood has no key |
 //! | [`configuration`], [`device`], [`environment`] | parts of the key that cuDNN or the system states |
+//! | [`recorded`] | reads a key back, to plan again elsewhere |
 //! | [`restored`] | which plan stands in for which descriptor of the program |
 //! | [`last_error`] | keeps the calls of this layer out of the program's error texts |
 //!
@@ -36,6 +37,7 @@ mod key;
 mod last_error;
 mod options;
 mod plan_json;
+mod recorded;
 mod restored;
 mod statistics;
 
@@ -51,6 +53,7 @@ use crate::platform::{fork, process};
 use crate::trace::{Destination, open, process_name};
 
 pub use self::options::{Options, configure};
+pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
 
 /// The layer.
 #[derive(Debug)]

@@ -171,3 +171,95 @@ impl Bytes {
         self.0.extend(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::content::Attribute;
+
+    fn elements(name: Name, ty: Type, bytes: &[u8]) -> Attribute {
+        let value = Value::Elements(super::super::value::Bytes::new(bytes));
+        Attribute { name, ty, count: 1, value }
+    }
+
+    fn content(kind: Kind, attributes: Vec<Attribute>) -> Arc<Content> {
+        let mut content = Content::new(kind);
+        attributes.into_iter().for_each(|attribute| _ = content.set(attribute));
+        content.is_finalized = true;
+        Arc::new(content)
+    }
+
+    fn tensor(uid: u8, is_reversed: bool) -> Arc<Content> {
+        let mut attributes = vec![
+            elements(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[uid, 0, 0, 0, 0, 0, 0, 0]),
+            elements(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[2, 0, 0, 0]),
+        ];
+        if is_reversed {
+            attributes.reverse();
+        }
+        content(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes)
+    }
+
+    fn operation(tensors: [&Arc<Content>; 2]) -> Arc<Content> {
+        let names = [Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC];
+        let attributes = names.into_iter().zip(tensors).map(|(name, tensor)| {
+            let value = Value::Descriptors([Child::Known(tensor.clone())].into());
+            Attribute { name, ty: Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, count: 1, value }
+        });
+        content(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes.collect())
+    }
+
+    fn bytes(content: &Arc<Content>) -> Result<Vec<u8>, Obstacle> {
+        let mut canonical = Canonical::default();
+        let number = canonical.add(content)?;
+        let mut bytes = Bytes::default();
+        canonical.write(&mut bytes);
+        bytes.number(number);
+        Ok(bytes.0)
+    }
+
+    #[test]
+    fn neither_order_nor_sharing_counts() {
+        let (one, two) = (tensor(1, false), tensor(2, false));
+        let expected = bytes(&operation([&one, &two]));
+        assert!(expected.is_ok());
+        assert_eq!(bytes(&operation([&tensor(1, true), &tensor(2, true)])), expected);
+        assert_ne!(bytes(&operation([&two, &one])), expected);
+        let shared = bytes(&operation([&one, &one]));
+        assert_eq!(bytes(&operation([&one, &tensor(1, false)])), shared);
+        assert_ne!(shared, expected);
+    }
+
+    #[test]
+    fn what_is_not_understood_has_no_form() {
+        let of = |attribute| bytes(&content(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, vec![attribute]));
+        let name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
+        let newer = Name(9999);
+        assert_eq!(of(elements(newer, Type::CUDNN_TYPE_INT64, &[0; 8])), Err(Obstacle::UnknownAttribute(newer)));
+        assert_eq!(of(elements(name, Type(9999), &[0; 8])), Err(Obstacle::UnknownAttribute(name)));
+        assert_eq!(of(elements(name, Type::CUDNN_TYPE_VOID_PTR, &[0; 8])), Err(Obstacle::Address(name)));
+        let ty = Type::CUDNN_TYPE_INT64;
+        let valued = |value| Attribute { name, ty, count: 1, value };
+        assert_eq!(of(valued(Value::UnknownType)), Err(Obstacle::UnknownAttribute(name)));
+        assert_eq!(of(valued(Value::TooLarge)), Err(Obstacle::TooLarge(name)));
+        assert_eq!(of(valued(Value::Descriptors([Child::Unknown].into()))), Err(Obstacle::Unseen));
+        assert_eq!(bytes(&content(Kind(9999), Vec::new())), Err(Obstacle::UnknownKind(Kind(9999))));
+        let mut lacking = Content::clone(&tensor(1, false));
+        lacking.lacks_attributes = true;
+        assert_eq!(bytes(&Arc::new(lacking)), Err(Obstacle::Unseen));
+    }
+
+    #[test]
+    fn devices_are_listed_and_have_no_part_in_the_form() {
+        let name = Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE;
+        let graph = |handle: Option<Handle>| {
+            let handle = handle.map(|handle| elements(name, Type::CUDNN_TYPE_HANDLE, &handle.to_bytes()));
+            content(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, handle.into_iter().collect())
+        };
+        let handle = Handle { address: 64, id: 7 };
+        assert_eq!(bytes(&graph(Some(handle))), bytes(&graph(None)));
+        let mut canonical = Canonical::default();
+        assert!(canonical.add(&graph(Some(handle))).is_ok());
+        assert!(matches!(canonical.devices.as_slice(), [Device::Handle(listed)] if *listed == handle));
+    }
+}

@@ -1,7 +1,8 @@
 //! The layer `plans`: programs see no difference, whatever they do, and a plan that was kept is not built again.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
 
@@ -110,45 +111,89 @@ fn no_other_plan_is_taken_for_a_kept_one() {
     }
 }
 
+/// Descriptions of an H200 and of a device with half its multiprocessors, and where a real cuDNN 9.19 keeps plans for them.
+struct Real {
+    dir: TempDir,
+    cudnn: PathBuf,
+    libraries: String,
+    devices: [String; 2],
+}
+
+impl Real {
+    fn new(test: &str) -> Option<Self> {
+        let libraries = support::driver_and_compiler(test)?;
+        let cudnn = lib_dir("jit-cu12-9.19.0")?;
+        let dir = TempDir::new();
+        let h200 = cudnn_backend::device::H200;
+        let smaller = h200.replace("\"multiProcessorCount\":132", "\"multiProcessorCount\":66");
+        assert_ne!(h200, smaller);
+        let devices = [("h200", h200), ("smaller", &smaller)].map(|(name, device)| {
+            let file = dir.path().join(format!("{name}.json"));
+            std::fs::write(&file, device).unwrap();
+            file.display().to_string()
+        });
+        Some(Real { dir, cudnn, libraries, devices })
+    }
+
+    fn run(&self, layers: &str, devices: &[String], variables: &[(&str, &Path)]) -> ChildOutput {
+        let mut child = Child::new(PLANNER, Subject::Loader, &self.cudnn)
+            .env("LD_LIBRARY_PATH", &self.libraries)
+            .env("CUDNN_PLANS_DIR", self.dir.path().join("plans"))
+            .env("CUDNN_PLANS_SUMMARY", "stderr");
+        for (name, value) in variables {
+            child = child.env(name, value);
+        }
+        // The engine that compiles in the shortest time.
+        let devices = devices.iter().map(String::as_str);
+        let args: Vec<&str> = [layers, "real", "7"].into_iter().chain(devices).collect();
+        let output = child.run(&args);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
+    }
+}
+
+/// What was printed, without the times.
+fn lines(output: &ChildOutput) -> Vec<String> {
+    output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned()).collect()
+}
+
 /// The real cuDNN 9.19 compiles plans for two described devices, and restores each from the store: for the device, the shape
 /// and the type that it was compiled for.
 #[test]
 fn plans_of_a_real_cudnn_are_restored() {
-    let Some(libraries) = support::driver_and_compiler("plans_of_a_real_cudnn_are_restored") else { return };
-    let Some(cudnn) = lib_dir("jit-cu12-9.19.0") else { return };
-    let dir = TempDir::new();
-    let h200 = cudnn_backend::device::H200;
-    let smaller = h200.replace("\"multiProcessorCount\":132", "\"multiProcessorCount\":66");
-    assert_ne!(h200, smaller);
-    let files = [h200, &smaller].map(|device| {
-        let file = dir.path().join(format!("{}.json", device.len()));
-        std::fs::write(&file, device).unwrap();
-        file.display().to_string()
-    });
-    let run = |layers: &str| {
-        let child = Child::new(PLANNER, Subject::Loader, &cudnn)
-            .env("LD_LIBRARY_PATH", &libraries)
-            .env("CUDNN_PLANS_DIR", dir.path().join("plans"))
-            .env("CUDNN_PLANS_SUMMARY", "stderr");
-        // The engine that compiles in the shortest time.
-        let output = child.run(&[layers, "real", "7", &files[0], &files[1]]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
-    };
-    let lines = |output: &ChildOutput| -> Vec<String> {
-        let lines = output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned());
-        lines.collect()
-    };
-    let without_text = |line: &String| line.split("JSON").next().unwrap_or_default().to_owned();
-    let without = run("none");
-    let cold = run("plans");
-    let warm = run("plans");
+    let Some(real) = Real::new("plans_of_a_real_cudnn_are_restored") else { return };
+    let run = |layers| real.run(layers, &real.devices, &[]);
+    let (without, cold, warm) = (run("none"), run("plans"), run("plans"));
     assert_eq!(lines(&without).len(), 6, "{without:#?}");
     assert!(without.stdout.contains("32 channels") && without.stdout.contains("engine Some(7)"), "{without:#?}");
+    let without_text = |line: &String| line.split("JSON").next().unwrap_or_default().to_owned();
     let plain = |output: &ChildOutput| lines(output).iter().map(without_text).collect::<Vec<_>>();
     assert_eq!(plain(&without), plain(&cold));
     // cuDNN does not make the same code twice, but restores what it is given.
     assert_eq!(lines(&cold), lines(&warm));
     assert_eq!((count(&cold, "built in"), count(&cold, "restored in")), (6, 0), "{cold:#?}");
     assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
+}
+
+/// What a program has planned for one device is planned again for another one, which is not here. A program that finds the
+/// pack compiles nothing there.
+#[test]
+fn plans_are_made_again_for_another_device() {
+    let Some(real) = Real::new("plans_are_made_again_for_another_device") else { return };
+    let [h200, smaller] = real.devices.each_ref().map(std::slice::from_ref);
+    let kept = real.run("plans", smaller, &[]);
+    assert_eq!(count(&kept, "built in"), 3, "{kept:#?}");
+    let pack = real.dir.path().join("app.plans");
+    let mut doctor = Command::new(support::doctor());
+    doctor.args(["plans", "pack", "--device", &h200[0]]).arg(&pack).arg("--from").arg(real.dir.path().join("plans"));
+    doctor.env("LD_LIBRARY_PATH", &real.libraries).env("CUDNN_LOADER_DIR", &real.cudnn);
+    let packed = doctor.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&packed.stdout), String::from_utf8_lossy(&packed.stderr));
+    assert!(packed.status.success() && text.contains("3 plans"), "{text}");
+    std::fs::remove_dir_all(real.dir.path().join("plans")).unwrap();
+    let there = real.run("plans", h200, &[("CUDNN_PLANS_PACK", &pack)]);
+    assert_eq!((count(&there, "built in"), count(&there, "restored in")), (0, 3), "{there:#?}");
+    let without = real.run("none", h200, &[]);
+    let asked = |output: &ChildOutput| output.stdout.contains("engine Some(7)");
+    assert!(asked(&there) && asked(&without), "{there:#?}");
 }
