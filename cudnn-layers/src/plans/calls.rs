@@ -47,18 +47,18 @@ fn is_of_plan(name: Name) -> bool {
     (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0..Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0 + 100).contains(&name.0)
 }
 
-/// cuDNN's function behind this layer, or this return.
+/// cuDNN's function behind this layer, under its name.
 macro_rules! next {
-    ($state:ident, $function:ident, $absent:expr) => {
+    ($state:ident, $function:ident) => {
         let Some(($state, next)) = STATE.get().and_then(|state| Some((state, state.cudnn.$function?))) else {
-            return $absent;
+            return ABSENT;
         };
         let $function = next;
     };
 }
 
 unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
-    next!(_state, cudnnCreate, ABSENT);
+    next!(_state, cudnnCreate);
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnCreate(handle) };
     if status == SUCCESS {
@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
 }
 
 unsafe extern "C-unwind" fn destroy(handle: cudnnHandle_t) -> Status {
-    next!(_state, cudnnDestroy, ABSENT);
+    next!(_state, cudnnDestroy);
     if let Some(handle) = handles::destroying(handle.addr()) {
         device::forget(handle);
     }
@@ -78,14 +78,13 @@ unsafe extern "C-unwind" fn destroy(handle: cudnnHandle_t) -> Status {
 }
 
 unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, size: usize) {
-    next!(state, cudnnGetLastErrorString, ());
-    let _ = cudnnGetLastErrorString;
+    let Some(state) = STATE.get() else { return };
     // SAFETY: the caller's obligation.
     unsafe { last_error::get(&state.cudnn, message, size) }
 }
 
 unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) -> Status {
-    next!(_state, cudnnBackendCreateDescriptor, ABSENT);
+    next!(_state, cudnnBackendCreateDescriptor);
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
     if status == SUCCESS && kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
@@ -96,7 +95,7 @@ unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) 
 }
 
 unsafe extern "C-unwind" fn destroy_descriptor(descriptor: Raw) -> Status {
-    next!(_state, cudnnBackendDestroyDescriptor, ABSENT);
+    next!(_state, cudnnBackendDestroyDescriptor);
     if let Some(plan) = restored::remove(descriptor) {
         // SAFETY: this layer's own, which nobody uses any more.
         let _ = unsafe { cudnnBackendDestroyDescriptor(plan) };
@@ -114,7 +113,7 @@ unsafe extern "C-unwind" fn destroy_descriptor(descriptor: Raw) -> Status {
 }
 
 unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
-    next!(state, cudnnBackendInitialize, ABSENT);
+    next!(state, cudnnBackendInitialize);
     if let Some(restored) = restored::find(descriptor) {
         finalize::complete(&state.cudnn, restored, descriptor);
     }
@@ -135,7 +134,7 @@ unsafe extern "C-unwind" fn set_attribute(
     count: i64,
     elements: *const c_void,
 ) -> Status {
-    next!(state, cudnnBackendSetAttribute, ABSENT);
+    next!(state, cudnnBackendSetAttribute);
     if is_of_variant_pack(name) {
         // SAFETY: the caller's obligation.
         return unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
@@ -169,7 +168,7 @@ unsafe extern "C-unwind" fn get_attribute(
     count: *mut i64,
     elements: *mut c_void,
 ) -> Status {
-    next!(state, cudnnBackendGetAttribute, ABSENT);
+    next!(state, cudnnBackendGetAttribute);
     let mut asked = descriptor;
     if is_of_plan(name)
         && let Some(restored) = restored::find(descriptor)
@@ -193,14 +192,13 @@ unsafe extern "C-unwind" fn get_attribute(
 }
 
 unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
-    next!(state, cudnnBackendFinalize, ABSENT);
-    let _ = cudnnBackendFinalize;
+    let Some(state) = STATE.get() else { return ABSENT };
     // SAFETY: the caller's obligation.
     unsafe { finalize::finalize(state, descriptor) }
 }
 
 unsafe extern "C-unwind" fn execute(handle: cudnnHandle_t, plan: Raw, pack: Raw) -> Status {
-    next!(_state, cudnnBackendExecute, ABSENT);
+    next!(_state, cudnnBackendExecute);
     // SAFETY: the caller's obligation; a restored plan does what the program's would.
     unsafe { cudnnBackendExecute(handle, restored::plan_for(plan), pack) }
 }
@@ -211,7 +209,7 @@ unsafe extern "C-unwind" fn populate_cuda_graph(
     pack: Raw,
     graph: cudaGraph_t,
 ) -> Status {
-    next!(_state, cudnnBackendPopulateCudaGraph, ABSENT);
+    next!(_state, cudnnBackendPopulateCudaGraph);
     // SAFETY: as above.
     unsafe { cudnnBackendPopulateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
 }
@@ -222,13 +220,13 @@ unsafe extern "C-unwind" fn update_cuda_graph(
     pack: Raw,
     graph: cudaGraph_t,
 ) -> Status {
-    next!(_state, cudnnBackendUpdateCudaGraph, ABSENT);
+    next!(_state, cudnnBackendUpdateCudaGraph);
     // SAFETY: as above.
     unsafe { cudnnBackendUpdateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
 }
 
 unsafe extern "C-unwind" fn get_workspace_size(handle: cudnnHandle_t, plan: Raw, size: *mut usize) -> Status {
-    next!(_state, cudnnGetExecutionPlanWorkspaceSize, ABSENT);
+    next!(_state, cudnnGetExecutionPlanWorkspaceSize);
     // SAFETY: as above.
     unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, restored::plan_for(plan), size) }
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(seed: u64) -> String {
         random: Random::new(seed),
         text: format!("seed {seed}\n"),
         handles: Vec::new(),
-        is_wild: seed % 4 == 0,
+        is_wild: seed.is_multiple_of(4),
     };
     script.handle();
     for _ in 0..1 + script.random.below(4) {
