@@ -71,6 +71,9 @@ fn difference(expected: &str, found: &str) -> Option<String> {
 /// full one; alone and together with a trace; in one thread and in several.
 #[test]
 fn random_programs_see_no_difference() {
+    if support::is_emulated("random_programs_see_no_difference", "an emulator is slow") {
+        return;
+    }
     let world = World::new();
     let args = ["0", "400", "1"];
     let without = world.run("none", &args).stdout;
