@@ -80,6 +80,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         // SAFETY: the caller's obligation.
         return unsafe { next(descriptor) };
     }
+    let start = Instant::now();
     let key = take(descriptor).map(|configured| key(state, descriptor, configured));
     let key = match key {
         Some(Ok(key)) => Some(key),
@@ -98,14 +99,16 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         shadow::finalized(descriptor);
         return Status::CUDNN_STATUS_SUCCESS;
     }
-    let start = Instant::now();
+    let looked_up = start.elapsed();
     // SAFETY: the caller's obligation.
     let status = unsafe { next(descriptor) };
-    let duration = start.elapsed();
+    let duration = start.elapsed().saturating_sub(looked_up);
     if status == Status::CUDNN_STATUS_SUCCESS {
         shadow::finalized(descriptor);
         if let Some(key) = key {
+            let start = Instant::now();
             keep(state, key, descriptor, duration);
+            statistics::KEPT.add(looked_up + start.elapsed());
         }
     }
     status

@@ -40,6 +40,8 @@ pub(super) static RESTORED: Count = Count::new();
 pub(super) static SAVED: Count = Count::new();
 /// Plans that cuDNN built and that are kept now, with the time that it took.
 pub(super) static BUILT: Count = Count::new();
+/// What it took to look these plans up and to keep them.
+pub(super) static KEPT: Count = Count::new();
 /// Kept plans that could not be restored or were damaged.
 pub(super) static UNUSABLE: Count = Count::new();
 /// Plans that were built and could not be kept.
@@ -69,7 +71,7 @@ pub(super) fn not_kept(reason: NotKept) -> bool {
 
 /// Forgets all: in a child process those are its parent's.
 pub(super) fn clear() {
-    for count in [&RESTORED, &SAVED, &BUILT, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
+    for count in [&RESTORED, &SAVED, &BUILT, &KEPT, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
         count.clear();
     }
     let _former = NOT_KEPT.lock().and_then(|mut reasons| reasons.take());
@@ -82,7 +84,8 @@ pub(super) fn report(title: &str) -> String {
     let (_, saved) = SAVED.get();
     let (built, building) = BUILT.get();
     let _ = writeln!(text, "{restored:>8} restored in {restoring:.1?}, which took {saved:.1?} to build");
-    let _ = writeln!(text, "{built:>8} built in {building:.1?} and kept");
+    let (_, keeping) = KEPT.get();
+    let _ = writeln!(text, "{built:>8} built in {building:.1?}, and kept in {keeping:.1?}");
     let mut line = |count: u64, what: &str| {
         if count > 0 {
             let _ = writeln!(text, "{count:>8} {what}");
