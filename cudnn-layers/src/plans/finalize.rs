@@ -133,6 +133,7 @@ fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, No
 
 /// The kept plan for this key, restored.
 fn look_up(state: &State, key: &Key) -> Option<Raw> {
+    let start = Instant::now();
     let entry = match state.store.get(&key.bytes) {
         Lookup::Found(entry, _) => entry,
         Lookup::Missing => return None,
@@ -142,7 +143,6 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
             return None;
         }
     };
-    let start = Instant::now();
     let kept_error = KeptError::new(&state.cudnn);
     let workspace_size = entry.about.workspace_size;
     let json = plan_json::for_device(entry.plan, &key.device).ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
