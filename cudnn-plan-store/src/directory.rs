@@ -139,17 +139,17 @@ impl Directory {
         if !is_tagged(&directory) {
             return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
         }
-        let (mut entries, mut temporaries) = (0, 0);
+        let (mut entries, mut temporaries, mut failure) = (0, 0, None);
         for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
             let Some(kind) = name::kind(&name) else { continue };
             match directory.remove(&name) {
                 Ok(()) if kind == Kind::Entry => entries += 1,
                 Ok(()) => temporaries += 1,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(Cause::from(error).at(&self.path.join(name))),
+                Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),
             }
         }
-        Ok((entries, temporaries))
+        failure.map_or(Ok((entries, temporaries)), Err)
     }
 }
 

@@ -255,6 +255,43 @@ fn a_pack_with_any_other_bit_returns_no_wrong_entry() {
 }
 
 #[test]
+fn a_pack_whose_index_lies_returns_no_wrong_entry() {
+    let temporary = tempfile::tempdir().unwrap();
+    let pack = temporary.path().join("pack");
+    write_pack(&pack, [entry("a"), entry("b")]).unwrap();
+    let good = std::fs::read(&pack).unwrap();
+    let settings = Settings { packs: vec![pack.clone()], ..Settings::default() };
+    let open_bad = |change: &dyn Fn(&mut [u8])| {
+        let mut bad = good.clone();
+        change(&mut bad[72..72 + 2 * 48]);
+        let checksum = Sha256::digest([&bad[..40], &bad[72..72 + 2 * 48]].concat());
+        bad[40..72].copy_from_slice(&checksum);
+        std::fs::write(&pack, bad).unwrap();
+        open_with(&settings)
+    };
+    // Each hash leads to the entry of the other.
+    let store = open_bad(&|index| {
+        let (one, other) = index.split_at_mut(48);
+        one[32..].swap_with_slice(&mut other[32..]);
+    });
+    for entry in [entry("a"), entry("b")] {
+        let problem = get(&store, &entry).unwrap().unwrap_err();
+        assert_eq!(problem.kind(), &ProblemKind::Damaged(Damage::OtherKey));
+    }
+    assert_eq!(store.entries().filter(Result::is_err).count(), 2);
+    // Places beyond the end, and too large to read.
+    for (at, bytes) in [(32, u64::MAX), (32, 1 << 40), (40, u64::MAX), (40, 1 << 40), (40, 1000), (40, 0)] {
+        let store = open_bad(&|index| {
+            index[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
+            index[48 + at..48 + at + 8].copy_from_slice(&bytes.to_le_bytes());
+        });
+        for entry in [entry("a"), entry("b")] {
+            assert!(get(&store, &entry).unwrap().is_err(), "{bytes} at {at}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_entry_of_a_pack_is_built_into_the_directory() {
     let temporary = tempfile::tempdir().unwrap();
     let (dir, pack) = (temporary.path().join("plans"), temporary.path().join("pack"));
