@@ -78,9 +78,26 @@ fn shown_version(version: u32) -> String {
 /// What a store has, read once.
 struct Content {
     store: Store,
-    limit: u64,
+    /// Without keys and plans, which are not shown, and may have a gigabyte.
     plans: Vec<Stored>,
     problems: Vec<Problem>,
+}
+
+impl Content {
+    fn read(store: Store, mut problems: Vec<Problem>) -> Self {
+        let mut plans = Vec::new();
+        for stored in store.entries() {
+            match stored {
+                Ok(mut stored) => {
+                    stored.entry.key = Vec::new();
+                    stored.entry.plan = Vec::new();
+                    plans.push(stored);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        Content { store, plans, problems }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) -> Outcome {
@@ -98,29 +115,10 @@ pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) ->
     };
     let (store, of_store) = Store::open(&settings);
     problems.extend(of_store);
-    if matches!(arguments.action, Action::Clear) {
-        return clear(&store, &problems, format);
-    }
-    let mut content = Content { store, limit: settings.limit, plans: Vec::new(), problems };
-    let (mut plans, mut damaged) = (Vec::new(), Vec::new());
-    for stored in content.store.entries() {
-        match stored {
-            // The plans themselves are not shown, and may have a gigabyte.
-            Ok(stored) if matches!(arguments.action, Action::Pack { .. }) => plans.push(stored),
-            Ok(mut stored) => {
-                stored.entry.plan = Vec::new();
-                stored.entry.key = Vec::new();
-                plans.push(stored);
-            }
-            Err(problem) => damaged.push(problem),
-        }
-    }
-    content.plans = plans;
-    content.problems.extend(damaged);
     match &arguments.action {
-        Action::List => list(content, format),
-        Action::Stats => stats(&content, format),
-        Action::Verify => verify(&content, format),
+        Action::List => list(Content::read(store, problems), format),
+        Action::Stats => stats(&Content::read(store, problems), settings.limit, format),
+        Action::Verify => verify(&Content::read(store, problems), format),
         Action::Pack { file, device_name, cudnn, device } => {
             let is_wanted = |about: &About| {
                 device_name.as_ref().is_none_or(|name| about.device.contains(name.as_str()))
@@ -131,11 +129,12 @@ pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) ->
                 Err(error) => return fail(format, error),
             };
             match device {
-                None => pack(content, &file, is_wanted, format),
-                Some(device) => pack_again(content, &file, device, is_wanted, patience, format),
+                None => pack(&store, problems, &file, is_wanted, format),
+                Some(device) => pack_again(&store, problems, &file, device, is_wanted, patience, format),
             }
         }
-        Action::Device | Action::Clear => Outcome::Fine,
+        Action::Clear => clear(&store, &problems, format),
+        Action::Device => Outcome::Fine,
     }
 }
 
@@ -208,7 +207,7 @@ impl Group {
     }
 }
 
-fn stats(content: &Content, format: Format) -> Outcome {
+fn stats(content: &Content, limit: u64, format: Format) -> Outcome {
     let mut directory_total = Group::default();
     let mut packs = content.store.packs().map(|pack| (pack, Group::default())).collect::<BTreeMap<_, _>>();
     let mut groups = BTreeMap::<(u32, &str), Group>::new();
@@ -237,7 +236,7 @@ fn stats(content: &Content, format: Format) -> Outcome {
             document(&json!({
                 "schema": SCHEMA,
                 "directory": directory(&content.store),
-                "limit": content.limit,
+                "limit": limit,
                 "entries": directory_total.plans,
                 "bytes": directory_total.bytes,
                 "packs": packs.collect::<Vec<Value>>(),
@@ -248,7 +247,7 @@ fn stats(content: &Content, format: Format) -> Outcome {
         Format::Text => {
             if let Some(dir) = content.store.dir() {
                 let Group { plans, bytes, .. } = directory_total;
-                outln!("{}: {}, {} of {}", dir.printable(), count(plans, "plan"), size(bytes), size(content.limit));
+                outln!("{}: {}, {} of {}", dir.printable(), count(plans, "plan"), size(bytes), size(limit));
             }
             for (pack, Group { plans, bytes, .. }) in &packs {
                 outln!("{}: {}, {}", pack.printable(), count(*plans, "plan"), size(*bytes));
@@ -298,18 +297,30 @@ fn verify(content: &Content, format: Format) -> Outcome {
     outcome(&content.problems)
 }
 
-fn pack(content: Content, file: &Path, is_wanted: impl Fn(&About) -> bool, format: Format) -> Outcome {
-    let Content { store, plans, problems, .. } = content;
-    let entries: Vec<_> =
-        plans.into_iter().map(|stored| stored.entry).filter(|entry| is_wanted(&entry.about)).collect();
-    if entries.is_empty() {
-        print_problems(&problems);
-        return fail(format, format!("there is no such plan{}", place(&store)));
+fn pack(
+    store: &Store,
+    mut problems: Vec<Problem>,
+    file: &Path,
+    is_wanted: impl Fn(&About) -> bool,
+    format: Format,
+) -> Outcome {
+    let mut damaged = Vec::new();
+    let wanted = |stored: Result<Stored, Problem>| match stored {
+        Ok(stored) => Some(stored.entry).filter(|entry| is_wanted(&entry.about)),
+        Err(problem) => {
+            damaged.push(problem);
+            None
+        }
+    };
+    let mut entries = store.entries().filter_map(wanted).peekable();
+    if entries.peek().is_none() {
+        return fail(format, format!("there is no such plan{}", place(store)));
     }
     let packed = match write_pack(file, entries) {
         Ok(packed) => packed,
         Err(problem) => return fail(format, problem.what().to_string().printable()),
     };
+    problems.extend(damaged);
     match format {
         Format::Json => document(&json!({
             "schema": SCHEMA,
@@ -329,14 +340,14 @@ fn pack(content: Content, file: &Path, is_wanted: impl Fn(&About) -> bool, forma
 
 /// Makes the plans again for a device, and packs those.
 fn pack_again(
-    content: Content,
+    store: &Store,
+    mut problems: Vec<Problem>,
     file: &Path,
     device: &Path,
     is_wanted: impl Fn(&About) -> bool,
     patience: &Patience,
     format: Format,
 ) -> Outcome {
-    let Content { plans, mut problems, limit, .. } = content;
     let dirs = tempfile::tempdir().and_then(|from| Ok((from, tempfile::tempdir()?, std::path::absolute(device)?)));
     let (from, to, device) = match dirs {
         Ok(dirs) => dirs,
@@ -344,10 +355,10 @@ fn pack_again(
     };
     let open = |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, packs: Vec::new() });
     let (wanted, _) = open(from.path());
-    for stored in plans.into_iter().filter(|stored| is_wanted(&stored.entry.about)) {
-        if let Err(problem) = wanted.put(&stored.entry) {
-            problems.push(problem);
-        }
+    for stored in store.entries() {
+        let kept =
+            stored.and_then(|Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) });
+        problems.extend(kept.err());
     }
     let planned = match plan_again::run(&device, from.path(), to.path(), &patience.for_many_steps()) {
         Ok(planned) => planned,
@@ -355,11 +366,10 @@ fn pack_again(
     };
     let (store, more) = open(to.path());
     problems.extend(more);
-    let plans = store.entries().filter_map(Result::ok).collect();
     for failure in &planned.failures {
         remark(format!("not planned: {}", failure.printable()));
     }
-    let packed = pack(Content { store, limit, plans, problems }, file, |_| true, format);
+    let packed = pack(&store, problems, file, |_| true, format);
     if planned.failures.is_empty() { packed } else { packed.max(Outcome::Warnings) }
 }
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod clock;
 pub(crate) mod fork;
-mod guards;
 pub(crate) mod libraries;
 pub(crate) mod process;
 mod store;

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::guards::{Unnoticed, without_signal};
+use cudnn_plan_store::unnoticed::{Unnoticed, without_signal};
 
 /// Where text goes.
 pub(crate) enum TextFile {

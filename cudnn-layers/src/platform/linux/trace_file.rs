@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
+use cudnn_plan_store::unnoticed::{Unnoticed, with_signals_blocked, without_signal};
+
 use super::clock;
-use super::guards::{Unnoticed, with_signals_blocked, without_signal};
 use super::store::store;
 use crate::step::{Sink, Step};
 
