@@ -37,8 +37,10 @@ const RUNS: usize = 60;
 
 /// Names the way of a child.
 const WAY: &str = "CUDNN_BENCH_WAY";
-/// Chooses the function that a child calls, and how many thousands of times, under valgrind.
+/// Chooses the function that a child calls under valgrind, beside a thousand calls of each.
 const COUNTED: &str = "CUDNN_BENCH_COUNTED";
+const NONE: usize = FUNCTIONS.len();
+const THOUSANDS: u32 = 3;
 
 fn main() {
     match std::env::var(WAY) {
@@ -61,9 +63,7 @@ fn parent() {
     }
     print("nanoseconds a call", &times.map(|times| times.map(|time| format!("{time:.1}"))));
     if Command::new("valgrind").arg("--version").output().is_ok() {
-        let counts = std::array::from_fn::<_, { WAYS.len() }, _>(|way| {
-            std::array::from_fn::<_, { FUNCTIONS.len() }, _>(|function| instructions(way, function).to_string())
-        });
+        let counts = std::array::from_fn::<_, { WAYS.len() }, _>(instructions);
         print("instructions a call", &counts);
     }
     let _ = std::fs::remove_dir_all(scratch());
@@ -82,22 +82,25 @@ fn this_program(way: usize) -> Command {
     command
 }
 
-/// The difference between processes that make one and three thousand calls.
-fn instructions(way: usize, function: usize) -> u64 {
-    let [few, many] = [1, 3].map(|thousands| {
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe().unwrap());
-        let output = valgrind
-            .env(WAY, way.to_string())
-            .env(COUNTED, format!("{function}{}", " ".repeat(thousands)))
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let line = text.lines().find(|line| line.contains("refs:")).unwrap_or_else(|| panic!("{text}")).to_owned();
-        let (_, number) = line.split_once("refs:").unwrap();
-        number.replace(',', "").trim().parse::<u64>().unwrap()
-    });
-    (many.saturating_sub(few) + u64::from(CALLS)) / (2 * u64::from(CALLS))
+/// The differences between processes that call one function three thousand times and a process that calls none so often.
+fn instructions(way: usize) -> [String; FUNCTIONS.len()] {
+    let least = count(way, NONE);
+    std::array::from_fn(|function| {
+        let calls = u64::from(THOUSANDS * CALLS);
+        let more = count(way, function).saturating_sub(least);
+        ((more + calls / 2) / calls).to_string()
+    })
+}
+
+/// The instructions of a child that calls this function.
+fn count(way: usize, function: usize) -> u64 {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe().unwrap());
+    let output = valgrind.env(WAY, way.to_string()).env(COUNTED, function.to_string()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = text.lines().find(|line| line.contains("refs:")).unwrap_or_else(|| panic!("{text}")).to_owned();
+    let (_, number) = line.split_once("refs:").unwrap();
+    number.replace(',', "").trim().parse().unwrap()
 }
 
 fn scratch() -> PathBuf {
@@ -128,9 +131,11 @@ fn child(way: usize) {
             (0..CALLS).for_each(|_| set_attribute(descriptor))
         }];
     if let Ok(counted) = std::env::var(COUNTED) {
-        let (function, thousands) = counted.split_at(1);
-        let function = functions[function.parse::<usize>().unwrap()];
-        return thousands.chars().for_each(|_| function());
+        functions.iter().for_each(|function| function());
+        if let Some(function) = functions.get(counted.parse::<usize>().unwrap()) {
+            (0..THOUSANDS).for_each(|_| function());
+        }
+        return;
     }
     let mut times = [Duration::MAX; FUNCTIONS.len()];
     for _ in 0..RUNS {

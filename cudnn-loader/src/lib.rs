@@ -75,6 +75,7 @@
 mod builtin;
 mod dispatch;
 mod dl;
+mod driver;
 mod error;
 mod events;
 mod function;

@@ -162,6 +162,30 @@ static int exits(int milliseconds, int in_thread) {
     return 3;
 }
 
+static DWORD WINAPI calls(void *unused) {
+    (void)unused;
+    for (;;) cudnnGetVersion();
+    return 0;
+}
+
+/* Ends the process while threads call. */
+static int terminate(int milliseconds) {
+    cudnnGetVersion();
+    for (int index = 0; index < 4; index++) CloseHandle(CreateThread(NULL, 0, calls, NULL, 0, NULL));
+    Sleep(milliseconds);
+    TerminateProcess(GetCurrentProcess(), 3);
+    return 0;
+}
+
+/* Makes calls during this time. */
+static int calls_for(int milliseconds) {
+    for (ULONGLONG start = GetTickCount64(); GetTickCount64() - start < (ULONGLONG)milliseconds;) {
+        cudnnGetVersion();
+        Sleep(10);
+    }
+    return 0;
+}
+
 static volatile LONG attached_preloads = -1;
 
 static void NTAPI in_thread(void *module, DWORD reason, void *unused) {
@@ -208,6 +232,8 @@ int main(int count, char **args) {
     if (!strcmp(mode, "plugin")) return plugin(argument);
     if (!strcmp(mode, "exit")) return exits(atoi(argument), 0);
     if (!strcmp(mode, "exit-in-thread")) return exits(atoi(argument), 1);
+    if (!strcmp(mode, "terminate")) return terminate(atoi(argument));
+    if (!strcmp(mode, "calls-for")) return calls_for(atoi(argument));
     if (!strcmp(mode, "attach")) return attach();
     if (!strcmp(mode, "wait")) {
         int results[5];

@@ -224,3 +224,24 @@ fn the_device_is_described_where_the_cause_may_lie_there() {
         assert!(found.ends_with(expected) && found.contains(of), "{found}");
     }
 }
+
+/// Old releases have another last-error text while anybody listens to their log. So the loader does not.
+#[cfg(feature = "full-releases")]
+#[test]
+fn the_last_error_text_of_each_release_is_as_if_nobody_had_asked() {
+    for (id, kinds) in [("cu12-9.0.0", &[2, 3][..]), ("cu12-9.10.2", &[1, 2, 5]), ("cu12-9.28.0", &[1, 2, 5])] {
+        let Some(dir) = support::lib_dir(id) else { return };
+        for kind in kinds {
+            let last = |verbose: &str| {
+                let child = Child::bare(DRIVER).env(DIR_VARIABLE, &dir).env(VERBOSE_VARIABLE, verbose);
+                let output = child.run(&[&format!("finalize:{kind}"), "error-string:2000", "last"]);
+                assert_eq!(output.code, Some(0), "{id}: {output:#?}");
+                let without = |line: &&str| !line.starts_with("error-string");
+                output.stdout.lines().filter(without).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let unasked = last("0");
+            assert!(unasked.len() > 1, "{id}: {unasked:?}");
+            assert_eq!(last("1"), unasked, "{id}");
+        }
+    }
+}

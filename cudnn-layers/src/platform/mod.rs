@@ -13,6 +13,8 @@ mod os;
 #[path = "other.rs"]
 mod os;
 
+pub(crate) mod append_error;
+pub(crate) mod function;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod unmapped_file;
 

@@ -6,21 +6,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::append_error::{AppendError, PATIENCE};
+use super::os::keep_for_this_process;
 use crate::step::{Sink, Step};
-
-/// The longest that a thread waits for others that write.
-const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Why a record was not written.
-#[derive(Debug)]
-pub(crate) enum AppendError {
-    /// Other threads were too slow. The next record may succeed.
-    Busy,
-    /// The file ends here.
-    Broken(Error),
-}
 
 /// An open file. Shared by all threads.
 pub(crate) struct TraceFile {
@@ -113,7 +103,10 @@ impl Sink for Writer {
 }
 
 fn create_new(path: &Path) -> Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    keep_for_this_process(&mut options);
+    options.open(path)
 }
 
 /// Whether there is something else than a file that begins as a trace does, or an empty one.

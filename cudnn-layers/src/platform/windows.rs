@@ -2,6 +2,14 @@
 
 pub(crate) use super::unmapped_file as trace_file;
 
+/// Lets others read the file that is opened with these options, and neither write to it nor delete it: another process
+/// would delete it to replace it.
+pub(super) fn keep_for_this_process(options: &mut std::fs::OpenOptions) {
+    use std::os::windows::fs::OpenOptionsExt;
+    const FILE_SHARE_READ: u32 = 1;
+    options.share_mode(FILE_SHARE_READ);
+}
+
 /// The monotonic clock.
 pub(crate) mod clock {
     use std::sync::OnceLock;

@@ -11,7 +11,8 @@ use super::options::{expanded, with_number};
 use super::parameters::{Piece, Pieces, pieces};
 use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING, number_step, upper};
 use crate::platform::process;
-use crate::platform::trace_file::{AppendError, TraceFile, Writer};
+use crate::platform::append_error::AppendError;
+use crate::platform::trace_file::{TraceFile, Writer};
 use crate::step::{Sink, Step};
 use crate::wrappers::Value;
 

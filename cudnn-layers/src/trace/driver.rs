@@ -5,6 +5,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
+use crate::platform::function::function;
 use crate::platform::libraries::{DRIVER, Library};
 
 pub(super) type Event = *mut c_void;
@@ -38,28 +39,23 @@ pub(super) enum State {
     Lost,
 }
 
-macro_rules! symbol {
-    ($library:expr, $name:literal) => {{
-        let symbol: Option<*mut c_void> = $library.symbol($name);
-        // SAFETY: the driver's function of this name has this signature since CUDA 10.
-        symbol.map(|address| unsafe { std::mem::transmute::<*mut c_void, _>(address) })
-    }};
-}
-
 impl Driver {
     /// `None` if the process has loaded no driver.
     pub(super) fn loaded() -> Option<Driver> {
         let library = Library::loaded(DRIVER)?;
-        Some(Driver {
-            context: symbol!(library, c"cuCtxGetCurrent")?,
-            context_id: symbol!(library, c"cuCtxGetId"),
-            create: symbol!(library, c"cuEventCreate")?,
-            record: symbol!(library, c"cuEventRecord")?,
-            query: symbol!(library, c"cuEventQuery")?,
-            elapsed: symbol!(library, c"cuEventElapsedTime")?,
-            is_capturing: symbol!(library, c"cuStreamIsCapturing")?,
-            exchange_mode: symbol!(library, c"cuThreadExchangeStreamCaptureMode")?,
-        })
+        // SAFETY: the driver's functions of these names have these signatures since CUDA 10.
+        unsafe {
+            Some(Driver {
+                context: function(library, c"cuCtxGetCurrent")?,
+                context_id: function(library, c"cuCtxGetId"),
+                create: function(library, c"cuEventCreate")?,
+                record: function(library, c"cuEventRecord")?,
+                query: function(library, c"cuEventQuery")?,
+                elapsed: function(library, c"cuEventElapsedTime")?,
+                is_capturing: function(library, c"cuStreamIsCapturing")?,
+                exchange_mode: function(library, c"cuThreadExchangeStreamCaptureMode")?,
+            })
+        }
     }
 
     /// Makes calls that do not concern captures.

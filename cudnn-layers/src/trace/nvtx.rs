@@ -6,6 +6,7 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::platform::function::{function, function_at};
 use crate::platform::libraries::Library;
 
 /// `NVTX_ETID_CALLBACKS`.
@@ -114,13 +115,9 @@ impl Nvtx {
     /// Loads the tool's library, as the variable names it. `None` if it is none, or does not want ranges.
     pub(super) fn load(library: &OsStr) -> Option<Nvtx> {
         let library = Library::open(Path::new(library))?;
-        let initialize = library.symbol(c"InitializeInjectionNvtx2")?;
+        type Initialize = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
         // SAFETY: a library that exports this name does so for NVTX, which defines its type.
-        let initialize = unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int>(
-                initialize,
-            )
-        };
+        let initialize: Initialize = unsafe { function(library, c"InitializeInjectionNvtx2")? };
         // SAFETY: as NVTX calls it.
         if unsafe { initialize(export_table) } == 0 {
             return None;
@@ -133,12 +130,7 @@ impl Nvtx {
             return None;
         }
         // SAFETY: the tool has stored functions of these types.
-        Some(unsafe {
-            Nvtx {
-                push: std::mem::transmute::<*mut c_void, Push>(push),
-                pop: std::mem::transmute::<*mut c_void, Pop>(pop),
-            }
-        })
+        Some(unsafe { Nvtx { push: function_at(push), pop: function_at(pop) } })
     }
 
     /// Begins a range in this thread.

@@ -1,23 +1,19 @@
 //! What the driver says about the calling thread's device, where a failure's cause may lie there: memory, compute
 //! capability, an error of an earlier kernel. Asks a driver that the process has loaded; loads and initialises nothing.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint};
 use std::fmt::Write;
-use std::ptr::null_mut;
 
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBox;
 
-use crate::dl::objects::LoadedObjects;
-use crate::dl::{self, Handle};
+use crate::dl::Handle;
+use crate::driver::{self, GetInt, function};
 use crate::platform::libraries::open_loaded;
-use crate::platform::names::driver_file;
 use crate::resolve::installation::installation;
 use crate::thread::fork::{NotBesideFork, is_in_child};
 
 // The driver's functions, as cuda.h declares them.
-type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
-type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_uint, c_int) -> c_uint;
 type GetMemory = unsafe extern "C" fn(*mut usize, *mut usize) -> c_uint;
 type GetText = unsafe extern "C" fn(c_uint, *mut *const std::ffi::c_char) -> c_uint;
@@ -48,31 +44,22 @@ pub(super) fn context(status: cudnnStatus_t) -> String {
 }
 
 /// The driver's library, if the process has loaded it. ld.so is asked for it once, and never beside a fork.
-fn driver() -> Option<Handle> {
+fn loaded_driver() -> Option<&'static Handle> {
     static DRIVER: OnceBox<Handle> = OnceBox::new();
     if let Some(driver) = DRIVER.get() {
-        return Some(driver.clone());
+        return Some(driver);
     }
-    if !LoadedObjects::snapshot().contains(driver_file!()) {
+    if !driver::is_loaded() {
         return None;
     }
     let _not_beside_fork = NotBesideFork::new();
-    let driver = open_loaded(driver_file!())?;
-    Some(DRIVER.get_or_init(|| Box::new(driver)).clone())
+    open_loaded(driver::LIBRARY).map(|driver| DRIVER.get_or_init(|| Box::new(driver)))
 }
 
 /// The device of this thread's context.
 struct CurrentDevice {
-    driver: Handle,
+    driver: &'static Handle,
     number: c_int,
-}
-
-/// A function of the driver.
-macro_rules! function {
-    ($device:expr, $name:literal as $type:ty) => {
-        // SAFETY: the driver's function of this name has this type.
-        dl::symbol(&$device.driver, $name).map(|address| unsafe { std::mem::transmute::<*mut c_void, $type>(address) })
-    };
 }
 
 impl CurrentDevice {
@@ -81,27 +68,19 @@ impl CurrentDevice {
         if is_in_child() {
             return None;
         }
-        let mut device = CurrentDevice { driver: driver()?, number: 0 };
-        let mut context = null_mut();
-        let get_context = function!(device, c"cuCtxGetCurrent" as GetContext)?;
-        // SAFETY: the answer has room.
-        if unsafe { get_context(&raw mut context) } != 0 || context.is_null() {
-            return None;
-        }
-        let get_device = function!(device, c"cuCtxGetDevice" as GetInt)?;
-        // SAFETY: the answer has room, and there is a context.
-        (unsafe { get_device(&raw mut device.number) } == 0).then_some(device)
+        let driver = loaded_driver()?;
+        Some(CurrentDevice { driver, number: driver::current_device(driver)? })
     }
 
     fn count(&self) -> Option<c_int> {
         let mut count = 0;
-        let get_count = function!(self, c"cuDeviceGetCount" as GetInt)?;
+        let get_count = function!(self.driver, c"cuDeviceGetCount" as GetInt)?;
         // SAFETY: the answer has room.
         (unsafe { get_count(&raw mut count) } == 0).then_some(count)
     }
 
     fn capability(&self) -> Option<String> {
-        let get = function!(self, c"cuDeviceGetAttribute" as GetAttribute)?;
+        let get = function!(self.driver, c"cuDeviceGetAttribute" as GetAttribute)?;
         let attribute = |attribute| {
             let mut value = 0;
             // SAFETY: the answer has room, and the device is the driver's.
@@ -114,7 +93,7 @@ impl CurrentDevice {
     fn memory(&self) -> String {
         let mut text = format!("device {}: ", self.number);
         let (mut free, mut total) = (0, 0);
-        let Some(get_memory) = function!(self, c"cuMemGetInfo_v2" as GetMemory) else { return text };
+        let Some(get_memory) = function!(self.driver, c"cuMemGetInfo_v2" as GetMemory) else { return text };
         // SAFETY: the answers have room.
         let result = unsafe { get_memory(&raw mut free, &raw mut total) };
         let _ = if result == 0 {
@@ -127,7 +106,7 @@ impl CurrentDevice {
 
     fn error_name(&self, error: c_uint) -> String {
         let mut name = std::ptr::null();
-        let Some(get_name) = function!(self, c"cuGetErrorName" as GetText) else { return String::new() };
+        let Some(get_name) = function!(self.driver, c"cuGetErrorName" as GetText) else { return String::new() };
         // SAFETY: the answer has room.
         if unsafe { get_name(error, &raw mut name) } != 0 || name.is_null() {
             return String::new();

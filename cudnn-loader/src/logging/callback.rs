@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
@@ -160,12 +160,22 @@ pub(super) type Observer = unsafe fn(*const c_char);
 
 /// Null, or an [`Observer`].
 static OBSERVER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Passes cuDNN's warnings and errors to this function from now on, whether or not the program sets a callback.
 pub(super) fn observe(observer: Observer) {
+    if IS_REFUSED.load(Ordering::SeqCst) {
+        return;
+    }
     if OBSERVER.swap(observer as *mut (), Ordering::SeqCst).is_null() {
         SET_COUNT.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Takes that back, before cuDNN has got a callback, and refuses it from now on.
+pub(super) fn refuse_observers() {
+    IS_REFUSED.store(true, Ordering::SeqCst);
+    OBSERVER.store(null_mut(), Ordering::SeqCst);
 }
 
 fn observer() -> Option<Observer> {

@@ -10,6 +10,7 @@ use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
 use super::callback::{self, Message};
 use super::entry::{Severity, format};
+use super::reasons;
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
 use crate::events::{Event, LayerSeverity};
@@ -29,19 +30,24 @@ static VERSION: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn record(event: &Event<'_>) {
     match *event {
         Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
-        Event::Loading { library, path } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
-            argument(lines, "library", "text", &library);
-            argument(lines, "path", "path", &shown_path(path));
-        }),
+        Event::Loading { library, path } => {
+            log(Severity::Info, LOAD, SUCCESS, &|lines| {
+                argument(lines, "library", "text", &library);
+                argument(lines, "path", "path", &shown_path(path));
+            });
+        }
         Event::GraphOpened { set_callback } => {
+            reasons::graph_opened();
             let _ = callback::install_with(set_callback);
         }
-        Event::Loaded { library, path, duration } => log(Severity::Info, LOAD, SUCCESS, &|lines| {
-            argument(lines, "library", "text", &library);
-            argument(lines, "path", "path", &shown_path(path));
-            argument(lines, "duration", "us", &(duration.as_micros() as u64));
-            argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
-        }),
+        Event::Loaded { library, path, duration } => {
+            log(Severity::Info, LOAD, SUCCESS, &|lines| {
+                argument(lines, "library", "text", &library);
+                argument(lines, "path", "path", &shown_path(path));
+                argument(lines, "duration", "us", &(duration.as_micros() as u64));
+                argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
+            });
+        }
         Event::LoadFailed { error } => failed(LOAD, error.status(), &error.report()),
         Event::CallFailed { function, status, report } => failed(function, status, report),
         Event::LayerMessage { layer, severity, text } => layer_message(layer, severity, text),
@@ -65,14 +71,16 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
         });
     }
     match outcome {
-        Ok(installation) => log(Severity::Info, SELECT, SUCCESS, &|lines| {
-            argument(lines, "version", "version", &installation.version);
-            argument(lines, "dir", "path", &shown_path(&installation.dir));
-            argument(lines, "origin", "text", &installation.origin);
-            if let Some(major) = installation.cuda_major {
-                argument(lines, "cuda", "int", &major);
-            }
-        }),
+        Ok(installation) => {
+            log(Severity::Info, SELECT, SUCCESS, &|lines| {
+                argument(lines, "version", "version", &installation.version);
+                argument(lines, "dir", "path", &shown_path(&installation.dir));
+                argument(lines, "origin", "text", &installation.origin);
+                if let Some(major) = installation.cuda_major {
+                    argument(lines, "cuda", "int", &major);
+                }
+            });
+        }
         Err(error) => failed(SEARCH, error.status(), &error.report()),
     }
     VERSION.store(outcome.map_or(0, |installation| installation.version.number()), Ordering::Relaxed);
@@ -85,18 +93,13 @@ fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
         LayerSeverity::Warning => Severity::Warning,
         LayerSeverity::Info => Severity::Info,
     };
-    if severity == Severity::Error && !is_enabled(severity) {
-        return write_to_stderr(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
-    }
-    log(severity, LAYER, SUCCESS, &|lines| {
+    let is_logged = log(severity, LAYER, SUCCESS, &|lines| {
         argument(lines, "layer", "text", &layer);
         argument(lines, "message", "text", &text);
     });
-}
-
-fn is_enabled(severity: Severity) -> bool {
-    let mask = callback::current().map_or_else(|| env_config().mask, |callback| callback.mask);
-    mask & severity.bit() != 0
+    if severity == Severity::Error && !is_logged {
+        write_to_stderr(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
+    }
 }
 
 fn failed(function: &str, status: cudnnStatus_t, report: &str) {
@@ -117,12 +120,13 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str
     let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {report}");
 }
 
-/// Writes an entry, or queues it for the callback, if entries of this severity are enabled.
-fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) {
-    if !is_enabled(severity) {
-        return;
-    }
+/// Writes an entry, or queues it for the callback, if entries of this severity are enabled. Returns whether they are.
+fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) -> bool {
     let callback = callback::current();
+    let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
+    if mask & severity.bit() == 0 {
+        return false;
+    }
     let version = VERSION.load(Ordering::Relaxed);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let thread = thread_id();
@@ -133,7 +137,8 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     let printable = |letter: char| if letter.is_control() && letter != '\n' { '?' } else { letter };
     let lines: String = lines.chars().map(printable).collect();
     if callback.is_none_or(|callback| !callback.has_function()) {
-        return env_config().sink.write(format(severity, lines.split('\n')).as_bytes());
+        env_config().sink.write(format(severity, lines.split('\n')).as_bytes());
+        return true;
     }
     let mut text = lines.into_bytes();
     text.extend_from_slice(b"\n\n");
@@ -158,6 +163,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
         },
         text,
     });
+    true
 }
 
 /// The last two lines of an entry: when, and where.

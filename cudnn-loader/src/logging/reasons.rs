@@ -1,14 +1,19 @@
 //! Each thread's last warning or error of cuDNN, for `cudnnGetErrorString`. cuDNN reports what it does not support as
 //! warnings, and has no last-error text for them.
+//!
+//! Up to 9.10.2 cuDNN's last-error text is another one while anybody listens, so the loader does not listen there.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::panic::catch_unwind;
 
+use cudnn_probe::Version;
+
 use super::callback;
 use super::entry::reason;
 use super::hook::each_line;
 use super::writes_to_file;
+use crate::resolve::installation::installation;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,16 @@ thread_local! {
 pub(crate) fn start() {
     if !writes_to_file() {
         callback::observe(observe);
+    }
+}
+
+/// The first release whose last-error text is the same whether or not anybody listens.
+const FIRST_RELEASE: Version = Version::new(9, 11, 0);
+
+/// The selected release is opened, and gets its callback next: an older one gets none of the loader's.
+pub(super) fn graph_opened() {
+    if installation().is_some_and(|installation| installation.version < FIRST_RELEASE) {
+        callback::refuse_observers();
     }
 }
 

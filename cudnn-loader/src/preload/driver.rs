@@ -3,27 +3,22 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::critical::{CriticalSection, with_critical_openings};
-use crate::dl;
-use crate::dl::objects::LoadedObjects;
+use crate::dl::{self, Handle};
+use crate::driver::{self, GetInt, LIBRARY};
 use crate::platform::libraries::driver_path;
-use crate::platform::names::driver_file;
-
-const LIBRARY: &str = driver_file!();
 
 /// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
 /// the process has not loaded the driver.
 pub(super) fn current() -> i32 {
-    if !LoadedObjects::snapshot().contains(LIBRARY) {
+    if !driver::is_loaded() {
         return 0;
     }
     // This does not initialise the driver: without an initialised driver there is no current device.
-    Driver::open().map_or(0, |driver| driver.current())
+    open().ok().and_then(|driver| driver::current_device(&driver)).unwrap_or(0)
 }
 
 // The driver's functions, as cuda.h declares them.
 type Init = unsafe extern "C" fn(c_uint) -> c_uint;
-type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
-type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
 type RetainContext = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
 type SetContext = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
@@ -31,8 +26,6 @@ type SetContext = unsafe extern "C" fn(*mut c_void) -> c_uint;
 pub(super) struct Driver {
     init: Init,
     get_count: GetInt,
-    get_current: GetContext,
-    get_device: GetInt,
     retain: RetainContext,
     set_current: SetContext,
 }
@@ -51,6 +44,11 @@ fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
     if result == 0 { Ok(()) } else { Err(DriverError { function, message: format!("CUresult {result}") }) }
 }
 
+/// Never unloaded, like the rest of CUDA.
+fn open() -> Result<Handle, DriverError> {
+    dl::open(driver_path().as_ref()).map_err(|failed| DriverError { function: LIBRARY, message: failed.message })
+}
+
 impl Driver {
     /// Loads and initialises the driver (`cuInit`).
     pub(super) fn new() -> Result<Self, DriverError> {
@@ -63,9 +61,8 @@ impl Driver {
     }
 
     fn open() -> Result<Self, DriverError> {
+        let library = open()?;
         let error = |message| DriverError { function: LIBRARY, message };
-        // Never unloaded, like the rest of CUDA.
-        let library = dl::open(driver_path().as_ref()).map_err(|failed| error(failed.message))?;
         let address = |name: &CStr| {
             dl::symbol(&library, name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
         };
@@ -78,8 +75,6 @@ impl Driver {
         Ok(Driver {
             init: symbol!(c"cuInit" as Init),
             get_count: symbol!(c"cuDeviceGetCount" as GetInt),
-            get_current: symbol!(c"cuCtxGetCurrent" as GetContext),
-            get_device: symbol!(c"cuCtxGetDevice" as GetInt),
             retain: symbol!(c"cuDevicePrimaryCtxRetain" as RetainContext),
             set_current: symbol!(c"cuCtxSetCurrent" as SetContext),
         })
@@ -91,15 +86,6 @@ impl Driver {
         // SAFETY: the answer has room.
         check("cuDeviceGetCount", unsafe { (self.get_count)(&raw mut count) })?;
         Ok(count)
-    }
-
-    /// The device of this thread's context, or the first.
-    fn current(&self) -> i32 {
-        let (mut context, mut device) = (std::ptr::null_mut(), 0);
-        // SAFETY: the answer has room.
-        let has_context = unsafe { (self.get_current)(&raw mut context) } == 0 && !context.is_null();
-        // SAFETY: as above, and there is a context.
-        if has_context && unsafe { (self.get_device)(&raw mut device) } == 0 { device } else { 0 }
     }
 
     /// Creates the device's primary context, which the CUDA runtime uses too, and makes it current in this thread. It

@@ -10,3 +10,4 @@ mod fetch;
 mod linking;
 mod loader;
 mod reports;
+mod trace;

@@ -21,6 +21,7 @@ use cudnn_plan_store::unnoticed::{Unnoticed, with_signals_blocked, without_signa
 
 use super::clock;
 use super::store::store;
+use crate::platform::append_error::{AppendError, PATIENCE};
 use crate::step::{Sink, Step};
 
 /// A multiple of every page size.
@@ -33,18 +34,6 @@ const WASTE: usize = 16;
 const SPILL: usize = Step::SIZE - 11;
 /// Chunks that may be mapped at once: a thread that is interrupted while it writes keeps its chunk mapped.
 const SLOTS: u64 = 16;
-/// The longest that a thread waits for another that adds a chunk.
-const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Why a record was not written.
-#[derive(Debug)]
-pub(crate) enum AppendError {
-    /// Another thread was too slow. The next record may succeed.
-    Busy,
-    /// The file ends here.
-    Broken(Error),
-}
-
 /// An open file. Shared by all threads. Never dropped: other threads may write to it until the process ends.
 pub(crate) struct TraceFile {
     file: Descriptor,

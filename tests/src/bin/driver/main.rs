@@ -164,6 +164,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("graph", name) => print_symbol(name),
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => system::mapped_files().iter().for_each(|file| println!("mapped {file}")),
+        ("finalize", kind) => finalize(kind.parse().expect("a number")),
         ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
         ("race", _) => threads::race(),
         ("storm", option) => threads::storm(option),
@@ -206,6 +207,16 @@ fn perform(arg: &str, shim: Option<&Shim>) {
             }
         }
     }
+}
+
+/// Finalizes a backend descriptor of this kind that was given nothing.
+fn finalize(kind: u32) {
+    let mut descriptor = std::ptr::null_mut();
+    let kind = cudnn_sys::cudnnBackendDescriptorType_t(kind);
+    // SAFETY: the pointer is to a local variable.
+    let created = unsafe { cudnn_loader::cudnnBackendCreateDescriptor(kind, &raw mut descriptor) };
+    // SAFETY: the descriptor is live, or cuDNN rejects null.
+    println!("finalize = {created:?}, {:?}", unsafe { cudnn_loader::cudnnBackendFinalize(descriptor) });
 }
 
 fn print_last_error(message: &str) {

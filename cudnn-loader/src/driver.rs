@@ -1,0 +1,44 @@
+//! What NVIDIA's driver is called, whether the process has loaded it, and which device the calling thread uses. Loads and
+//! initialises nothing.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use crate::dl::Handle;
+use crate::dl::objects::LoadedObjects;
+use crate::platform::names::driver_file;
+
+/// The driver's library.
+pub(crate) const LIBRARY: &str = driver_file!();
+
+// Functions of the driver, as cuda.h declares them.
+pub(crate) type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
+pub(crate) type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
+
+/// A function of the driver, if it has it.
+macro_rules! function {
+    ($driver:expr, $name:literal as $type:ty) => {
+        // SAFETY: the driver's function of this name has this type.
+        $crate::dl::symbol($driver, $name)
+            .map(|address| unsafe { std::mem::transmute::<*mut std::ffi::c_void, $type>(address) })
+    };
+}
+pub(crate) use function;
+
+/// Whether the process has loaded the driver.
+pub(crate) fn is_loaded() -> bool {
+    LoadedObjects::snapshot().contains(LIBRARY)
+}
+
+/// The device of this thread's context; `None` if it has none.
+pub(crate) fn current_device(driver: &Handle) -> Option<c_int> {
+    let (mut context, mut device) = (null_mut(), 0);
+    let get_context = function!(driver, c"cuCtxGetCurrent" as GetContext)?;
+    // SAFETY: the answer has room.
+    if unsafe { get_context(&raw mut context) } != 0 || context.is_null() {
+        return None;
+    }
+    let get_device = function!(driver, c"cuCtxGetDevice" as GetInt)?;
+    // SAFETY: the answer has room, and there is a context.
+    (unsafe { get_device(&raw mut device) } == 0).then_some(device)
+}

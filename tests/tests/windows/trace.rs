@@ -1,0 +1,136 @@
+//! The layer `trace` on Windows: its file, lines and summary, however many threads and processes write.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Child, TempDir, lib_dir, windows};
+
+const RELEASE: &str = "windows-cu13-9.28.0";
+
+/// A directory with a client, and the drop-in and the layers beside it; and NVIDIA's DLLs.
+fn client(source: &str, flags: &[&str]) -> Option<(TempDir, PathBuf)> {
+    let real = lib_dir(RELEASE)?;
+    let dir = TempDir::new();
+    windows::client(source, &real.join("../include"), flags, &dir.path().join("program.exe"));
+    for name in ["cudnn64_9.dll", "cudnn_layers.dll"] {
+        std::fs::copy(windows::drop_in().join("bin").join(name), dir.path().join(name)).unwrap();
+    }
+    Some((dir, real))
+}
+
+fn run(dir: &TempDir, cudnn: &Path) -> Child {
+    windows::child(&dir.path().join("program.exe"))
+        .env("CUDNN_LOADER_DIR", windows::path(cudnn))
+        .env("CUDNN_LAYERS", "trace")
+}
+
+fn events(file: &Path) -> Vec<Value> {
+    let text = std::fs::read(file).unwrap();
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&text)))
+}
+
+fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["name"] == name).collect()
+}
+
+/// The files that a trace has written in a directory.
+fn traces(dir: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|name| name == "json")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_drop_in_writes_a_file_lines_and_a_summary() {
+    let Some((dir, real)) = client("client.c", &["-lpsapi"]) else { return };
+    let out = TempDir::new();
+    let path = |name: &str| windows::path(&out.path().join(name));
+    let output = run(&dir, &real)
+        .env("CUDNN_TRACE", path("trace-%i.json"))
+        .env("CUDNN_TRACE_LINES", path("lines"))
+        .env("CUDNN_TRACE_SUMMARY", path("summary"))
+        .run(&["cudnnGetVersion", "plain"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:?}");
+    let files = traces(out.path());
+    assert_eq!(files.len(), 1, "{files:?}");
+    let events = events(&files[0]);
+    let version = named(&events, "cudnnGetVersion")[0];
+    assert_eq!(version["ph"], "X");
+    assert!(version["ts"].as_f64().unwrap() > 0.0 && version["tid"].as_u64().unwrap() > 0, "{version}");
+    assert_eq!(files[0].file_name().unwrap().to_str().unwrap(), format!("trace-{}.json", version["pid"]));
+    let create = named(&events, "cudnnCreateTensorDescriptor")[0];
+    assert_eq!(create["args"]["status"], "CUDNN_STATUS_SUCCESS (0)", "{create}");
+    assert_eq!(named(&events, "load cudnn_graph64_9.dll").len(), 1, "{events:#?}");
+    let lines = std::fs::read_to_string(out.path().join("lines")).unwrap();
+    assert!(lines.lines().all(|line| line.starts_with("cudnn-trace ")), "{lines}");
+    assert!(lines.contains("us cudnnGetVersion()\n"), "{lines}");
+    let summary = std::fs::read_to_string(out.path().join("summary")).unwrap();
+    assert!(summary.contains("program.exe (cuDNN 9.28.0)"), "{summary}");
+    assert!(summary.lines().any(|line| line.ends_with("  cudnnGetVersion")), "{summary}");
+}
+
+#[test]
+fn without_another_output_the_summary_is_on_the_standard_error_at_exit() {
+    let Some((dir, real)) = client("windows.c", &[]) else { return };
+    let output = run(&dir, &real).run(&["threads"]);
+    assert_eq!((output.code, output.stdout.trim()), (Some(0), "good = 64"), "{output:?}");
+    assert!(output.stderr.contains("cudnn-trace of process "), "{output:?}");
+    assert!(output.stderr.contains(", 0 failed, "), "{output:?}");
+}
+
+#[test]
+fn a_program_with_the_loader_takes_the_layers_of_the_path() {
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let driver = windows::build("cudnn-tests", "driver", &[]);
+    let out = TempDir::new();
+    let file = out.path().join("trace.json");
+    // Replaced, since it begins as a trace does.
+    std::fs::write(&file, "[]").unwrap();
+    let output = windows::child(&driver)
+        .env("CUDNN_LOADER_DIR", windows::path(&real))
+        .env("CUDNN_LAYER_PATH", windows::path(&windows::drop_in().join("bin")))
+        .env("CUDNN_LAYERS", "trace")
+        .env("CUDNN_TRACE", windows::path(&file))
+        .run(&["cudnnGetVersion", "create"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let events = events(&file);
+    assert_eq!(named(&events, "cudnnGetVersion").len(), 1, "{events:#?} {output:?}");
+    let status = &named(&events, "cudnnCreate")[0]["args"]["status"];
+    assert!(status.as_str().is_some_and(|status| status.starts_with("CUDNN_STATUS_")), "{status}");
+}
+
+#[test]
+fn each_process_has_its_file() {
+    let Some((dir, real)) = client("windows.c", &[]) else { return };
+    let out = TempDir::new();
+    let name = windows::path(&out.path().join("trace.json"));
+    std::thread::scope(|scope| {
+        let run = || run(&dir, &real).env("CUDNN_TRACE", &name).run(&["calls-for", "5000"]);
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(run)).collect();
+        for thread in threads {
+            let output = thread.join().unwrap();
+            assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:?}");
+        }
+    });
+    let files = traces(out.path());
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files.contains(&out.path().join("trace.json")), "{files:?}");
+    for file in files {
+        let events = events(&file);
+        assert!(events.iter().all(|event| event["pid"] == events[0]["pid"]), "{}", file.display());
+        assert!(named(&events, "cudnnGetVersion").len() > 10, "{}", file.display());
+    }
+}
+
+#[test]
+fn the_file_is_complete_when_the_process_is_ended() {
+    let Some((dir, real)) = client("windows.c", &[]) else { return };
+    let out = TempDir::new();
+    let file = out.path().join("trace.json");
+    for milliseconds in ["0", "30", "77", "300"] {
+        let output = run(&dir, &real).env("CUDNN_TRACE", windows::path(&file)).run(&["terminate", milliseconds]);
+        assert_eq!(output.code, Some(3), "{output:?}");
+        assert!(!named(&events(&file), "cudnnGetVersion").is_empty());
+    }
+}
