@@ -222,10 +222,11 @@ fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         workspace_size,
     };
     match state.store.put(&Entry { key: key.bytes, plan, about }) {
-        Ok(()) => statistics::BUILT.add(build_time),
+        Ok(()) => _ = statistics::BUILT.add(build_time),
         Err(problem) => {
-            statistics::NOT_WRITTEN.add(build_time);
-            state.host.warning(&format!("does not keep a plan: {problem}"));
+            let text = format!("does not keep a plan: {problem}");
+            // Once as an error, which goes to the standard error if there is no log.
+            if statistics::NOT_WRITTEN.add(build_time) == 0 { state.host.error(&text) } else { state.host.info(&text) }
         }
     }
 }

@@ -89,7 +89,7 @@ unsafe impl Layer for Plans {
         let (options, problems) = Options::chosen();
         let (store, more) = Store::open(&options.store);
         for problem in problems.iter().chain(&more) {
-            host.warning(&problem.to_string());
+            host.error(&problem.to_string());
         }
         if store.dir().is_none() && store.packs().next().is_none() {
             return Err("it has no place for plans".into());

@@ -19,9 +19,10 @@ impl Count {
         Count { times: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
-    pub(super) fn add(&self, duration: Duration) {
-        self.times.fetch_add(1, Ordering::Relaxed);
+    /// Returns how often it had happened before.
+    pub(super) fn add(&self, duration: Duration) -> u64 {
         self.nanoseconds.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed)
     }
 
     fn get(&self) -> (u64, Duration) {

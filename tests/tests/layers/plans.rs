@@ -1,8 +1,11 @@
 //! The layer `plans`: programs see no difference, whatever they do, and a plan that was kept is not built again.
 
 use std::collections::HashSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
 
@@ -112,6 +115,69 @@ fn no_other_plan_is_taken_for_a_kept_one() {
         // None is built twice, also if its attributes were set in another order.
         assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
     }
+}
+
+/// A store that cannot be used is reported, and the program goes on.
+#[test]
+fn an_unusable_store_costs_nothing_but_the_cache() {
+    let world = World::new();
+    let args = ["0", "20"];
+    let without = world.run("none", &args).stdout;
+    let path = |name: &str| world.dir.path().join(name);
+    std::fs::write(path("file"), "text").unwrap();
+    std::fs::create_dir(path("open")).unwrap();
+    std::fs::set_permissions(path("open"), Permissions::from_mode(0o777)).unwrap();
+    for (dir, reason) in [
+        ("relative".into(), "absolute"),
+        (path("file"), "not a directory"),
+        (path("open"), "written to by other users"),
+        ("/proc/plans".into(), "/proc/plans"),
+    ] {
+        let child = world.child().env("CUDNN_PLANS_DIR", &dir);
+        let output = child.run(&["plans", args[0], args[1]]);
+        assert_eq!((output.code, difference(&without, &output.stdout)), (Some(0), None), "{dir:?}: {}", output.stderr);
+        let said: Vec<&str> = output.stderr.lines().filter(|line| line.contains(reason)).collect();
+        assert_eq!(said.len(), 1, "{dir:?}: {}", output.stderr);
+    }
+    assert_eq!(std::fs::read(path("file")).unwrap(), b"text");
+    assert_eq!(std::fs::read_dir(path("open")).unwrap().count(), 0);
+}
+
+/// Sixteen processes begin with one empty store, and others are killed while they fill it.
+#[test]
+fn processes_share_a_store() {
+    if support::is_emulated("processes_share_a_store", "an emulator is slow") {
+        return;
+    }
+    let world = World::new();
+    let args = ["0", "30"];
+    let without = world.run("none", &args).stdout;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..16).map(|_| scope.spawn(|| world.run("plans", &args).stdout)).collect();
+        for process in running {
+            assert_eq!(difference(&without, &process.join().unwrap()), None);
+        }
+    });
+    for round in 0..10 {
+        let _ = std::fs::remove_dir_all(world.store());
+        let mut process = Command::new(PLANNER)
+            .args(["plans", "0", "30"])
+            .env("CUDNN_LOADER_DIR", world.dir.path())
+            .env("CUDNN_PLANS_DIR", world.store())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(10 + 7 * round));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let after = world.run("plans", &args);
+        assert_eq!(difference(&without, &after.stdout), None, "round {round}");
+        assert!(!after.stderr.contains("unusable"), "round {round}: {}", after.stderr);
+    }
+    let mut doctor = Command::new(support::doctor());
+    let verified = doctor.args(["plans", "verify", "--dir"]).arg(world.store()).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 /// Descriptions of an H200 and of a device with half its multiprocessors, and where a real cuDNN 9.19 keeps plans for them.
