@@ -84,9 +84,13 @@ unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, size: us
 }
 
 unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) -> Status {
-    next!(_state, cudnnBackendCreateDescriptor);
+    next!(state, cudnnBackendCreateDescriptor);
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
+    if status == SUCCESS {
+        // SAFETY: cuDNN has stored the descriptor here. One that had this address is gone, seen or not.
+        finalize::destroy_restored(state, unsafe { *descriptor });
+    }
     if status == SUCCESS && kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
         // SAFETY: cuDNN has stored the descriptor here.
         shadow::created(kind, unsafe { *descriptor });
@@ -95,11 +99,8 @@ unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) 
 }
 
 unsafe extern "C-unwind" fn destroy_descriptor(descriptor: Raw) -> Status {
-    next!(_state, cudnnBackendDestroyDescriptor);
-    if let Some(plan) = restored::remove(descriptor) {
-        // SAFETY: this layer's own, which nobody uses any more.
-        let _ = unsafe { cudnnBackendDestroyDescriptor(plan) };
-    }
+    next!(state, cudnnBackendDestroyDescriptor);
+    finalize::destroy_restored(state, descriptor);
     let destruction = shadow::destroying(descriptor);
     if destruction.kind() == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
         finalize::forget(descriptor);
@@ -178,8 +179,9 @@ unsafe extern "C-unwind" fn get_attribute(
             name,
             Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE | Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
         );
-        if is_same || !finalize::complete(&state.cudnn, restored, descriptor) {
-            asked = restored.plan();
+        let is_built = !is_same && finalize::complete(&state.cudnn, restored, descriptor);
+        if !is_built {
+            asked = finalize::plan_for(state, descriptor);
         }
     }
     // SAFETY: the caller's obligation.
@@ -198,9 +200,9 @@ unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
 }
 
 unsafe extern "C-unwind" fn execute(handle: cudnnHandle_t, plan: Raw, pack: Raw) -> Status {
-    next!(_state, cudnnBackendExecute);
+    next!(state, cudnnBackendExecute);
     // SAFETY: the caller's obligation; a restored plan does what the program's would.
-    unsafe { cudnnBackendExecute(handle, restored::plan_for(plan), pack) }
+    unsafe { cudnnBackendExecute(handle, finalize::plan_for(state, plan), pack) }
 }
 
 unsafe extern "C-unwind" fn populate_cuda_graph(
@@ -209,9 +211,9 @@ unsafe extern "C-unwind" fn populate_cuda_graph(
     pack: Raw,
     graph: cudaGraph_t,
 ) -> Status {
-    next!(_state, cudnnBackendPopulateCudaGraph);
+    next!(state, cudnnBackendPopulateCudaGraph);
     // SAFETY: as above.
-    unsafe { cudnnBackendPopulateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
+    unsafe { cudnnBackendPopulateCudaGraph(handle, finalize::plan_for(state, plan), pack, graph) }
 }
 
 unsafe extern "C-unwind" fn update_cuda_graph(
@@ -220,13 +222,13 @@ unsafe extern "C-unwind" fn update_cuda_graph(
     pack: Raw,
     graph: cudaGraph_t,
 ) -> Status {
-    next!(_state, cudnnBackendUpdateCudaGraph);
+    next!(state, cudnnBackendUpdateCudaGraph);
     // SAFETY: as above.
-    unsafe { cudnnBackendUpdateCudaGraph(handle, restored::plan_for(plan), pack, graph) }
+    unsafe { cudnnBackendUpdateCudaGraph(handle, finalize::plan_for(state, plan), pack, graph) }
 }
 
 unsafe extern "C-unwind" fn get_workspace_size(handle: cudnnHandle_t, plan: Raw, size: *mut usize) -> Status {
-    next!(_state, cudnnGetExecutionPlanWorkspaceSize);
+    next!(state, cudnnGetExecutionPlanWorkspaceSize);
     // SAFETY: as above.
-    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, restored::plan_for(plan), size) }
+    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, finalize::plan_for(state, plan), size) }
 }

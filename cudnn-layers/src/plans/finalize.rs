@@ -74,6 +74,9 @@ fn take(plan: Raw) -> Option<Configured> {
 pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     let cudnn = &state.cudnn;
     let Some(next) = cudnn.cudnnBackendFinalize else { return ABSENT };
+    if state.host.missed_calls() > 0 {
+        destroy_restored(state, descriptor);
+    }
     if let Some(restored) = restored::find(descriptor) {
         // The second time. cuDNN knows what that is worth.
         complete(cudnn, restored, descriptor);
@@ -228,6 +231,28 @@ fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
             // Once as an error, which goes to the standard error if there is no log.
             if statistics::NOT_WRITTEN.add(build_time) == 0 { state.host.error(&text) } else { state.host.info(&text) }
         }
+    }
+}
+
+/// The descriptor to use in place of the program's.
+#[inline]
+pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
+    match restored::find(descriptor) {
+        None => descriptor,
+        Some(restored) if state.host.missed_calls() == 0 => restored.plan(),
+        // It may be another descriptor by now.
+        Some(restored) => {
+            complete(&state.cudnn, restored, descriptor);
+            descriptor
+        }
+    }
+}
+
+/// Destroys what was restored for a descriptor that is no more.
+pub(super) fn destroy_restored(state: &State, descriptor: Raw) {
+    if let (Some(plan), Some(destroy)) = (restored::remove(descriptor), state.cudnn.cudnnBackendDestroyDescriptor) {
+        // SAFETY: this layer's own, which nobody uses any more.
+        let _ = unsafe { destroy(plan) };
     }
 }
 

@@ -142,6 +142,22 @@ fn first_calls_from_64_threads_ask_once_for_each_function() {
     assert!(output.returned("race").is_some_and(|text| text.ends_with(" 0 wrong")), "{output:#?}");
 }
 
+/// While a layer is busy for longer than a second, other first calls go past it, and it can tell.
+#[test]
+fn a_layer_can_tell_that_calls_went_past_it() {
+    let world = World::new();
+    let before = ("BEFORE", "print(\"missed\", \"\", host->missed_calls(host) > 0)");
+    let missed = |output: &ChildOutput| {
+        let lines = printed(output, "one");
+        lines.iter().rev().find(|line| line.starts_with("missed")).map(|line| line.ends_with('1'))
+    };
+    world.layer("one", &[("IN_WRAP", "usleep(500)"), before]);
+    assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(false));
+    let busy = "if (!strcmp(function, \"cudnnGetVersion\")) usleep(1500000)";
+    world.layer("one", &[("IN_WRAP", busy), before]);
+    assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(true));
+}
+
 /// Each way in which a layer may call cuDNN reaches it, and ends.
 #[test]
 fn a_layer_may_call_cudnn() {
