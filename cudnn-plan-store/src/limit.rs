@@ -103,3 +103,24 @@ pub(crate) fn scan(directory: &platform::Directory, limit: u64, now: SystemTime)
     }
     Ok(scan)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_scans_once_at_a_time_whatever_its_parent_does() {
+        let process = std::process::id();
+        let start = || start_scan("/no/such/dir".as_ref(), 1);
+        SCANNING.store(process, Ordering::Relaxed);
+        assert!(!start());
+        // As a child finds it that was forked during a scan.
+        SCANNING.store(process.wrapping_add(1), Ordering::Relaxed);
+        assert!(start());
+        let begin = std::time::Instant::now();
+        while SCANNING.load(Ordering::Relaxed) != 0 && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::yield_now();
+        }
+        assert_eq!(SCANNING.load(Ordering::Relaxed), 0);
+    }
+}
