@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Os;
 use cudnn_probe::packages::{Command, powershell_literal, quoted, quoted_for_sh};
 
-use crate::platform::{executable, is_search_path_separator, launcher, names_of_parents, split_search_path};
+use crate::platform::{
+    data_dir, executable, is_root, is_search_path_separator, launcher, names_of_parents, split_search_path,
+};
 
 /// The shells whose lines are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,7 +68,7 @@ impl Shell {
     /// cannot contain: ld.so splits it at colons and semicolons, and expands `$`; Windows splits it at semicolons.
     pub(crate) fn prepend(self, dir: &Path) -> Option<String> {
         let name = SEARCH_PATH;
-        if dir.as_os_str().as_encoded_bytes().iter().any(|byte| is_search_path_separator(*byte)) {
+        if is_split(dir) {
             return None;
         }
         Some(match (self, Os::HOST) {
@@ -142,9 +144,12 @@ pub(crate) fn unset_variable(name: &str) -> String {
     }
 }
 
-/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`].
+/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`]. A name that cannot be there gets a link.
 pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
-    HERE.prepend(dir)
+    HERE.prepend(dir).or_else(|| {
+        let link = link_to(dir)?;
+        Some(format!("{} && {}", link.command, HERE.prepend(&link.name)?))
+    })
 }
 
 /// The line that takes these canonical directories away from the search path; `None` if it contains none of them.
@@ -191,6 +196,51 @@ pub(crate) fn removal_of(file: &Path) -> String {
         Os::Windows => format!("Remove-Item -LiteralPath {}", powershell_literal(file)),
         _ => format!("rm {}", quoted(file)),
     }
+}
+
+/// The command that removes a directory with all that is in it.
+pub(crate) fn removal_of_dir(dir: &Path) -> String {
+    match Os::HOST {
+        Os::Windows => format!("Remove-Item -Recurse -LiteralPath {}", powershell_literal(dir)),
+        _ => format!("rm -r {}", quoted(dir)),
+    }
+}
+
+/// A symbolic link to a directory.
+pub(crate) struct Link {
+    pub(crate) name: PathBuf,
+    /// The command that makes it, or makes it again.
+    pub(crate) command: String,
+}
+
+/// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows, and
+/// if this user can write to no directory with such a name.
+pub(crate) fn link_to(dir: &Path) -> Option<Link> {
+    if Os::HOST != Os::Linux {
+        return None;
+    }
+    let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
+    // FNV-1a: the same directory gets the same name each time.
+    let bytes = dir.as_os_str().as_encoded_bytes();
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let name = links.join(format!("{hash:016x}"));
+    let command = format!("mkdir -p {}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
+    (!is_split(&name)).then_some(Link { name, command })
+}
+
+/// What is between the names in [`link_to`]'s command.
+const LINKS: &str = " && ln -sfn ";
+
+/// Does this line make a link before it sets the search path?
+pub(crate) fn is_through_link(line: &str) -> bool {
+    line.starts_with("mkdir -p ") && line.contains(LINKS)
+}
+
+/// Would the system's loader split the name of this directory, or replace a part of it?
+fn is_split(dir: &Path) -> bool {
+    dir.as_os_str().as_encoded_bytes().iter().any(|byte| is_search_path_separator(*byte))
 }
 
 /// The command that prints the sha256 of each library of cuDNN in a directory.
@@ -244,9 +294,15 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_ld_so_would_split_gets_no_line() {
-        assert!(prepend_library_path(Path::new("/opt/a:b")).is_none());
-        assert!(prepend_library_path(Path::new("/opt/$LIB")).is_none());
+    fn a_directory_that_ld_so_would_split_gets_a_link() {
+        for dir in ["/opt/a:b", "/opt/a;b", "/opt/$LIB"].map(Path::new) {
+            assert!(HERE.prepend(dir).is_none(), "{dir:?}");
+            let line = prepend_library_path(dir).unwrap_or_default();
+            let name = link_to(dir).map(|link| link.name).unwrap_or_default();
+            let set = line.split_once(" && export ").unwrap_or_default().1;
+            assert!(is_through_link(&line) && line.contains(&format!("ln -sfn {} ", quoted(dir))), "{line}");
+            assert!(set.contains(&quoted(&name)) && !set.contains(&quoted(dir)), "{line}");
+        }
         assert!(prepend_library_path(Path::new("/opt/a b")).is_some_and(|line| line.contains("'/opt/a b'\"$")));
     }
 }

@@ -56,6 +56,14 @@ pub(crate) fn read(info_dir: &Path) -> Result<Metadata, String> {
     Ok(metadata)
 }
 
+/// Where the metadata is not text in UTF-8: the number of the first byte that is not, from 1.
+pub(crate) fn undecodable_byte(info_dir: &Path) -> Option<usize> {
+    let bytes = read_bounded(&file(info_dir), MAX_LEN).ok()?;
+    let error = std::str::from_utf8(&bytes).err()?;
+    // Whoever reads the package for a framework reports it as no text.
+    (!bytes.contains(&0)).then_some(error.valid_up_to() + 1)
+}
+
 /// The headers, up to the first empty line. A line that begins with a blank continues the one before.
 fn parse(text: &str) -> Metadata {
     let mut metadata = Metadata::default();

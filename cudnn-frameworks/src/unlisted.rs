@@ -5,11 +5,11 @@ mod library;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Framework;
 use crate::distribution::{Distribution, Found};
 use crate::opens::{Opens, Process, Use};
+use crate::parallel::in_parallel;
 use crate::record;
 
 use library::Uses;
@@ -19,8 +19,6 @@ use library::Uses;
 const MAX_LIBRARIES: usize = 20_000;
 const MAX_SEARCHED_LEN: u64 = 256 << 20;
 const MAX_REPORTED: usize = 32;
-/// Reading a library is mostly waiting for the system.
-const THREADS: usize = 4;
 
 /// A package with extension libraries that use cuDNN, which is no known framework.
 #[derive(Debug)]
@@ -82,27 +80,4 @@ pub(crate) fn read(found: &mut Found, listed: &[Framework], started: &Process) -
     let unlisted: Vec<Unlisted> = unlisted.collect();
     found.is_truncated |= is_truncated;
     Others { unlisted, unsearched }
-}
-
-/// Does the work for each item in a few threads. The results have the items' indices, in order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<(usize, R)> {
-    let next = AtomicUsize::new(0);
-    let run = || {
-        let mut results = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { return results };
-            results.push((index, work(item)));
-        }
-    };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        // A thread that cannot be started leaves its work to the others.
-        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        let threads: Vec<_> = (1..THREADS).filter_map(start).collect();
-        let mut results = run();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).for_each(|part| results.extend(part));
-        results
-    });
-    results.sort_unstable_by_key(|(index, _)| *index);
-    results
 }

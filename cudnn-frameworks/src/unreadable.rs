@@ -20,6 +20,9 @@ pub struct Unreadable {
 pub enum Remedy {
     /// Installing this package again: its normalised name, and its version if one is stated.
     Reinstall(String, Option<String>),
+    /// Removing the directory, then installing this package again: its normalised name, and its version if one is stated.
+    /// Until then pip can do nothing.
+    Replace(String, Option<String>),
     /// Removing the file or directory, which belongs to no package any more.
     Remove,
     /// Allowing this user to read it.

@@ -18,7 +18,7 @@ use cudnn_probe::Host;
 use support::{ExtensionLibrary, PythonEnvironment, TempDir};
 
 /// Without what takes long.
-const NAMES: Depth = Depth { kernels: false, unlisted: false };
+const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
 /// Reads an environment, which must not take long.
 fn read(root: &Path) -> Survey {

@@ -14,7 +14,7 @@ use cudnn_probe::Host;
 use support::{PythonEnvironment, TempDir};
 
 /// Without what takes long.
-const NAMES: Depth = Depth { kernels: false, unlisted: false };
+const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
 fn read(environment: &PythonEnvironment) -> Survey {
     let host = Host::sandbox(environment.root().join("none"));

@@ -13,6 +13,12 @@ use crate::version::Version;
 
 /// Linux: too many symbolic links.
 const ELOOP: i32 = 40;
+/// Too many open files, of the process and of the system: `EMFILE` and `ENFILE`, or Windows'
+/// `ERROR_TOO_MANY_OPEN_FILES`.
+const LACK_OF_FILES: [i32; 2] = match Os::HOST {
+    Os::Windows => [4, 4],
+    _ => [24, 23],
+};
 
 /// Why a file or a directory cannot be used.
 ///
@@ -298,6 +304,9 @@ impl ProbeError {
             ProbeError::Unreadable { error } if error.raw_os_error() == Some(ELOOP) => {
                 reinstall("its symbolic links lead in a circle")
             }
+            ProbeError::Unreadable { error } if error.raw_os_error().is_some_and(|code| LACK_OF_FILES.contains(&code)) => {
+                "Allow the program more open files (`ulimit -n`), or have it close some.".into()
+            }
             ProbeError::Unreadable { .. } => "Make the file readable (see the OS error above).".into(),
             ProbeError::BrokenLink { .. } => reinstall("the file that the link leads to is missing"),
             ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => reinstall("this is not a shared library"),
@@ -399,6 +408,11 @@ mod tests {
                 ProbeError::Unreadable { error: io::Error::from_raw_os_error(ELOOP) },
                 "cannot be read: ",
                 "Reinstall this cuDNN: its symbolic links lead in a circle",
+            ),
+            (
+                ProbeError::Unreadable { error: io::Error::from_raw_os_error(LACK_OF_FILES[0]) },
+                "cannot be read: ",
+                "Allow the program more open files",
             ),
             (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "pip install"),
             (

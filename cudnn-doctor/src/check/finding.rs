@@ -5,6 +5,7 @@ use anstyle::AnsiColor;
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
+use crate::shell::{SEARCH_PATH, is_through_link};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,7 +235,18 @@ impl Help {
 
     /// Adds a command, quoted by `shell`.
     pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
-        self.commands.push(command.into());
+        const BY_LINK: &str = "by a symbolic link, since";
+        let command = command.into();
+        if is_through_link(&command) && !self.text.contains(BY_LINK) {
+            let (text, colon) = self.text.strip_suffix(':').map_or((self.text.as_str(), ""), |text| (text, ":"));
+            let reason = if command.contains(SEARCH_PATH) {
+                format!("{SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar sign")
+            } else {
+                "no search path can contain a name with a colon".to_owned()
+            };
+            self.text = format!("{text} ({BY_LINK} {reason}){colon}");
+        }
+        self.commands.push(command);
         self
     }
 }

@@ -25,7 +25,8 @@ use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_root, belongs_to_user, data_dir, is_of_root, is_root, permit_command, python_in};
 use crate::shell::{
-    SEARCH_PATH, doctor, is_use_line, prepend_library_path, quoted_path, removal, removal_of, unset_variable, use_dir,
+    SEARCH_PATH, doctor, is_use_line, link_to, prepend_library_path, quoted_path, removal, removal_of, unset_variable,
+    use_dir,
 };
 use crate::system::{CUDNN_PREFIX, LOADER};
 
@@ -848,7 +849,8 @@ fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help
             doctor()
         ),
     };
-    let help = restoring(&restore, &root).into_iter().fold(Help::new(text), Help::command);
+    let Some(lines) = restoring(&restore, &root) else { return not_by_venv(&format!("{what}; ")) };
+    let help = lines.into_iter().fold(Help::new(text), Help::command);
     commands.iter().fold(help, |help, command| {
         let mut command = command.clone();
         // The environment lacks the dependencies, too.
@@ -857,13 +859,37 @@ fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help
     })
 }
 
-/// The lines that make the Python of the environment at this root again.
-fn restoring(commands: &[Command], root: &Path) -> Vec<String> {
+/// The lines that make the Python of the environment at this root again. venv refuses a root with a colon, which PATH
+/// cannot contain: one whose parent has the colon gets a link, and `None` is for one that has it itself.
+fn restoring(commands: &[Command], root: &Path) -> Option<Vec<String>> {
     let sudo = if is_foreign(root) { "sudo " } else { "" };
     let of_root = |command: &Command| {
         if command.needs_root() { line(command) } else { format!("{sudo}{command}") }
     };
-    prepared(commands, &SystemTools::here()).iter().map(of_root).collect()
+    let lines = |commands: &[Command]| prepared(commands, &SystemTools::here()).iter().map(of_root).collect();
+    let is_venv = |command: &Command| ["-m", "venv"].iter().all(|word| command.arguments.iter().any(|one| one == word));
+    if !commands.iter().any(is_venv) || !has_colon(root) {
+        return Some(lines(commands));
+    }
+    let name = root.file_name().filter(|name| !has_colon(Path::new(name)))?;
+    let link = link_to(root.parent()?)?;
+    let mut commands = commands.to_vec();
+    for command in commands.iter_mut().filter(|command| is_venv(command)) {
+        let of_root = command.arguments.iter_mut().filter(|argument| *argument == root);
+        of_root.for_each(|argument| *argument = link.name.join(name).into_os_string());
+    }
+    Some([link.command].into_iter().chain(lines(&commands)).collect())
+}
+
+fn has_colon(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().contains(&b':')
+}
+
+/// The help for an environment that venv does not make again.
+fn not_by_venv(what: &str) -> Help {
+    Help::new(format!(
+        "{what}venv refuses a name with a colon: make a new environment under a name without one, with all its packages"
+    ))
 }
 
 fn what_is_lost(missing: &MissingPython) -> String {
@@ -896,7 +922,10 @@ pub(super) fn restore_python(root: &Path) -> Option<(String, Help)> {
             doctor()
         ),
     };
-    let help = restoring(&missing.commands, root).into_iter().fold(Help::new(text), Help::command);
+    let help = match restoring(&missing.commands, root) {
+        Some(lines) => lines.into_iter().fold(Help::new(text), Help::command),
+        None => not_by_venv(""),
+    };
     Some((what_is_lost(&missing), help))
 }
 

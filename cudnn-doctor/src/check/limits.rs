@@ -52,7 +52,7 @@ pub(in crate::check) struct Choice {
 impl<'a> Limits<'a> {
     /// Those of the environment with this root, on a machine with these GPUs.
     pub(in crate::check) fn new(root: Option<&Path>, gpus: &'a [Gpu], host: &Host) -> Self {
-        let depth = Depth { kernels: false, unlisted: false };
+        let depth = Depth { kernels: false, unlisted: false, metadata: false };
         let survey = root.map(|root| survey_to(&Environment::at(root, host), host, depth));
         let frameworks = survey.iter().flat_map(|survey| &survey.frameworks);
         let pins = frameworks.clone().flat_map(|framework| {

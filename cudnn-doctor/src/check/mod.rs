@@ -22,6 +22,7 @@ mod program;
 mod requirements;
 pub(crate) mod suitable;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::Depth;
@@ -36,7 +37,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{self, Framework, Run};
 use crate::python_shim::PythonShim;
-use crate::shell::{SEARCH_PATH, doctor, set_variable, unset_variable};
+use crate::shell::{SEARCH_PATH, doctor, link_to, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
     DRIVER_CRASHED, Effect, FRAMEWORK_OLD_CUDNN, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN,
@@ -267,6 +268,9 @@ fn relative_path() -> Option<Finding> {
     if Os::HOST == Os::Windows {
         return dlls::relative_path(&path);
     }
+    if let Some(finding) = split_dir(&path) {
+        return Some(finding);
+    }
     let path = path.to_string_lossy().into_owned();
     // ld.so ignores an empty variable, but not an empty element of one.
     let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
@@ -284,6 +288,29 @@ fn relative_path() -> Option<Finding> {
             .note("ld.so searches it below the working directory of each program; this project's search ignores it")
             .help("write the full path of the directory, and no colon before the first or after the last one"),
     )
+}
+
+/// A directory on LD_LIBRARY_PATH whose name has a separator: ld.so takes its parts for two directories.
+fn split_dir(path: &OsStr) -> Option<Finding> {
+    let path = path.to_str()?;
+    let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
+    let starts = || std::iter::once(0).chain(ends().map(|at| at + 1));
+    let parts = starts().zip(ends().skip(1)).filter_map(|(start, end)| Some((start, end, path.get(start..end)?)));
+    let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).is_dir();
+    let (start, end, dir) = { parts }.find(|(_, _, dir)| is_dir(dir) && !dir.split([':', ';']).all(is_dir))?;
+    let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so takes for two directories");
+    let finding =
+        Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
+    Some(match link_to(Path::new(dir)) {
+        Some(link) => {
+            let (before, after) = (path.get(..start)?, path.get(end..)?);
+            let value = format!("{before}{}{after}", link.name.to_str()?);
+            let line = format!("{} && {}", link.command, set_variable(SEARCH_PATH, value));
+            finding.help(Help::new("name it:").command(line))
+        }
+        None => finding
+            .help("make a symbolic link to it, without a colon or semicolon in its name, and name the link there"),
+    })
 }
 
 /// The active virtual environment has packages that its Python does not import.
@@ -306,7 +333,7 @@ fn python_of_environment(context: &Context) -> Option<Finding> {
 /// The frameworks of the environment whose Python a program would use.
 fn active_frameworks(context: &Context, machine: &Machine) -> Option<Judged> {
     // Kernels matter to a GPU that is here.
-    let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false };
+    let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
     let environment = frameworks::active(context)?;
     Some(frameworks::judge(&environment, machine, &context.host, depth))
 }
@@ -424,7 +451,7 @@ fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let (names, ours) = (frameworks.join(", "), demand::CUDNN_MAJOR);
     Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
         .note(format!(
-            "this project serves cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
+            "this project supports cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
         ))
         .help(format!(
             "nothing is to be done for them; a program that needs cuDNN {ours} needs an environment of its own"

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::{Framework, Survey};
+use cudnn_probe::Os;
 use cudnn_probe::packages::{self, Command, Installer, Package};
+
+use crate::platform::python_in;
 
 /// The start of the names of the packages that share the directory `nvidia`.
 const OF_NVIDIA: &str = "nvidia-";
@@ -153,7 +156,8 @@ fn root_of(framework: &Framework, survey: &Survey) -> PathBuf {
     }
     let user = packages::user_base().filter(|base| is_in(base));
     let base = || cudnn_probe::base_python(root).filter(|base| is_in(base));
-    // `lib/python3.12/site-packages` is below the root.
-    let other = || site.ancestors().nth(3).filter(|root| root.join("bin/python3").is_file()).map(Path::to_owned);
+    // `lib/python3.12/site-packages` is below the root, or `Lib\site-packages`.
+    let depth = if Os::HOST == Os::Windows { 2 } else { 3 };
+    let other = || site.ancestors().nth(depth).filter(|root| python_in(root).is_file()).map(Path::to_owned);
     user.or_else(base).or_else(other).unwrap_or_else(|| root.clone())
 }

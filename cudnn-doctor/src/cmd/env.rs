@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::platform::is_noexec;
-use crate::shell::{SEARCH_PATH, Shell, doctor, quoted_path, set_variable};
+use crate::shell::{SEARCH_PATH, Shell, doctor, link_to, quoted_path, set_variable, use_dir};
 
 /// The options of `env`.
 #[derive(clap::Args)]
@@ -52,12 +52,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     };
     let report = InstallationReport::read(&selected.dir, &context.host);
     let shell = arguments.shell.unwrap_or_else(Shell::detect);
-    let Some(line) = shell.set(DIR_VARIABLE, &selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
+    let dir = fitting_name(shell, &selected.dir, arguments.dir.as_deref());
+    let Some(line) = shell.set(DIR_VARIABLE, &dir) else { return fail(format, unfit(shell, &dir)) };
     let mut lines = vec![line];
     let problem = report.as_ref().and_then(unusable_shim);
     let noexec = is_noexec(&selected.dir).then(|| unloadable(&selected.dir));
     if problem.is_none() {
-        let Some(library_path) = shell.prepend(&selected.dir) else { return fail(format, unfit(shell, &selected.dir)) };
+        let Some(library_path) = shell.prepend(&dir) else { return fail(format, unfit(shell, &dir)) };
         lines.push(library_path);
     }
     match format {
@@ -87,8 +88,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     Outcome::Fine
 }
 
+/// The name of a directory: as it is, or as the user has named it, by a link, if the search path cannot contain the other.
+fn fitting_name(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
+    let named = named.and_then(|named| std::path::absolute(named).ok());
+    let fits = |named: &PathBuf| {
+        cudnn_probe::canonicalize(named).is_ok_and(|real| real == dir) && shell.prepend(named).is_some()
+    };
+    named.filter(|named| shell.prepend(dir).is_none() && fits(named)).unwrap_or_else(|| dir.to_owned())
+}
+
 /// Why this shell cannot be given the directory.
 fn unfit(shell: Shell, dir: &Path) -> String {
+    let link = link_to(dir).map(|link| format!(":\n{}\n{}", link.command, use_dir(&link.name)));
     let dir = dir.printable();
     match (shell, Os::HOST) {
         (Shell::Cmd, _) if dir.contains(['%', '^', '"']) => format!(
@@ -101,7 +112,8 @@ fn unfit(shell: Shell, dir: &Path) -> String {
         ),
         _ => format!(
             "{SEARCH_PATH} cannot contain the name of {dir}: it contains a colon, a semicolon or a dollar \
-             sign. Make a symbolic link to the directory and use the link's name."
+             sign. Make a symbolic link to the directory and use the link's name{}",
+            link.as_deref().unwrap_or(".")
         ),
     }
 }

@@ -18,7 +18,7 @@ use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::subprocess::Patience;
 
-const DEPTH: Depth = Depth { kernels: true, unlisted: true };
+const DEPTH: Depth = Depth { kernels: true, unlisted: true, metadata: true };
 
 /// The options of `frameworks`.
 #[derive(clap::Args)]

@@ -21,7 +21,7 @@ pub(super) fn requirements(
     machine: &Machine,
 ) -> Result<Vec<String>, String> {
     let environment = Environment::of_python(&python.program, &python.root, &context.host);
-    let survey = survey_to(&environment, &context.host, Depth { kernels: false, unlisted: false });
+    let survey = survey_to(&environment, &context.host, Depth { kernels: false, unlisted: false, metadata: false });
     let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
     let suitable = suitable(others(), machine)?;
     if !suitable.is_demanded {

@@ -233,6 +233,10 @@ fn commands_give_frameworks_their_cudnn() {
     ] {
         run(commands, &case);
     }
+    // No search path can contain the name of the environment.
+    let case = Case::new("ONNX Runtime without a run path", "C070", &onnxruntime, nothing);
+    let commands = case.run(&World::new("e:n;v", true).with_wheels(wheels().path()));
+    assert!(commands[0].contains(" && ln -sfn "), "{commands:?}");
 }
 
 #[test]

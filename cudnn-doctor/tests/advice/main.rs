@@ -101,6 +101,27 @@ fn commands_repair_wheels() {
     }
 }
 
+/// One package whose metadata is not UTF-8 ends many releases of pip, whatever they are to do.
+#[test]
+fn commands_let_pip_decode_the_metadata() {
+    let world = World::new("env", true);
+    let case = Case::new("metadata in Latin-1", "C080", &["nvidia-cudnn-cu12"], |world| {
+        let info = world.site_packages().join("nvidia_cudnn_cu12-9.19.0.56.dist-info");
+        std::fs::write(info.join("INSTALLER"), "pip\n").unwrap();
+        let mut text = std::fs::read(info.join("METADATA")).unwrap();
+        text.extend(b"Author: Ren\xe9\n");
+        std::fs::write(info.join("METADATA"), text).unwrap();
+    });
+    let found = case.found(&world);
+    let notes = found[0]["notes"].to_string();
+    assert!(notes.contains("METADATA that is not text in UTF-8") && notes.contains("UnicodeDecodeError"), "{found:#?}");
+    let commands = case.run(&world);
+    assert!(commands[0].starts_with("rm -r ") && commands[1].contains(" install "), "{commands:?}");
+    let pip = "\"$VIRTUAL_ENV/bin/python3\" -I -m pip";
+    world.sh(&format!("{pip} list && {pip} check && {pip} uninstall --yes nvidia-cudnn-cu12"));
+    assert!(!world.wheel_dir().join("libcudnn.so.9").exists());
+}
+
 /// pip's variables lead elsewhere, for what the user installs else.
 #[test]
 fn commands_repair_an_environment_whatever_variables_pip_has() {
@@ -230,9 +251,15 @@ fn commands_give_an_environment_its_missing_python() {
             std::os::unix::fs::symlink(&python, link).unwrap();
         }
     };
-    for code in ["C012", "C028"] {
-        let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new("env", true));
+    // venv refuses a root with a colon: it gets another name, if it is in the name of a directory above.
+    for (code, name) in [("C012", "env"), ("C028", "env"), ("C012", "a:b;c/env"), ("C028", "a:b;c/env")] {
+        let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new(name, true));
         assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
+    }
+    for code in ["C012", "C028"] {
+        let found = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).found(&World::new("a:b", true));
+        assert!(found[0]["help"].as_str().unwrap().contains("venv refuses a name with a colon"), "{found:#?}");
+        assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
     }
     // pyvenv.cfg is lost: the Python takes itself for that of the system.
     let stripped = |world: &World| {

@@ -8,8 +8,9 @@ use crate::world::{Case, World};
 use crate::{CU12, CU12_OLDER};
 
 /// Names of directories. A command that is not quoted well creates the file `RUN`.
-const NAMES: [&[u8]; 13] = [
+const NAMES: [&[u8]; 14] = [
     b"a b",
+    b"a:b;c$LIB",
     b"it's \"quoted\"",
     b"$(touch RUN)",
     b"`touch RUN`",
@@ -61,7 +62,7 @@ fn execute(world: &World, code: &str, options: &[&str], must_have_command: bool)
 fn commands_quote_every_path() {
     for name in NAMES {
         let name = OsStr::from_bytes(name);
-        // LD_LIBRARY_PATH cannot contain these.
+        // LD_LIBRARY_PATH cannot contain these, but a link to them.
         let fits = !name.as_bytes().iter().any(|byte| b":;$".contains(byte));
         let world = World::new("env", false);
         let dir = world.home().join("x").join(name);
@@ -71,10 +72,10 @@ fn commands_quote_every_path() {
 
         // ld.so finds none, another one, or a mix: CUDNN_LOADER_DIR names this one.
         let world = world.variable("CUDNN_LOADER_DIR", &dir);
-        execute(&world, "C020", &[], fits);
+        execute(&world, "C020", &[], true);
         let world = world.variable("LD_LIBRARY_PATH", &other);
-        execute(&world, "C021", &[], fits);
-        execute(&world, "C022", &[], fits);
+        execute(&world, "C021", &[], true);
+        execute(&world, "C022", &[], true);
 
         // The directory above is named.
         let world = World::new("env", false);
@@ -104,10 +105,25 @@ fn commands_quote_every_path() {
     }
 }
 
+/// ld.so takes a name with a colon for two directories.
+#[test]
+fn commands_name_a_directory_that_the_search_path_cannot_contain() {
+    let world = World::new("env", false);
+    let dir = world.home().join("a:b");
+    CU12.copy_to(&dir);
+    let path = format!("/usr/lib:{}:/usr/local/lib", dir.display());
+    let world = world.variable("LD_LIBRARY_PATH", path).variable("CUDNN_LOADER_DIR", &dir);
+    let found = world.findings(&[]).into_iter().find(|finding| finding["code"] == "C027").unwrap();
+    assert!(found["message"].as_str().unwrap().ends_with("a:b, which ld.so takes for two directories"), "{found:#?}");
+    execute(&world, "C027", &[], true);
+}
+
 /// pip itself handles these paths.
 #[test]
 fn commands_quote_the_path_of_an_environment() {
-    for name in [&b"$(touch RUN) it's \"x\""[..], b"`touch RUN`;new\nline", "gr\u{f6}\u{df}e \u{202e}".as_bytes()] {
+    for name in
+        [&b"$(touch RUN) it's \"x\""[..], b"`touch RUN`;new\nline", b"a:b", "gr\u{f6}\u{df}e \u{202e}".as_bytes()]
+    {
         for has_pip in [true, false] {
             let world = World::new(OsString::from_vec(name.to_vec()), has_pip);
             let remove = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_cnn.so.9")).unwrap();
@@ -130,14 +146,20 @@ fn env_and_list_quote_every_path() {
         let list = String::from_utf8(list).unwrap();
         let line = list.lines().find(|line| line.trim_start().starts_with("eval ")).unwrap();
         assert_printable(line);
-        if name.iter().any(|byte| b":;$".contains(byte)) {
-            continue;
-        }
         for shell in shells() {
-            let script = format!("{line}\nprintf '%s' \"$CUDNN_LOADER_DIR\"");
+            // Where the search path cannot contain the name, the message has the lines that make a link, and use it.
+            let message = String::from_utf8(world.shell(shell, line).stderr).unwrap();
+            let lines = message.lines().skip(1).collect::<Vec<_>>().join("\n");
+            let fits = !name.iter().any(|byte| b":;$".contains(byte));
+            assert!(fits == lines.is_empty(), "{message}");
+            lines.lines().for_each(assert_printable);
+            let script = format!("{}\nprintf '%s' \"$CUDNN_LOADER_DIR\"", if fits { line } else { &lines });
             let used = PathBuf::from(OsString::from_vec(world.shell(shell, &script).stdout));
             let expected = std::fs::canonicalize(&dir).unwrap();
             assert_eq!(std::fs::canonicalize(&used).ok(), Some(expected), "{shell}: {line}");
+            let script = format!("{script} >/dev/null\nprintf '%s' \"${{LD_LIBRARY_PATH%%:*}}\"");
+            let searched = PathBuf::from(OsString::from_vec(world.shell(shell, &script).stdout));
+            assert_eq!(std::fs::canonicalize(&searched).ok(), std::fs::canonicalize(&dir).ok(), "{shell}: {line}");
         }
         assert!(!has_run(&world), "{line}");
     }

@@ -169,6 +169,7 @@ impl World {
         let environment = world.environment();
         // Linked, because the installation of pip takes seconds, and to copy it a second.
         let original = if has_pip { tools() } else { bare() };
+        std::fs::create_dir_all(environment.parent().unwrap()).unwrap();
         let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if has_pip {

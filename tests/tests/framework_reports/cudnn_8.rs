@@ -1,4 +1,4 @@
-//! Frameworks that are built for cuDNN 8, which this project does not serve: no command gives them cuDNN 9.
+//! Frameworks that are built for cuDNN 8, which this project does not support: no command gives them cuDNN 9.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment};
@@ -41,7 +41,7 @@ fn a_framework_with_its_cudnn_8_is_not_broken() {
     has(&world, &[]);
     let c010 = found(&world, "C010");
     assert_eq!(c010["severity"], "note", "{c010:#}");
-    for part in ["the frameworks here need cuDNN 8: PyTorch 2.3.1", "this project serves cuDNN 9 alone"] {
+    for part in ["the frameworks here need cuDNN 8: PyTorch 2.3.1", "this project supports cuDNN 9 alone"] {
         assert!(c010.to_string().contains(part), "{part}: {c010:#}");
     }
     let (findings, _) = world.check(&[]);
@@ -51,7 +51,7 @@ fn a_framework_with_its_cudnn_8_is_not_broken() {
 #[test]
 fn a_framework_without_its_cudnn_8_keeps_its_pin() {
     const PIN: &str = "pip install nvidia-cudnn-cu12==8.9.2.26";
-    let texts: &[&str] = &["libcudnn.so.8", PIN, "PyTorch 2.4.0 or newer", "which this project does not serve"];
+    let texts: &[&str] = &["libcudnn.so.8", PIN, "PyTorch 2.4.0 or newer", "which this project does not support"];
     let world = World::new();
     torch_2_3(&world.venv);
     has(&world, &[("C070", texts), ("C073", &["requires nvidia-cudnn-cu12==8.9.2.26, which is not installed", PIN])]);

@@ -171,7 +171,7 @@ pub(super) fn install(framework: &Framework, survey: &Survey, machine: &Machine)
         Some(_) => format!("remove the cuDNN for another CUDA, then install the one that {name} is built for:"),
         None => match other_major {
             Some(major) => format!(
-                "{}; or install the cuDNN {major} that {name} is built for, which this project does not serve:",
+                "{}; or install the cuDNN {major} that {name} is built for, which this project does not support:",
                 without_major(framework)
             ),
             None => format!("install the cuDNN that {name} is built for:"),

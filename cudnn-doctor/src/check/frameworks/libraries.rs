@@ -10,7 +10,7 @@ use crate::check::machine::Machine;
 /// The help with the commands of all findings about libraries that the framework with this id would not find. `None` if
 /// its files state none.
 pub(crate) fn help_for_libraries(id: &str, environment: &Environment, machine: &Machine, host: &Host) -> Option<Help> {
-    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false });
+    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
     let is_absence = |finding: &Finding| {
         [FRAMEWORK_NO_CUDNN, FRAMEWORK_OPTIONAL_CUDNN].iter().any(|kind| kind.code == finding.kind.code)

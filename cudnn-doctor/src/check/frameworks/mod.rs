@@ -18,7 +18,7 @@ mod unneeded;
 mod used;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
-use cudnn_probe::packages::{self, Command, Installer, Package};
+use cudnn_probe::packages::{self, Installer, Package};
 use cudnn_probe::{Host, Origin, Os};
 
 use super::demand::{CUDNN_MAJOR, Demand};
@@ -28,7 +28,7 @@ use super::machine::Machine;
 use super::suitable::suitable;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::shell::{doctor, quoted_path};
+use crate::shell::{doctor, quoted_path, removal_of_dir};
 pub(crate) use incomplete::is_cudnn;
 pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
@@ -102,16 +102,18 @@ pub(crate) fn active(context: &Context) -> Option<Environment> {
 
 /// Installs the cuDNN that the frameworks of the active environment demand. `None` if none demands one.
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Help> {
-    let survey = survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false });
+    let survey =
+        survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false, metadata: false });
     let demanding = || survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
     let first = demanding().find(|framework| !framework.opens.is_optional).or_else(|| demanding().next())?;
     Some(help::install(first, &survey, machine))
 }
 
 /// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
-/// project serves.
+/// project supports.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
-    let survey = survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false });
+    let survey =
+        survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false, metadata: false });
     let suitable = suitable(&survey.frameworks, machine).ok()?;
     let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
     let major = suitable.cudnn_major;
@@ -133,8 +135,11 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
     let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
     let is_closed = |one: &Unreadable| one.remedy == Some(Remedy::Allow);
+    let has_undecodable = survey.unreadable.iter().any(|one| matches!(one.remedy, Some(Remedy::Replace(..))));
     let help = if count > 0 && survey.unreadable.iter().all(is_closed) {
         "allow this user to read it, or run this as a user who may; the findings lack what is in it"
+    } else if has_undecodable {
+        "first remove the metadata that pip cannot decode, then install that package again"
     } else {
         "install such a package again, if a framework belongs to it; the findings lack what could not be read"
     };
@@ -146,7 +151,10 @@ fn unreadable(survey: &Survey) -> Option<Finding> {
     let severity = if survey.unreadable.iter().any(is_of_framework) { Severity::Error } else { Severity::Note };
     let kind = FindingKind { severity, ..PACKAGES_UNREADABLE };
     let finding = Finding::new(kind, message).notes(notes).notes(rest);
-    let commands: Vec<String> = survey.unreadable.iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
+    // pip does nothing else before it can decode all metadata.
+    let mut unreadable: Vec<&Unreadable> = survey.unreadable.iter().collect();
+    unreadable.sort_by_key(|one| !matches!(one.remedy, Some(Remedy::Replace(..))));
+    let commands: Vec<String> = unreadable.into_iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
     Some(finding.help(if commands.is_empty() {
         Help::new(help)
     } else {
@@ -177,13 +185,14 @@ fn mend(one: &Unreadable, survey: &Survey) -> Vec<String> {
         let closed = one.path.ancestors().find(|above| above.symlink_metadata().is_ok());
         return closed.and_then(|dir| permit(dir, &environment)).map(|help| help.commands).unwrap_or_default();
     }
-    let command = match one.remedy.as_ref() {
-        Some(Remedy::Remove) => Some(Command::new("rm", ["-r".into(), one.path.clone().into_os_string()])),
-        Some(Remedy::Reinstall(name, version)) => {
-            let package = Package::new(Installer::Pip, name, version.as_deref(), &survey.environment.root);
-            packages::reinstall(&package)
-        }
-        _ => None,
+    let reinstall = |name: &str, version: Option<&str>| {
+        packages::reinstall(&Package::new(Installer::Pip, name, version, &survey.environment.root))
     };
-    with_commands("", command.as_slice()).commands
+    let (removal, command) = match one.remedy.as_ref() {
+        Some(Remedy::Remove) => (Some(removal_of_dir(&one.path)), None),
+        Some(Remedy::Reinstall(name, version)) => (None, reinstall(name, version.as_deref())),
+        Some(Remedy::Replace(name, version)) => (Some(removal_of_dir(&one.path)), reinstall(name, version.as_deref())),
+        _ => (None, None),
+    };
+    removal.into_iter().chain(with_commands("", command.as_slice()).commands).collect()
 }
