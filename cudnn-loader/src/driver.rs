@@ -18,9 +18,10 @@ pub(crate) type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
 /// A function of the driver, if it has it.
 macro_rules! function {
     ($driver:expr, $name:literal as $type:ty) => {
-        // SAFETY: the driver's function of this name has this type.
-        $crate::dl::symbol($driver, $name)
-            .map(|address| unsafe { std::mem::transmute::<*mut std::ffi::c_void, $type>(address) })
+        $crate::dl::symbol($driver, $name).map(|address| {
+            // SAFETY: the driver's function of this name has this type.
+            unsafe { std::mem::transmute::<*mut std::ffi::c_void, $type>(address) }
+        })
     };
 }
 pub(crate) use function;

@@ -169,11 +169,10 @@ impl Chrome {
             members.record.address(stream as u64, INNER_STRING);
         }
         match finished.status {
+            Some(status) if status.0 == 0 && !has_arguments => {}
             Some(status) if status.0 == 0 => {
-                if has_arguments {
-                    members.key(STATUS);
-                    members.record.extend(&SUCCESS);
-                }
+                members.key(STATUS);
+                members.record.extend(&SUCCESS);
             }
             Some(status) => {
                 members.key(STATUS);
