@@ -157,3 +157,37 @@ fn a_process_may_fork_while_entries_are_removed() {
     }
     store.entries().for_each(|stored| drop(stored.unwrap()));
 }
+
+/// A program that becomes a daemon closes all descriptors, and opens others under their numbers.
+#[test]
+fn the_thread_that_removes_entries_closes_no_descriptor_of_the_program() {
+    const TEST: &str = "the_thread_that_removes_entries_closes_no_descriptor_of_the_program";
+    let Some(dir) = child_dir() else {
+        let temporary = tempfile::tempdir().unwrap();
+        // So many that the thread takes some milliseconds.
+        (0..3000).for_each(|number| std::fs::write(temporary.path().join(format!("{number:064}.plan")), "").unwrap());
+        return run_child(TEST, temporary.path());
+    };
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    for _ in 0..5 {
+        // The first put of each store starts the thread.
+        open(&dir).put(&entry("a")).unwrap();
+        let numbers: Vec<_> = (0..10)
+            .map(|_| {
+                unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+                std::thread::sleep(Duration::from_micros(100));
+                unsafe { [0; 8].map(|_| libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY)) }
+            })
+            .last()
+            .unwrap()
+            .to_vec();
+        let begin = Instant::now();
+        while threads() > before && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for number in numbers {
+            assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "the thread has closed {number}");
+        }
+    }
+}
