@@ -10,13 +10,15 @@
 //! `cudnn_loader::layers::add::<cudnn_layers::trace::Trace>("trace")`.
 //!
 //! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other layers.
-//! `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was given.
+//! `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was given;
+//! `report` is where texts for people go.
 
 #[doc(hidden)]
 pub mod entry;
 mod lock;
 pub mod plans;
 mod platform;
+mod report;
 mod shadow;
 mod step;
 pub mod trace;

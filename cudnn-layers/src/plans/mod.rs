@@ -50,10 +50,11 @@ use cudnn_plan_store::Store;
 
 use self::cudnn::Cudnn;
 use crate::platform::{fork, process};
-use crate::trace::{Destination, open, process_name};
+use crate::report::{open, process_name};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
+pub use crate::report::Destination;
 
 /// The layer.
 #[derive(Debug)]

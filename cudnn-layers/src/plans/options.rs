@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cudnn_plan_store::Settings;
 
-use crate::trace::Destination;
+use crate::report::Destination;
 
 /// What the layer does.
 #[derive(Clone, Debug, Default)]

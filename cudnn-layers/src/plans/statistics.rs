@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::key::NotKept;
 use crate::lock::Lock;
+use crate::report::Shown;
 
 /// How often something happened, and how long it took.
 pub(super) struct Count {
@@ -84,9 +85,9 @@ pub(super) fn report(title: &str) -> String {
     let (restored, restoring) = RESTORED.get();
     let (_, saved) = SAVED.get();
     let (built, building) = BUILT.get();
-    let _ = writeln!(text, "{restored:>8} restored in {restoring:.1?}, which took {saved:.1?} to build");
+    let _ = writeln!(text, "{restored:>8} restored in {}, which took {} to build", Shown(restoring), Shown(saved));
     let (_, keeping) = KEPT.get();
-    let _ = writeln!(text, "{built:>8} built in {building:.1?}, and kept in {keeping:.1?}");
+    let _ = writeln!(text, "{built:>8} built in {}, and kept in {}", Shown(building), Shown(keeping));
     let mut line = |count: u64, what: &str| {
         if count > 0 {
             let _ = writeln!(text, "{count:>8} {what}");

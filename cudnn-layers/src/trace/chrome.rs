@@ -7,12 +7,13 @@ use cudnn_layer_api::Host;
 
 use super::call::FinishedCall;
 use super::names;
-use super::options::{expanded, with_number};
+use super::options::with_number;
 use super::parameters::{Piece, Pieces, pieces};
 use super::record::{INNER, INNER_STRING, OBJECT, Record, STRING, number_step, upper};
 use crate::platform::append_error::AppendError;
 use crate::platform::process;
 use crate::platform::trace_file::{TraceFile, Writer};
+use crate::report::expanded;
 use crate::step::{Sink, Step};
 use crate::wrappers::Value;
 

@@ -7,10 +7,10 @@ use cudnn_layer_api::Host;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
-use super::options::{Destination, expanded};
 use super::parameters::pieces;
 use crate::platform::process;
 use crate::platform::text_file::TextFile;
+use crate::report::{Destination, open};
 use crate::wrappers::Value;
 
 /// The longest line: a pipe takes this much from several writers without mixing them.
@@ -110,18 +110,6 @@ impl Lines {
         // The reader of a pipe is slow: this line is lost, the next may not be.
         if error.kind() != std::io::ErrorKind::WouldBlock && !self.is_broken.swap(true, Ordering::Relaxed) {
             self.host.error(&format!("writes no more lines, and the program goes on without them: {error}"));
-        }
-    }
-}
-
-/// Opens a destination for text.
-pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
-    match destination {
-        Destination::Stdout => Ok(TextFile::stdout()),
-        Destination::Stderr => Ok(TextFile::stderr()),
-        Destination::File(name) => {
-            let name = expanded(name, process::id());
-            TextFile::open(&name).map_err(|error| format!("{} cannot be written: {error}", name.display()))
         }
     }
 }

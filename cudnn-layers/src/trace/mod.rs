@@ -49,8 +49,8 @@ use crate::platform::clock;
 use crate::shadow::Destruction;
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
-pub use self::options::{Destination, Options, configure};
-pub(crate) use self::{lines::open, tracer::process_name};
+pub use self::options::{Options, configure};
+pub use crate::report::Destination;
 
 /// The layer.
 #[derive(Debug)]

@@ -5,18 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::platform::process;
-
-/// Where lines or the summary go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Destination {
-    /// The standard output.
-    Stdout,
-    /// The standard error.
-    Stderr,
-    /// The end of this file. The first `%i` in its name becomes the number of the process.
-    File(PathBuf),
-}
+use crate::report::Destination;
 
 /// What the trace writes. See the [guide](https://docs.rs/cudnn-layers) for what each looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,24 +62,6 @@ impl Options {
     }
 }
 
-impl Destination {
-    pub(crate) fn parse(value: &OsStr) -> Destination {
-        match value.to_str() {
-            Some("stdout") => Destination::Stdout,
-            Some("stderr") => Destination::Stderr,
-            _ => Destination::File(value.into()),
-        }
-    }
-}
-
-/// The name with the process's number in place of the first `%i`.
-pub(super) fn expanded(name: &Path, process: u32) -> PathBuf {
-    let bytes = name.as_os_str().as_encoded_bytes();
-    let Some(at) = bytes.windows(2).position(|pair| pair == b"%i") else { return name.to_owned() };
-    let (before, after) = bytes.split_at_checked(at).unwrap_or_default();
-    joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()])
-}
-
 /// The name with the process's number before its extension: for the second process that would have the same.
 pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
     let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
@@ -98,11 +69,6 @@ pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
     file_name.push(format!(".{process}"));
     file_name.push(extension.unwrap_or_default());
     name.with_file_name(file_name)
-}
-
-fn joined(pieces: &[&[u8]]) -> PathBuf {
-    // SAFETY: pieces of a name that was cut beside ASCII, and digits.
-    PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
 }
 
 #[cfg(test)]
@@ -137,9 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn names_get_the_number_of_the_process() {
-        assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
-        assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
+    fn a_second_name_has_the_number_of_the_process() {
         assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
         assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
     }

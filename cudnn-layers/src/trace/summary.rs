@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::statistics::{Figures, Statistics};
+use crate::report::Shown;
 use crate::wrappers::Id;
 
 /// Graphs that are counted one by one.
@@ -182,35 +183,5 @@ fn first_calls(text: &mut String, mut functions: Vec<(String, Figures)>) {
         if let Some(library) = unsafe { cell.load(Ordering::Acquire).as_ref() } {
             let _ = writeln!(text, "{} was loaded in {}", library.name, Shown(library.duration));
         }
-    }
-}
-
-/// A duration with its unit, in three digits.
-pub(super) struct Shown(pub(super) Duration);
-
-impl std::fmt::Display for Shown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nanoseconds = self.0.as_nanos() as f64;
-        let (value, unit) = match nanoseconds {
-            small if small < 1e3 => (small, "ns"),
-            small if small < 1e6 => (small / 1e3, "us"),
-            medium if medium < 1e9 => (medium / 1e6, "ms"),
-            large => (large / 1e9, "s"),
-        };
-        let decimals = if value >= 99.95 || unit == "ns" { 0 } else { 1 + usize::from(value < 9.995) };
-        write!(f, "{value:.decimals$} {unit}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_three_digits_and_a_unit() {
-        let shown = |nanoseconds| Shown(Duration::from_nanos(nanoseconds)).to_string();
-        let durations = [0, 999, 1_000, 12_345, 123_456, 9_999_000, 4_321_000_000, 1_234_000_000_000];
-        let expected = ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "10.0 ms", "4.32 s", "1234 s"];
-        assert_eq!(durations.map(shown), expected);
     }
 }

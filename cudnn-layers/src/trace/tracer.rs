@@ -9,12 +9,13 @@ use cudnn_layer_api::Host;
 
 use super::chrome::{Chrome, Event, ThreadPieces};
 use super::gpu::{Gpu, Measured};
-use super::lines::{self, Lines};
+use super::lines::Lines;
 use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
 use crate::platform::{clock, fork, process};
+use crate::report::{open, process_name};
 
 /// The outputs of this process. Never freed: other threads may use it.
 pub(super) struct Tracer {
@@ -169,14 +170,6 @@ impl Tracer {
     }
 }
 
-/// The name of the program and the version of cuDNN, for people.
-pub(crate) fn process_name(host: Host) -> String {
-    let program = std::env::current_exe().ok();
-    let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
-    let version = host.cudnn_version();
-    format!("{} (cuDNN {}.{}.{})", program.to_string_lossy(), version / 10_000, version / 100 % 100, version % 100)
-}
-
 /// When the process exits.
 extern "C" fn write_summary() {
     if IS_CHILD.load(Ordering::Relaxed) {
@@ -189,7 +182,7 @@ extern "C" fn write_summary() {
     let Some(destination) = &tracer.options.summary else { return };
     let title = format!("cudnn-trace of process {}, {}", tracer.process, process_name(tracer.host));
     let Some(report) = summary::report(&title) else { return };
-    let written = lines::open(destination)
+    let written = open(destination)
         .and_then(|file| file.write(format!("\n{report}\n").as_bytes()).map_err(|error| error.to_string()));
     if let Err(reason) = written {
         tracer.host.error(&format!("writes no summary: {reason}"));

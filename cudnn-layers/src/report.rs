@@ -1,0 +1,101 @@
+//! What layers write for people: where it goes, and how processes and durations are named in it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cudnn_layer_api::Host;
+
+use crate::platform::process;
+use crate::platform::text_file::TextFile;
+
+/// Where text goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Destination {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+    /// The end of this file. The first `%i` in its name becomes the number of the process.
+    File(PathBuf),
+}
+
+impl Destination {
+    pub(crate) fn parse(value: &OsStr) -> Destination {
+        match value.to_str() {
+            Some("stdout") => Destination::Stdout,
+            Some("stderr") => Destination::Stderr,
+            _ => Destination::File(value.into()),
+        }
+    }
+}
+
+/// Opens a destination for text.
+pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
+    match destination {
+        Destination::Stdout => Ok(TextFile::stdout()),
+        Destination::Stderr => Ok(TextFile::stderr()),
+        Destination::File(name) => {
+            let name = expanded(name, process::id());
+            TextFile::open(&name).map_err(|error| format!("{} cannot be written: {error}", name.display()))
+        }
+    }
+}
+
+/// The name with the process's number in place of the first `%i`.
+pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let Some(at) = bytes.windows(2).position(|pair| pair == b"%i") else { return name.to_owned() };
+    let (before, after) = bytes.split_at_checked(at).unwrap_or_default();
+    joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()])
+}
+
+fn joined(pieces: &[&[u8]]) -> PathBuf {
+    // SAFETY: pieces of a name that was cut beside ASCII, and digits.
+    PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
+}
+
+/// The name of the program and the version of cuDNN, for people.
+pub(crate) fn process_name(host: Host) -> String {
+    let program = std::env::current_exe().ok();
+    let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
+    let version = host.cudnn_version();
+    format!("{} (cuDNN {}.{}.{})", program.to_string_lossy(), version / 10_000, version / 100 % 100, version % 100)
+}
+
+/// A duration with its unit, in three digits.
+pub(crate) struct Shown(pub(crate) Duration);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanoseconds = self.0.as_nanos() as f64;
+        let (value, unit) = match nanoseconds {
+            small if small < 1e3 => (small, "ns"),
+            small if small < 1e6 => (small / 1e3, "us"),
+            medium if medium < 1e9 => (medium / 1e6, "ms"),
+            large => (large / 1e9, "s"),
+        };
+        let decimals = if value >= 99.95 || unit == "ns" { 0 } else { 1 + usize::from(value < 9.995) };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_the_number_of_the_process() {
+        assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
+        assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
+    }
+
+    #[test]
+    fn durations_have_three_digits_and_a_unit() {
+        let shown = |nanoseconds| Shown(Duration::from_nanos(nanoseconds)).to_string();
+        let durations = [0, 999, 1_000, 12_345, 123_456, 9_999_000, 4_321_000_000, 1_234_000_000_000];
+        let expected = ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "10.0 ms", "4.32 s", "1234 s"];
+        assert_eq!(durations.map(shown), expected);
+    }
+}
