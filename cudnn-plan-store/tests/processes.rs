@@ -29,7 +29,7 @@ fn sixteen_processes_share_an_empty_store() {
         assert_eq!(store.entries().map(Result::unwrap).count(), ENTRIES);
         return assert!(temporaries(&dir).is_empty());
     };
-    // Each finds what another has put, or puts it, in an order of its own.
+    // Each finds what another has put, or puts it, in a different order.
     let store = open(&dir);
     let first = std::process::id() as usize;
     for number in 0..ENTRIES {
@@ -173,15 +173,12 @@ fn the_thread_that_removes_entries_closes_no_descriptor_of_the_program() {
     for _ in 0..5 {
         // The first put of each store starts the thread.
         open(&dir).put(&entry("a")).unwrap();
-        let numbers: Vec<_> = (0..10)
-            .map(|_| {
-                unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
-                std::thread::sleep(Duration::from_micros(100));
-                unsafe { [0; 8].map(|_| libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY)) }
-            })
-            .last()
-            .unwrap()
-            .to_vec();
+        let mut numbers = [0; 8];
+        for _ in 0..10 {
+            unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+            std::thread::sleep(Duration::from_micros(100));
+            numbers = numbers.map(|_| unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY) });
+        }
         let begin = Instant::now();
         while threads() > before && begin.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(1));

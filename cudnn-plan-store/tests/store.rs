@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{assert_found, entry, entry_of, get, names, only_file, open, open_with, plans, temporaries};
+use common::{assert_found, entry, entry_of, get, names, open, open_with, plans, temporaries};
 use cudnn_plan_store::{About, Entry, Lookup, ProblemKind, Settings, Source, Store, write_pack};
 
 #[test]
@@ -132,7 +132,7 @@ fn what_the_store_makes_is_for_its_user_alone() {
     store.put(&entry("a")).unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode(&dir), mode(&temporary.path().join("cache"))), (0o700, 0o700));
-    assert_eq!(mode(&only_file(&dir)), 0o600);
+    assert_eq!(mode(&common::only_file(&dir)), 0o600);
 }
 
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
     with_signals_blocked(|| builder.spawn(work)).is_ok()
 }
 
-/// From now on this thread has descriptors of its own, and none at first: a program that closes all of its descriptors
+/// From now on this thread has separate descriptors, and none at first: a program that closes all of its descriptors
 /// meanwhile closes none of the thread's, and the thread closes none that the program then opens under their numbers.
 /// Before Linux 5.9 nothing happens.
 fn leave_descriptors() {
