@@ -141,8 +141,10 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         Lookup::Found(entry, _) => entry,
         Lookup::Missing => return None,
         Lookup::Unusable(problem) => {
-            statistics::UNUSABLE.add(Duration::ZERO);
-            state.host.warning(&problem.to_string());
+            // A pack that was cut is a problem of each plan that it does not have.
+            if statistics::UNUSABLE.add(Duration::ZERO) == 0 {
+                state.host.warning(&problem.to_string());
+            }
             return None;
         }
     };
