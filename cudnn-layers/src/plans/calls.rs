@@ -42,11 +42,6 @@ fn is_of_variant_pack(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
-/// Whether an attribute is one of an execution plan.
-fn is_of_plan(name: Name) -> bool {
-    (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0..Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE.0 + 100).contains(&name.0)
-}
-
 /// cuDNN's function behind this layer, under its name.
 macro_rules! next {
     ($state:ident, $function:ident) => {
@@ -122,6 +117,7 @@ unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendInitialize(descriptor) };
     if status == SUCCESS {
+        finalize::destroy_restored(state, descriptor);
         // What it is now is not certain in each release.
         shadow::attribute_failed(descriptor);
     }
@@ -136,15 +132,13 @@ unsafe extern "C-unwind" fn set_attribute(
     elements: *const c_void,
 ) -> Status {
     next!(state, cudnnBackendSetAttribute);
+    if let Some(restored) = restored::find(descriptor) {
+        // After it was finalized, which cuDNN refuses.
+        finalize::complete(&state.cudnn, restored, descriptor);
+    }
     if is_of_variant_pack(name) {
         // SAFETY: the caller's obligation.
         return unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
-    }
-    if is_of_plan(name)
-        && let Some(restored) = restored::find(descriptor)
-    {
-        // After it was finalized, which cuDNN refuses.
-        finalize::complete(&state.cudnn, restored, descriptor);
     }
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
@@ -154,7 +148,9 @@ unsafe extern "C-unwind" fn set_attribute(
     }
     // SAFETY: the arguments of a call that succeeded.
     unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
-    if name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && count == 1 && !elements.is_null() {
+    let is_configuration =
+        name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    if is_configuration && count == 1 && !elements.is_null() {
         // SAFETY: cuDNN has read a descriptor there, which the caller keeps alive for this call.
         unsafe { finalize::configured(state, descriptor, *elements.cast::<Raw>()) };
     }
@@ -171,9 +167,7 @@ unsafe extern "C-unwind" fn get_attribute(
 ) -> Status {
     next!(state, cudnnBackendGetAttribute);
     let mut asked = descriptor;
-    if is_of_plan(name)
-        && let Some(restored) = restored::find(descriptor)
-    {
+    if let Some(restored) = restored::find(descriptor) {
         // These are the same; the tests compare them. All else is asked of a plan that was built.
         let is_same = matches!(
             name,
@@ -184,13 +178,36 @@ unsafe extern "C-unwind" fn get_attribute(
             asked = finalize::plan_for(state, descriptor);
         }
     }
+    let is_filled = ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    if is_filled {
+        // SAFETY: the caller's obligation.
+        unsafe { each_restored(requested, elements, |filled, it| _ = finalize::complete(&state.cudnn, it, filled)) };
+    }
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendGetAttribute(asked, name, ty, requested, count, elements) };
-    if status == SUCCESS && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
+    if status == SUCCESS && is_filled {
+        // What cuDNN has filled is not what was restored for it.
+        // SAFETY: the caller's obligation.
+        unsafe { each_restored(requested, elements, |filled, _| finalize::destroy_restored(state, filled)) };
         // SAFETY: the arguments of a call that succeeded.
         unsafe { shadow::attribute_read(descriptor, name, ty, requested, count, elements) };
     }
     status
+}
+
+/// Visits those of the program's descriptors for which a plan was restored.
+///
+/// # Safety
+/// `elements` points to `count` descriptors, or is null.
+unsafe fn each_restored(count: i64, elements: *const c_void, visit: impl Fn(Raw, &restored::Restored)) {
+    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    for index in 0..count {
+        // SAFETY: the caller's obligation.
+        let descriptor = unsafe { elements.cast::<Raw>().add(index).read_unaligned() };
+        if let Some(restored) = restored::find(descriptor) {
+            visit(descriptor, restored);
+        }
+    }
 }
 
 unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {

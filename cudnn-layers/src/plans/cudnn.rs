@@ -67,8 +67,8 @@ impl Cudnn {
 
     /// The text of this thread's last failure, which cuDNN forgets then.
     pub(super) fn take_last_error(&self) -> Vec<u8> {
-        // cuDNN's texts have at most this length.
-        let mut text = vec![0; 4096];
+        // More than cuDNN's texts have.
+        let mut text = vec![0; 1 << 16];
         if let Some(get) = self.cudnnGetLastErrorString {
             // SAFETY: there are as many bytes.
             unsafe { get(text.as_mut_ptr().cast(), text.len()) };

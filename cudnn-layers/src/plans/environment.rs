@@ -9,25 +9,29 @@ use object::{Object, ReadCache};
 
 use crate::shadow::canonical::Bytes;
 
-/// Variables that choose what is logged, traced, kept or found, and not what is computed. They may differ.
-const HARMLESS: &[&str] = &[
-    "CUDNN_LOG",
-    "CUDNN_LOADER_",
-    "CUDNN_LAYER",
-    "CUDNN_TRACE",
-    "CUDNN_PLANS_",
-    "CUDNN_FRONTEND_",
-    "CUDNN_PATH",
-    "CUDNN_HOME",
-    "CUDNN_ROOT",
+/// What the names of variables begin with that choose what is logged, traced, kept or loaded, and not what is computed. They
+/// may differ.
+const HARMLESS: &[&str] =
+    &["CUDNN_LOG", "CUDNN_LOADER_", "CUDNN_LAYER", "CUDNN_TRACE", "CUDNN_PLANS_", "CUDNN_FRONTEND_"];
+
+/// Variables for build systems, which cuDNN does not read.
+const FOR_BUILDS: &[&str] = &[
     "CUDNN_DIR",
-    "CUDNN_INC",
-    "CUDNN_LIB",
+    "CUDNN_HOME",
+    "CUDNN_INCLUDE_DIR",
+    "CUDNN_INCLUDE_PATH",
+    "CUDNN_LIBRARY",
+    "CUDNN_LIBRARY_PATH",
+    "CUDNN_LIB_DIR",
+    "CUDNN_LIB_PATH",
+    "CUDNN_PATH",
+    "CUDNN_ROOT",
+    "CUDNN_ROOT_DIR",
     "CUDNN_VERSION",
 ];
 
-/// Variables beside those that begin with `CUDNN_`.
-const OTHERS: &[&str] = &["NVIDIA_TF32_OVERRIDE"];
+/// Variables that matter beside those that begin with `CUDNN_`: of CUDA's libraries, and of the compiler.
+const OTHERS: &[&str] = &["NVIDIA_TF32_OVERRIDE", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
 
 /// The bytes at the start and the end of a library that tell it from others, if it has no number of its build: the
 /// headers, and the places of all sections.
@@ -37,11 +41,7 @@ const SAMPLE: usize = 4096;
 ///
 /// # Errors
 /// The library that cannot be read.
-pub(super) fn describe(
-    version: u32,
-    dir: &Path,
-    variables: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Vec<u8>, String> {
+pub(super) fn describe(version: u32, dir: &Path, variables: &[(OsString, OsString)]) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     bytes.number(version);
     let entries = std::fs::read_dir(dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
@@ -56,13 +56,18 @@ pub(super) fn describe(
         bytes.0.extend(len.to_le_bytes());
         bytes.block(&build);
     }
-    let mut variables: Vec<_> = variables.filter(|(name, _)| matters(name)).collect();
-    variables.sort();
     for (name, value) in variables {
         bytes.block(name.as_encoded_bytes());
         bytes.block(value.as_encoded_bytes());
     }
     Ok(bytes.0)
+}
+
+/// The variables that may change what cuDNN computes, in order.
+pub(super) fn variables() -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<_> = std::env::vars_os().filter(|(name, _)| matters(name)).collect();
+    variables.sort();
+    variables
 }
 
 /// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`
@@ -90,5 +95,6 @@ fn build(mut file: File) -> std::io::Result<Vec<u8>> {
 
 fn matters(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    OTHERS.contains(&name) || (name.starts_with("CUDNN_") && !HARMLESS.iter().any(|prefix| name.starts_with(prefix)))
+    let is_harmless = FOR_BUILDS.contains(&name) || HARMLESS.iter().any(|prefix| name.starts_with(prefix));
+    OTHERS.contains(&name) || (name.starts_with("CUDNN_") && !is_harmless)
 }

@@ -13,7 +13,7 @@ use super::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use super::key::{Key, NotKept, Target};
 use super::last_error::KeptError;
 use super::restored::{self, Restored, built};
-use super::{State, device, plan_json, statistics};
+use super::{State, device, environment, plan_json, statistics};
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
@@ -130,6 +130,9 @@ fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, No
     // Last: a call that went past this layer before may have changed what the key is made of.
     if state.host.missed_calls() > 0 {
         return Err(NotKept::MissedCalls);
+    }
+    if environment::variables() != state.variables {
+        return Err(NotKept::Variables);
     }
     key
 }

@@ -29,6 +29,8 @@ pub(super) enum NotKept {
     Devices,
     /// A call went to cuDNN past this layer.
     MissedCalls,
+    /// A variable that matters has changed since the layer began: cuDNN reads each at a time of its own.
+    Variables,
 }
 
 impl fmt::Display for NotKept {
@@ -40,6 +42,7 @@ impl fmt::Display for NotKept {
             NotKept::DynamicShapes => f.write_str("the graph has dynamic shapes"),
             NotKept::NoDevice => f.write_str("neither the plan nor the graph has a handle that cuDNN describes"),
             NotKept::Devices => f.write_str("it is not clear which device the plan is for"),
+            NotKept::Variables => f.write_str("variables of the environment have changed since the first call"),
             NotKept::MissedCalls => f.write_str("a call has gone to cuDNN past this layer"),
         }
     }
@@ -149,7 +152,11 @@ fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, 
                 (Target::Handle(*handle), text)
             }
             Device::Handle(_) => return Err(NotKept::Devices),
-            Device::Described(Some(text)) => (Target::Described, text.as_slice().into()),
+            Device::Described(Some(text)) => {
+                // The program may have counted the NUL behind it.
+                let len = text.as_slice().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                (Target::Described, text.as_slice().get(..len).unwrap_or_default().into())
+            }
             Device::Described(None) => return Err(NotKept::NoDevice),
         };
         match &found {

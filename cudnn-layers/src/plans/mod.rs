@@ -41,7 +41,7 @@ mod recorded;
 mod restored;
 mod statistics;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, OsString, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -67,6 +67,8 @@ struct State {
     store: Store,
     /// What all keys begin with.
     environment: Vec<u8>,
+    /// The variables that are part of it.
+    variables: Vec<(OsString, OsString)>,
     summary: Option<Destination>,
 }
 
@@ -86,7 +88,8 @@ unsafe impl Layer for Plans {
         }
         // SAFETY: the bytes are a path of this system.
         let dir = unsafe { std::ffi::OsStr::from_encoded_bytes_unchecked(host.cudnn_dir().to_bytes()) };
-        let environment = environment::describe(host.cudnn_version(), Path::new(dir), std::env::vars_os())?;
+        let variables = environment::variables();
+        let environment = environment::describe(host.cudnn_version(), Path::new(dir), &variables)?;
         let (options, problems) = Options::chosen();
         let (store, more) = Store::open(&options.store);
         for problem in problems.iter().chain(&more) {
@@ -95,7 +98,7 @@ unsafe impl Layer for Plans {
         if store.dir().is_none() && store.packs().next().is_none() {
             return Err("it has no place for plans".into());
         }
-        let state = State { host, cudnn: Cudnn::new(host), store, environment, summary: options.summary };
+        let state = State { host, cudnn: Cudnn::new(host), store, environment, variables, summary: options.summary };
         if STATE.set(state).is_err() {
             return Err("plans is on already".into());
         }

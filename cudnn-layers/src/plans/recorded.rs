@@ -107,7 +107,7 @@ impl Recorded {
 /// # Errors
 /// The library that cannot be read.
 pub fn environment(cudnn_version: u32, cudnn_dir: &Path) -> Result<Vec<u8>, String> {
-    process::describe(cudnn_version, cudnn_dir, std::env::vars_os())
+    process::describe(cudnn_version, cudnn_dir, &process::variables())
 }
 
 /// The name of a device in its description.

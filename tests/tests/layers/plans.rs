@@ -117,6 +117,27 @@ fn no_other_plan_is_taken_for_a_kept_one() {
     }
 }
 
+/// cuDNN reads some variables when it plans, and programs set some after their first call.
+#[test]
+fn a_variable_that_is_set_late_is_seen() {
+    let world = World::new();
+    let run = |layers: &str, value: Option<&str>| {
+        let child = world.child();
+        let child = match value {
+            Some(value) => child.env("PLANNER_SETS_LATE", value),
+            None => child,
+        };
+        child.run(&[layers, "1", "4"])
+    };
+    let expected = [None, Some("1"), Some("2")].map(|value| run("none", value).stdout);
+    assert_ne!(expected[0], expected[1]);
+    for _ in 0..2 {
+        for (value, expected) in [None, Some("1"), Some("2")].into_iter().zip(&expected) {
+            assert_eq!(difference(expected, &run("plans", value).stdout), None, "{value:?}");
+        }
+    }
+}
+
 /// A store that cannot be used is reported, and the program goes on.
 #[test]
 fn an_unusable_store_costs_nothing_but_the_cache() {

@@ -7,7 +7,8 @@
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
 //! ```
 //!
-//! The program adds its layers itself: `none`, `plans`, `trace` or `trace,plans`.
+//! The program adds its layers itself: `none`, `plans`, `trace` or `trace,plans`. With `PLANNER_SETS_LATE` it sets the variable
+//! `CUDNN_STAND_IN` to that value after its first call.
 //!
 //! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and plans,
 //! shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly, asks plans
@@ -34,6 +35,12 @@ fn main() -> ExitCode {
             eprintln!("{error}");
             return ExitCode::FAILURE;
         }
+    }
+    if let Some(value) = std::env::var_os("PLANNER_SETS_LATE") {
+        // SAFETY: the call takes nothing.
+        unsafe { cudnn_loader::cudnnGetVersion() };
+        // SAFETY: there is one thread yet.
+        unsafe { std::env::set_var("CUDNN_STAND_IN", value) };
     }
     let arguments: Vec<String> = std::env::args().skip(2).collect();
     if let [mode, engine, devices @ ..] = arguments.as_slice()

@@ -313,6 +313,18 @@ impl Script {
                 self.set(plan, &ints(Name::CUDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS, &[1]));
                 self.ask(plan, handle);
             }
+            if self.random.once_in(6) {
+                // SAFETY: a living descriptor.
+                let status = unsafe { cudnn_loader::cudnnBackendInitialize(plan) };
+                self.note("initialize", status.0);
+                self.ask(plan, handle);
+                let other = self.configuration(graph, &mut made);
+                self.set_descriptors(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[other]);
+                made.push(other);
+                if self.finalize(plan) {
+                    self.ask(plan, handle);
+                }
+            }
             self.destroy(plan);
         }
         self.destroy(graph);
@@ -357,6 +369,9 @@ impl Script {
             (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, 1 << 20),
             (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, 1),
             (Name::CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, Type::CUDNN_TYPE_INT64, 4),
+            // No attributes of plans.
+            (Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, 4),
+            (Name(3500), Type::CUDNN_TYPE_INT64, 4),
         ] {
             if self.random.once_in(3) {
                 continue;
