@@ -6,13 +6,13 @@
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`calls`] | stands in front of cuDNN's functions |
-//! | [`finalize`] | looks a plan up, restores it, or lets cuDNN build it and keeps it |
-//! | [`key`] | all that a plan depends on; what is not understood has no key |
-//! | [`configuration`], [`device`], [`environment`] | parts of the key that cuDNN or the system states |
-//! | [`recorded`] | reads a key back, to plan again elsewhere |
-//! | [`restored`] | which plan stands in for which descriptor of the program |
-//! | [`last_error`] | keeps the calls of this layer out of the program's error texts |
+//! | `calls` | stands in front of cuDNN's functions |
+//! | `finalize` | looks a plan up, restores it, or lets cuDNN build it and keeps it |
+//! | `key` | all that a plan depends on; what is not understood has no key |
+//! | `configuration`, `device`, `environment` | parts of the key that cuDNN or the system states |
+//! | `recorded` | reads a key back, to plan again elsewhere |
+//! | `restored` | which plan stands in for which descriptor of the program |
+//! | `last_error` | keeps the calls of this layer out of the program's error texts |
 //!
 //! In a Rust program:
 //!
