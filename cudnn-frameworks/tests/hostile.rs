@@ -50,7 +50,7 @@ fn metadata_may_be_anything() {
         ("nothing", |_| {}, "METADATA cannot be read: "),
         ("a link to itself", |file| symlink(file, file).unwrap(), "METADATA cannot be read: "),
         ("a device", |file| symlink("/dev/zero", file).unwrap(), "METADATA is a pipe, a socket or a device"),
-        ("invalid text", |file| std::fs::write(file, b"Name: \xff\xfe\nVersion: 1\n").unwrap(), "has the metadata of"),
+        ("invalid text", |file| std::fs::write(file, b"Name: \xff\xfe\nVersion: 1\n").unwrap(), "has a METADATA that"),
     ];
     for (name, make, expected) in cases {
         let world = TempDir::new();

@@ -198,14 +198,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_the_kernel_and_never_goes_backwards() {
+    fn it_agrees_with_the_kernel_and_goes_back_by_no_more_than_its_error() {
         start();
         let (begin, mut last, mut worst) = (Instant::now(), 0, 0);
         while begin.elapsed() < Duration::from_millis(2500) {
             let before = kernel();
             let time = now();
             let after = kernel();
-            assert!(time >= last, "{time} after {last}");
+            // Another test may replace the line at this moment.
+            assert!(time + 2_000 >= last, "{time} after {last}");
             last = time;
             // Other threads' work between the two is no error of the clock.
             worst = worst.max(before.saturating_sub(time).max(time.saturating_sub(after)));
