@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_void};
 use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
 
 use super::cudnn::ABSENT;
-use super::{STATE, device, finalize, last_error, restored};
+use super::state::STATE;
+use super::{device, finalize, last_error, restored};
 use crate::shadow;
 use crate::shadow::handles;
 use crate::shadow::value::{Kind, Name, Raw, Type};

@@ -39,16 +39,17 @@ mod options;
 mod plan_json;
 mod recorded;
 mod restored;
+mod state;
 mod statistics;
 
-use std::ffi::{CStr, OsString, c_void};
+use std::ffi::{CStr, c_void};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use cudnn_layer_api::{Host, Layer};
 use cudnn_plan_store::Store;
 
 use self::cudnn::Cudnn;
+use self::state::{STATE, State};
 use crate::platform::{fork, process};
 use crate::report::{open, process_name};
 
@@ -59,20 +60,6 @@ pub use crate::report::Destination;
 /// The layer.
 #[derive(Debug)]
 pub struct Plans(());
-
-/// What the layer has in this process.
-struct State {
-    host: Host,
-    cudnn: Cudnn,
-    store: Store,
-    /// What all keys begin with.
-    environment: Vec<u8>,
-    /// The variables that are part of it.
-    variables: Vec<(OsString, OsString)>,
-    summary: Option<Destination>,
-}
-
-static STATE: OnceLock<State> = OnceLock::new();
 
 /// The first release that describes its devices.
 const FIRST_RELEASE: u32 = 90_800;
