@@ -255,7 +255,8 @@ fn a_destructor_may_wait_for_a_preload() {
 fn a_program_beside_a_preload_may_close_all_descriptors() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
-        let output = program.run("files,contexts", &["close-all", &(delay * 40).to_string()]);
+        // Not contexts: while ld.so loads the driver's library, it has a file open among the program's descriptors.
+        let output = program.run("files", &["close-all", &(delay * 40).to_string()]);
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }
 }
