@@ -151,8 +151,10 @@ fn a_layer_can_tell_that_calls_went_past_it() {
         let lines = printed(output, "one");
         lines.iter().rev().find(|line| line.starts_with("missed")).map(|line| line.ends_with('1'))
     };
-    world.layer("one", &[("IN_WRAP", "usleep(500)"), before]);
-    assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(false));
+    if !support::is_emulated("a_layer_can_tell_that_no_call_went_past_it", "an emulator is slow") {
+        world.layer("one", &[("IN_WRAP", "usleep(100)"), before]);
+        assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(false));
+    }
     let busy = "if (!strcmp(function, \"cudnnGetVersion\")) usleep(1500000)";
     world.layer("one", &[("IN_WRAP", busy), before]);
     assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(true));
