@@ -12,7 +12,7 @@ use crate::platform::names::driver_file;
 pub(crate) const LIBRARY: &str = driver_file!();
 
 // Functions of the driver, as cuda.h declares them.
-pub(crate) type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
+type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
 pub(crate) type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
 
 /// A function of the driver, if it has it.

@@ -85,17 +85,10 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         return unsafe { next(descriptor) };
     }
     let start = Instant::now();
-    let key = take(descriptor).map(|configured| key(state, descriptor, configured));
-    let key = match key {
-        Some(Ok(key)) => Some(key),
-        Some(Err(reason)) => {
-            if statistics::not_kept(reason) {
-                state.host.info(&format!("does not keep a plan: {reason}"));
-            }
-            None
-        }
-        None => None,
-    };
+    let key = take(descriptor).and_then(|configured| {
+        let key = key(state, descriptor, configured);
+        key.map_err(|reason| report_not_kept(state, reason)).ok()
+    });
     if let Some(key) = &key
         && let Some(plan) = look_up(state, key)
     {
@@ -116,6 +109,12 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         }
     }
     status
+}
+
+fn report_not_kept(state: &State, reason: NotKept) {
+    if statistics::not_kept(reason) {
+        state.host.info(&format!("does not keep a plan: {reason}"));
+    }
 }
 
 fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotKept> {

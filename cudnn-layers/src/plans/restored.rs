@@ -119,7 +119,7 @@ mod tests {
                 assert_eq!(remove(raw(descriptor)), None);
             }
         }
-        // Used again, not made anew.
+        // Those of the first round serve the others.
         let nodes: usize = TABLE.iter().map(|bucket| all_in(bucket).count()).sum();
         assert!(nodes < 5000, "{nodes}");
     }
