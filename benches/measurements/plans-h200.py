@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What the layer `plans` saves on a GPU, and whether results stay the same, bit by bit.
 
-    plans-h200.py DROP_IN [ROUNDS]     prints tables in Markdown
+    plans-h200.py DROP_IN [ROUNDS [STORE]]     prints tables in Markdown
+
+STORE: a file for a tar archive of the first round's store. PLANS_CUDNN: the directory of another cuDNN to use.
 
 libcudnn_layers.so lies beside DROP_IN. It runs with PyTorch's Python. Each process computes attention forward and backward
 at 20 shapes by PyTorch, and, if NVIDIA's cudnn-frontend is installed, a layer norm and a matmul with bias and GELU. The
@@ -161,6 +163,8 @@ def finalizations(trace):
 def run(drop_in, way, store, trace):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDNN_")}
     environment["CUDNN_PLANS_DIR"] = store
+    if other := os.environ.get("PLANS_CUDNN"):
+        environment["CUDNN_LOADER_DIR"] = other
     environment["LD_PRELOAD"] = drop_in
     layers = []
     if trace:
@@ -252,6 +256,8 @@ def main():
         print(f"- of {len(pairs)} that took more than 5 ms without the layer: {median([a / b for a, b in pairs]):.1f} times faster, median; least {min(a / b for a, b in pairs):.1f}")
     for way in ("cold", "warm"):
         print(f"\n```text\n{results[way][0]['summary'] if results[way] else ''}\n```")
+    if len(sys.argv) > 3:
+        subprocess.run(["tar", "czf", sys.argv[3], "-C", scratch, "store-0"], check=True)
     files = os.listdir(os.path.join(scratch, "store-0")) if os.path.isdir(os.path.join(scratch, "store-0")) else []
     print(f"\n{len(files)} files, {sum(os.path.getsize(os.path.join(scratch, 'store-0', f)) for f in files)} bytes in the store")
     shutil.rmtree(scratch, ignore_errors=True)
