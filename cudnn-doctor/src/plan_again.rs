@@ -32,14 +32,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     describe: bool,
     /// The description of the device.
-    #[arg(default_value = "")]
-    device: PathBuf,
+    device: Option<PathBuf>,
     /// The directory of the plans to make again.
-    #[arg(default_value = "")]
-    from: PathBuf,
+    from: Option<PathBuf>,
     /// The directory for the new ones.
-    #[arg(default_value = "")]
-    to: PathBuf,
+    to: Option<PathBuf>,
     /// Plans that have ended the process before, by their places.
     skip: Vec<usize>,
 }
@@ -95,7 +92,8 @@ pub(crate) fn describe(patience: &Patience) -> Result<String, String> {
     if let Some(description) = text("device") {
         return Ok(description);
     }
-    let failure = ended.end.failure().map(|failure| format!("the process {failure}{}", ended.during()));
+    let failure =
+        ended.end.failure().map(|failure| format!("the process {failure}{}: {}", ended.during(), ended.stderr.trim()));
     Err(text("error").or(failure).unwrap_or_else(|| "there is no description".into()))
 }
 
@@ -109,21 +107,20 @@ fn describe_first() -> Result<String, String> {
 
 /// The child process.
 pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
-    if arguments.describe {
-        match describe_first() {
-            Ok(description) => send(&json!({ "device": description })),
-            Err(reason) => send(&json!({ "error": reason })),
-        }
-    } else if let Err(reason) = plan_all(arguments) {
+    let done = match (&arguments.device, &arguments.from, &arguments.to) {
+        _ if arguments.describe => describe_first().map(|description| send(&json!({ "device": description }))),
+        (Some(device), Some(from), Some(to)) => plan_all(device, from, to, &arguments.skip),
+        _ => Err("the child needs a device and two directories".into()),
+    };
+    if let Err(reason) = done {
         send(&json!({ "error": reason }));
     }
     ExitCode::SUCCESS
 }
 
-fn plan_all(arguments: &Arguments) -> Result<(), String> {
+fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(), String> {
     begin(Work::Load, "loaded cuDNN");
-    let description = std::fs::read(&arguments.device)
-        .map_err(|error| format!("cannot read {}: {error}", arguments.device.printable()))?;
+    let description = std::fs::read(device).map_err(|error| format!("cannot read {}: {error}", device.printable()))?;
     let description = description.trim_ascii();
     let text = std::str::from_utf8(description).map_err(|_| "the description of the device is no text".to_owned())?;
     let installation = cudnn_loader::load().map_err(|error| error.to_string())?;
@@ -132,9 +129,9 @@ fn plan_all(arguments: &Arguments) -> Result<(), String> {
     let device =
         device::from_json(text).map_err(|error| format!("cuDNN rejects the description of the device: {error}"))?;
     let open = |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() }).0;
-    let (from, to) = (open(&arguments.from), open(&arguments.to));
+    let (from, to) = (open(from), open(to));
     for (place, stored) in from.entries().flatten().enumerate() {
-        if arguments.skip.contains(&place) {
+        if skip.contains(&place) {
             continue;
         }
         let Entry { key, about, .. } = stored.entry;

@@ -199,6 +199,16 @@ fn clear_removes_plans_alone() {
 }
 
 #[test]
+fn a_machine_without_a_gpu_says_why_it_describes_none() {
+    if Path::new("/dev/nvidiactl").exists() {
+        println!("NOT RUN: this machine may have a GPU");
+        return;
+    }
+    let (code, text) = doctor(&["plans", "device"], &[]);
+    assert!(code == Some(3) && text.contains("libcuda.so.1"), "{text}");
+}
+
+#[test]
 fn a_place_that_cannot_be_used_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let (root, dir) = plans();
