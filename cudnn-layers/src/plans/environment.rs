@@ -70,11 +70,12 @@ pub(super) fn variables() -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`
+/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`. Not the shim, which passes calls on: a plan stays good when another one
+/// takes its place.
 fn is_library(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    (name.starts_with("libcudnn") && name.ends_with(".so.9"))
-        || (name.starts_with("cudnn") && name.ends_with("64_9.dll") && name != "cudnn64_9.dll")
+    (name.starts_with("libcudnn_") && name.ends_with(".so.9"))
+        || (name.starts_with("cudnn_") && name.ends_with("64_9.dll"))
 }
 
 /// What tells one build of a library from another.
@@ -97,4 +98,26 @@ fn matters(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_harmless = FOR_BUILDS.contains(&name) || HARMLESS.iter().any(|prefix| name.starts_with(prefix));
     OTHERS.contains(&name) || (name.starts_with("CUDNN_") && !is_harmless)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn libraries_count_and_the_shim_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| std::fs::write(dir.path().join(name), content).unwrap();
+        let described = || describe(91_900, dir.path(), &[]).unwrap();
+        for (shim, library) in [("libcudnn.so.9", "libcudnn_graph.so.9"), ("cudnn64_9.dll", "cudnn_graph64_9.dll")] {
+            write(library, "one build");
+            let before = described();
+            write(shim, "NVIDIA's");
+            assert_eq!(described(), before, "{shim}");
+            write(library, "another");
+            assert_ne!(described(), before, "{library}");
+        }
+    }
 }
