@@ -15,6 +15,7 @@ mod cudnn_file;
 mod demo;
 mod dependency_report;
 mod dll_report;
+mod docs;
 mod driver;
 mod escape;
 mod framework_run;

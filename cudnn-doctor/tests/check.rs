@@ -404,11 +404,22 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     Some(scenario.options(&["--for", program.to_str().unwrap()]))
 }
 
+/// Does the address lead to the heading of the code, in a file of the repository or on the site that is made of it?
+fn has_page(address: &str, code: &str) -> bool {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let (page, anchor) = address.split_once('#').unwrap_or_default();
+    let file = match page.rsplit_once('/') {
+        Some((site, page)) if site.starts_with("https://") => root.join("docs").join(page).with_extension("md"),
+        _ => root.join(page),
+    };
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    anchor == code.to_lowercase() && text.lines().any(|line| line == format!("## {code}"))
+}
+
 #[test]
 fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
     let listed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md")).unwrap();
-    let codes: BTreeSet<&str> =
-        listed.lines().filter_map(|line| line.strip_prefix("| C")?.get(..3).and_then(|_| line.get(2..6))).collect();
+    let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert!(codes.len() >= 18, "{codes:?}");
     for code in codes {
         let scenario = provoke(code).unwrap_or_else(|| panic!("nothing provokes {code}"));
@@ -421,6 +432,7 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
         }
         let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
         assert!(!text(found, "message").is_empty() && !text(found, "help").is_empty(), "{found:#?}");
+        assert!(has_page(&text(found, "read_more"), code), "{found:#?}");
         let worst = |severity: &str| findings.iter().any(|finding| text(finding, "severity") == severity);
         let expected = if worst("error") { 2 } else { i32::from(worst("warning")) };
         // The doctor could not do its work.

@@ -4,6 +4,7 @@
 use anstyle::AnsiColor;
 use serde_json::{Value, json};
 
+use crate::docs;
 use crate::escape::Printable;
 use crate::shell::{SEARCH_PATH, is_through_link};
 
@@ -36,7 +37,7 @@ impl Severity {
     }
 }
 
-/// A kind of finding: one row of docs/findings.md.
+/// A kind of finding: one section of docs/findings.md.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FindingKind {
     /// Never given to another kind.
@@ -307,6 +308,7 @@ impl Finding {
             "notes": self.notes,
             "help": self.help.as_ref().map(|help| &help.text),
             "commands": self.help.as_ref().map_or(&[][..], |help| &help.commands),
+            "read_more": docs::finding(self.kind.code),
         })
     }
 }
@@ -326,19 +328,45 @@ mod tests {
     #[test]
     fn docs_findings_lists_every_kind() {
         let mut text = String::from(
-            "# Findings of `cudnn-doctor check`\n\n\
-             A code never changes its meaning. Each finding has a message (what happened and where), notes (the paths,\n\
-             versions and rules behind it) and help (what to do, with commands to paste).\n\n\
+            "# Findings of the doctor\n\n\
+             The commands of `cudnn-doctor` print these codes. A code never changes its meaning. Each finding has a message\n\
+             (what happened and where), notes (the paths, versions and rules behind it) and help (what to do on your machine,\n\
+             with commands to paste).\n\n\
              `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor` writes this page.\n\n\
-             | code | severity | finding | usual cause |\n| --- | --- | --- | --- |\n",
+             | code | severity | finding |\n| --- | --- | --- |\n",
         );
+        let anchor = |code: &str| docs::finding(code).rsplit_once('#').map(|(_, anchor)| anchor.to_owned());
+        for FindingKind { code, severity, title, .. } in FINDINGS {
+            let anchor = anchor(code).unwrap_or_default();
+            let _ = writeln!(text, "| [{code}](#{anchor}) | {} | {title} |", severity.as_str());
+        }
         for FindingKind { code, severity, title, cause } in FINDINGS {
-            let _ = writeln!(text, "| {code} | {} | {title} | {cause} |", severity.as_str());
+            let _ = write!(text, "\n## {code}\n\n**{}: {title}**\n\n{}", severity.as_str(), wrapped(cause));
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");
         if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {
             let _ = std::fs::write(file, &text);
         }
         assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), text, "run with CUDNN_TESTS_WRITE=1");
+    }
+
+    /// The text in lines of the length that Markdown has here.
+    fn wrapped(text: &str) -> String {
+        let mut wrapped = String::new();
+        let mut width = 0;
+        for word in text.split(' ') {
+            if width > 0 && width + 1 + word.len() > 118 {
+                wrapped.push('\n');
+                width = 0;
+            }
+            if width > 0 {
+                wrapped.push(' ');
+                width += 1;
+            }
+            wrapped.push_str(word);
+            width += word.len();
+        }
+        wrapped.push('\n');
+        wrapped
     }
 }

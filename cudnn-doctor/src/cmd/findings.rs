@@ -1,6 +1,7 @@
 //! Findings as text, and the exit status that they give: for `check` and `frameworks`.
 
 use crate::check::{Finding, Severity};
+use crate::docs;
 use crate::output::{Outcome, labelled, outln};
 
 pub(crate) fn print(findings: &[Finding]) {
@@ -17,6 +18,7 @@ pub(crate) fn print(findings: &[Finding]) {
                 outln!("          {command}");
             }
         }
+        outln!("  = read more: {}", docs::finding(finding.kind.code));
     }
 }
 
