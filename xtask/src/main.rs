@@ -6,6 +6,7 @@ use crate::error::Result;
 
 mod bindings;
 mod dist;
+mod docs;
 mod error;
 mod pins;
 mod release;
@@ -20,6 +21,8 @@ usage: cargo xtask COMMAND
   dist [--target TARGET]
                        build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config;
                        print the directory
+  docs                 make a site with a search of the Markdown: docs/, and the READMEs; fail if a link or an anchor in it is
+                       dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
             dist::build(target.last().copied()).map(|dir| println!("{}", dir.display()))
         }
+        ["docs"] => docs::build().map(|page| println!("{}", page.display())),
         ["fetch", ids @ ..] => fetch(ids),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),
