@@ -3,7 +3,8 @@
 
     plans-h200.py DROP_IN [ROUNDS [STORE]]     prints tables in Markdown
 
-STORE: a file for a tar archive of the first round's store. PLANS_CUDNN: the directory of another cuDNN to use.
+STORE: a file for a tar archive of the first round's store. PLANS_CUDNN: the directory of another cuDNN to
+use. PLANS_PACK: a pack to start with, as one more way.
 
 libcudnn_layers.so lies beside DROP_IN. It runs with PyTorch's Python. Each process computes attention forward and backward
 at 20 shapes by PyTorch, and, if NVIDIA's cudnn-frontend is installed, a layer norm and a matmul with bias and GELU. The
@@ -172,6 +173,9 @@ def run(drop_in, way, store, trace):
         layers.append("trace")
         environment["CUDNN_TRACE"] = trace
         environment["CUDNN_TRACE_ARGUMENTS"] = "0"
+    if way == "pack":
+        environment["CUDNN_PLANS_PACK"] = os.path.abspath(os.environ["PLANS_PACK"])
+        environment["CUDNN_PLANS_DIR"] = store + "-pack"
     if way != "none":
         layers.append("plans")
         environment["CUDNN_PLANS_SUMMARY"] = "stderr"
@@ -203,7 +207,7 @@ def main():
     drop_in = os.path.abspath(sys.argv[1])
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     scratch = tempfile.mkdtemp()
-    ways = ["none", "cold", "warm"]
+    ways = ["none", "cold", "warm"] + (["pack"] if "PLANS_PACK" in os.environ else [])
     results = {way: [] for way in ways}
     for number in range(rounds):
         store = os.path.join(scratch, f"store-{number}")
@@ -221,7 +225,7 @@ def main():
         sys.exit("a way has no results")
     first = results["none"][0]
     print(f"{first['device']}, cuDNN {first['cudnn']}, {rounds} rounds\n")
-    print("| | none | cold store | warm store |\n| --- | --- | --- | --- |")
+    print("| | " + " | ".join(ways) + " |\n| --- |" + " --- |" * len(ways))
     median = lambda values: statistics.median(values) if values else float("nan")
 
     def row(name, value):
@@ -239,7 +243,7 @@ def main():
         nones = same(results["none"], name)
         print(f"({name}, without the layer alone: %d of %d)" % nones)
     if "frontend" in first:
-        print("\n| by cudnn-frontend: to build, ms | none | cold store | warm store | same bits |\n| --- | --- | --- | --- | --- |")
+        print("\n| by cudnn-frontend: to build, ms | " + " | ".join(ways) + " | same bits |\n| --- |" + " --- |" * (len(ways) + 1))
         for index, made in enumerate(first["frontend"]):
             of = lambda way: [r["frontend"][index] for r in results[way]]
             if "failed" in made:
@@ -257,7 +261,7 @@ def main():
     pairs = [(a[0], c[0]) for a, c in zip(traced.get("none", []), traced.get("warm", [])) if a[0] > 5]
     if pairs and len(traced["none"]) == len(traced["warm"]):
         print(f"- of {len(pairs)} that took more than 5 ms without the layer: {median([a / b for a, b in pairs]):.1f} times faster, median; least {min(a / b for a, b in pairs):.1f}")
-    for way in ("cold", "warm"):
+    for way in ways[1:]:
         print(f"\n```text\n{results[way][0]['summary'] if results[way] else ''}\n```")
     if len(sys.argv) > 3:
         subprocess.run(["tar", "czf", sys.argv[3], "-C", scratch, "store-0"], check=True)
