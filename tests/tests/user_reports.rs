@@ -108,7 +108,8 @@ impl World {
         let commands = list("commands").map(|command| format!("\n          {command}"));
         let help = [format!("\n  = help: {}", text("help"))];
         let head = format!("{}[{code}]: {}", text("severity"), text("message"));
-        let all: String = [head].into_iter().chain(notes).chain(help).chain(commands).collect();
+        let read_more = [format!("\n  = read more: {}", text("read_more"))];
+        let all: String = [head].into_iter().chain(notes).chain(help).chain(commands).chain(read_more).collect();
         assert!(!text("help").is_empty(), "{all}");
         require(&all, fragments);
         all
