@@ -159,6 +159,7 @@ impl Writer<'_> {
         let mut sections = document.sections.iter();
         let mut section = None;
         let mut code: Option<String> = None;
+        let mut in_table = false;
         for event in &document.events {
             match event {
                 Event::Start(Tag::Heading { level, .. }) => {
@@ -196,18 +197,21 @@ impl Writer<'_> {
                 Event::Code(text) => {
                     let is_short = text.len() <= SHORT_CODE && !text.contains(' ');
                     let class = if is_short { " class=\"short\"" } else { "" };
-                    self.html(format!("<code{class}>{}</code>", escaped(text)));
+                    let text = if in_table { breakable(&escaped(text)) } else { escaped(text) };
+                    self.html(format!("<code{class}>{text}</code>"));
                 }
                 Event::Start(Tag::Table(columns)) => {
                     let is_wide = columns.len() >= WIDE_TABLE;
                     let start =
                         if is_wide { "<div class=\"table wide\" tabindex=\"0\">" } else { "<div class=\"table\">" };
                     self.html(start.to_owned());
+                    in_table = true;
                     self.out.push(event.clone());
                 }
                 Event::End(TagEnd::Table) => {
                     self.out.push(event.clone());
                     self.html("</div>\n".to_owned());
+                    in_table = false;
                 }
                 Event::Start(Tag::Link { dest_url, .. }) => self.link(dest_url)?,
                 Event::End(TagEnd::Link) => {
@@ -297,6 +301,11 @@ fn up(address: &str) -> String {
 
 fn in_repository(path: &str) -> Option<String> {
     (!REPOSITORY.is_empty()).then(|| format!("{}/blob/HEAD/{path}", REPOSITORY.trim_end_matches('/')))
+}
+
+/// Lets a name that is too long for its column break where its parts end. For text that is escaped.
+fn breakable(html: &str) -> String {
+    ["_", "/", "."].iter().fold(html.to_owned(), |html, mark| html.replace(mark, &format!("{mark}<wbr>")))
 }
 
 /// Text for HTML, also in an attribute.
