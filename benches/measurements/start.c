@@ -2,6 +2,7 @@
  *   start LIBRARY lazily      NVIDIA's shim or the drop-in, loaded on first use
  *   start LIBRARY preload     the drop-in, everything preloaded first
  *   start LIBRARY floor       no cuDNN: the driver and a context alone
+ *   start LIBRARY WAY hold    waits for the end of the input, at the end
  * Prints milliseconds: total, preload, handle, workspace query, first convolution, second convolution.
  * cc -O2 -o start start.c -ldl */
 #define _GNU_SOURCE
@@ -96,5 +97,7 @@ int main(int count, char **args) {
     }
     second = times[1];
     printf("%.3f %.3f %.3f %.3f %.3f %.3f\n", first, preloaded - start, handle_made - preloaded, queried, times[0], second);
+    fflush(stdout);
+    if (count > 3 && !strcmp(args[3], "hold")) while (getchar() != EOF) {}
     return 0;
 }

@@ -13,6 +13,18 @@ use crate::name::{self, Kind};
 use crate::platform;
 use crate::problem::{Cause, Damage, Problem, ProblemKind};
 
+/// What [`Store::clear`](crate::Store::clear) has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Entries.
+    pub entries: u64,
+    /// Temporary files.
+    pub temporaries: u64,
+    /// Lists of pages.
+    pub page_lists: u64,
+}
+
 /// Where a directory is, and what this process has done to it. It is opened afresh by each operation.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
@@ -82,12 +94,7 @@ impl Directory {
         let Some(bytes) = bytes.filter(|_| size <= limit) else {
             return Err(ProblemKind::TooLarge { bytes: size, limit }.into());
         };
-        let directory = platform::Directory::create(&self.path)?;
-        if !self.is_tagged.load(Ordering::Relaxed) && !is_tagged(&directory) {
-            write(&directory, name::TAG, name::TAG_CONTENT)?;
-        }
-        self.is_tagged.store(true, Ordering::Relaxed);
-        write(&directory, name, &bytes)?;
+        write(&self.create()?, name, &bytes)?;
 
         let written = self.written.fetch_add(size, Ordering::Relaxed).saturating_add(size);
         let is_first = !self.was_scanned.swap(true, Ordering::Relaxed);
@@ -95,6 +102,24 @@ impl Directory {
             self.written.store(0, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Keeps a list of pages under its name.
+    pub(crate) fn put_pages(&self, name: &str, content: &[u8]) -> Result<(), Problem> {
+        if name::kind(name) != Some(Kind::Pages) {
+            return Err(Cause::from(io::Error::from(ErrorKind::InvalidInput)).at(&self.path.join(name)));
+        }
+        self.create().and_then(|directory| write(&directory, name, content)).map_err(|cause| cause.at(&self.path))
+    }
+
+    /// The opened directory, which is made if it does not exist.
+    fn create(&self) -> Result<platform::Directory, Cause> {
+        let directory = platform::Directory::create(&self.path)?;
+        if !self.is_tagged.load(Ordering::Relaxed) && !is_tagged(&directory) {
+            write(&directory, name::TAG, name::TAG_CONTENT)?;
+        }
+        self.is_tagged.store(true, Ordering::Relaxed);
+        Ok(directory)
     }
 
     pub(crate) fn remove(&self, key: &[u8]) {
@@ -133,23 +158,27 @@ impl Directory {
         }
     }
 
-    /// Removes all entries and temporary files, if a store has made the directory. Returns their numbers.
-    pub(crate) fn clear(&self) -> Result<(u64, u64), Problem> {
-        let Some(directory) = self.open()? else { return Ok((0, 0)) };
+    /// Removes all entries, lists of pages and temporary files, if a store has made the directory.
+    pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
+        let mut cleared = Cleared::default();
+        let Some(directory) = self.open()? else { return Ok(cleared) };
         if !is_tagged(&directory) {
             return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
         }
-        let (mut entries, mut temporaries, mut failure) = (0, 0, None);
+        let mut failure = None;
         for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
             let Some(kind) = name::kind(&name) else { continue };
             match directory.remove(&name) {
-                Ok(()) if kind == Kind::Entry => entries += 1,
-                Ok(()) => temporaries += 1,
+                Ok(()) => match kind {
+                    Kind::Entry => cleared.entries += 1,
+                    Kind::Temporary => cleared.temporaries += 1,
+                    Kind::Pages => cleared.page_lists += 1,
+                },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),
             }
         }
-        failure.map_or(Ok((entries, temporaries)), Err)
+        failure.map_or(Ok(cleared), Err)
     }
 }
 

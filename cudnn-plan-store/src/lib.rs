@@ -34,11 +34,12 @@ mod problem;
 mod settings;
 mod store;
 
+pub use directory::Cleared;
 pub use entry::{About, Entry, Lookup, Source, Stored};
 pub use limit::Scan;
 pub use pack::{Packed, write_pack};
 pub use problem::{Damage, Problem, ProblemKind};
 pub use settings::{DEFAULT_LIMIT, DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE, Settings};
-pub use store::{Cleared, Entries, Store};
+pub use store::{Entries, Store};
 
 pub use platform::unnoticed;

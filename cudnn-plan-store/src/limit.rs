@@ -76,7 +76,8 @@ pub(crate) fn scan(directory: &platform::Directory, limit: u64, now: SystemTime)
             Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
-            Kind::Temporary => {}
+            // A list of pages is small, and there is one for each installation.
+            Kind::Temporary | Kind::Pages => {}
             Kind::Entry => {
                 scan.entries += 1;
                 scan.bytes = scan.bytes.saturating_add(facts.size);

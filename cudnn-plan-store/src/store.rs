@@ -1,8 +1,8 @@
 //! A store: a directory and packs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::directory::Directory;
+use crate::directory::{Cleared, Directory};
 use crate::entry::{Entry, Lookup, Source, Stored};
 use crate::limit::Scan;
 use crate::pack::Pack;
@@ -14,16 +14,6 @@ use crate::settings::Settings;
 pub struct Store {
     directory: Option<Directory>,
     packs: Vec<Pack>,
-}
-
-/// What [`Store::clear`] has removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cleared {
-    /// Entries.
-    pub entries: u64,
-    /// Temporary files.
-    pub temporaries: u64,
 }
 
 impl Store {
@@ -120,14 +110,25 @@ impl Store {
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
-    /// Removes all entries and temporary files from the directory, and nothing else.
+    /// Keeps a list of pages beside the plans, in place of one with its name, `pages-<16 hexadecimal digits>.list`. Returns
+    /// its file; `None` without a directory.
+    ///
+    /// # Errors
+    /// Why it could not be kept.
+    pub fn put_pages(&self, name: &str, content: &[u8]) -> Result<Option<PathBuf>, Problem> {
+        let _unnoticed = Unnoticed::new();
+        let Some(directory) = &self.directory else { return Ok(None) };
+        directory.put_pages(name, content)?;
+        Ok(Some(directory.path.join(name)))
+    }
+
+    /// Removes all entries, lists of pages and temporary files from the directory, and nothing else.
     ///
     /// # Errors
     /// [`ProblemKind::NotAStore`] if no store has made the directory. Nothing is removed then.
     pub fn clear(&self) -> Result<Cleared, Problem> {
         let _unnoticed = Unnoticed::new();
-        let removed = self.directory.as_ref().map_or(Ok((0, 0)), Directory::clear);
-        removed.map(|(entries, temporaries)| Cleared { entries, temporaries })
+        self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod facts;
 pub(crate) mod fetch;
 mod findings;
 pub(crate) mod frameworks;
+mod keep_pages;
 pub(crate) mod layers;
 pub(crate) mod list;
 pub(crate) mod log;

@@ -391,10 +391,12 @@ fn clear(store: &Store, problems: &[Problem], format: Format) -> Outcome {
             "directory": directory(store),
             "removed_entries": cleared.entries,
             "removed_temporaries": cleared.temporaries,
+            "removed_page_lists": cleared.page_lists,
         })),
         Format::Text => {
-            let (plans, files) = (count(cleared.entries, "plan"), count(cleared.temporaries, "temporary file"));
-            outln!("Removed {plans} and {files}{}.", place(store));
+            let (plans, lists) = (count(cleared.entries, "plan"), count(cleared.page_lists, "list"));
+            let files = count(cleared.temporaries, "temporary file");
+            outln!("Removed {plans}, {lists} of pages and {files}{}.", place(store));
         }
     }
     Outcome::Fine

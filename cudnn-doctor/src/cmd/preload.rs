@@ -12,6 +12,7 @@ use cudnn_loader::{
 };
 use serde_json::{Value, json};
 
+use super::keep_pages::{self, Kept};
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
@@ -39,12 +40,39 @@ pub(crate) struct Arguments {
     /// Then create a handle and query the workspace of a convolution, as a first use does.
     #[arg(long)]
     query: bool,
+    /// Then keep a list of the pages that were mapped, which later preloads of this installation ask for first. With
+    /// `--query`. Linux only.
+    #[arg(long)]
+    keep: bool,
+    /// Preload nothing: keep the list of this running process, for programs in the directory of its program.
+    #[arg(long, value_name = "PID", requires = "keep")]
+    of: Option<u32>,
+    /// Write the list to this file, and not beside the plans: for a container image.
+    #[arg(long, value_name = "FILE", requires = "keep")]
+    to: Option<PathBuf>,
 }
 
 /// The width of the timeline, in characters.
 const TIMELINE_WIDTH: f64 = 40.0;
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+    // The working directory is going to be another one.
+    let to = match arguments.to.as_ref().map(std::path::absolute).transpose() {
+        Ok(to) => to,
+        Err(error) => return fail(format, error),
+    };
+    if arguments.of.is_some() {
+        return match keep_pages::keep(arguments.of, to.as_deref()) {
+            Ok(kept) => {
+                match format {
+                    Format::Json => document(&json!({ "schema": SCHEMA, "kept": kept.value() })),
+                    Format::Text => kept.text(),
+                }
+                Outcome::Fine
+            }
+            Err(reason) => fail(format, reason.printable()),
+        };
+    }
     let devices = match (arguments.no_context, arguments.all_devices) {
         (true, _) => Devices::List(Vec::new()),
         (_, true) => Devices::All,
@@ -75,14 +103,19 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Err(error) => (error.report.clone(), true),
     };
     begin(Work::Compute, "used cuDNN for the first time");
-    let first_use = arguments.query.then(first_use);
+    let first_use = (arguments.query || arguments.keep).then(first_use);
+    let kept = match arguments.keep.then(|| keep_pages::keep(None, to.as_deref())).transpose() {
+        Ok(kept) => kept,
+        Err(reason) => return fail(format, reason.printable()),
+    };
     match format {
-        Format::Json => document(&value(&report, first_use)),
+        Format::Json => document(&value(&report, first_use, kept.as_ref())),
         Format::Text => {
             text(&report);
             if let Some(FirstUse { handle_ms, query_ms, status }) = first_use {
                 outln!("\nfirst use: handle {handle_ms:.2} ms, workspace query {query_ms:.2} ms ({status:?})");
             }
+            kept.iter().for_each(Kept::text);
         }
     }
     if is_failure { Outcome::Errors } else { Outcome::Fine }
@@ -171,7 +204,7 @@ fn text(report: &Report) {
     outln!("\n{:.2} ms in total", milliseconds(report.duration));
 }
 
-fn value(report: &Report, first_use: Option<FirstUse>) -> Value {
+fn value(report: &Report, first_use: Option<FirstUse>, kept: Option<&Kept>) -> Value {
     let steps = report.steps.iter().map(|step| {
         json!({
             "step": step.step.to_string(),
@@ -190,5 +223,6 @@ fn value(report: &Report, first_use: Option<FirstUse>) -> Value {
             "query_ms": first_use.query_ms,
             "status": first_use.status.0,
         })),
+        "kept": kept.map(Kept::value),
     })
 }

@@ -17,6 +17,13 @@ mod os;
 #[cfg(not(target_os = "linux"))]
 mod unneeded;
 
+#[cfg(target_os = "linux")]
+pub(crate) use os::pages;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "no_pages.rs"]
+pub(crate) mod pages;
+
 #[cfg(not(windows))]
 pub(crate) mod std_threads;
 

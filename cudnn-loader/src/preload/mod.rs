@@ -13,6 +13,7 @@
 mod critical;
 mod driver;
 mod engines;
+pub mod pages;
 mod readahead;
 mod report;
 mod run;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex};
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
+use self::pages::Places;
 use crate::builtin::error_strings::listen_if_verbose;
 use crate::dl;
 use crate::function::Function;
@@ -62,6 +64,8 @@ pub struct Preload {
     engines: bool,
     device_description: Option<String>,
     loads_nothing: bool,
+    /// Where lists of pages are. Read from the environment when the preload starts.
+    page_lists: Option<Places>,
 }
 
 /// The devices whose contexts to create.
@@ -85,6 +89,7 @@ impl Default for Preload {
             engines: false,
             device_description: None,
             loads_nothing: false,
+            page_lists: None,
         }
     }
 }
@@ -177,6 +182,7 @@ impl Preload {
             return PreloadHandle { preload: Arc::new(self), run: None };
         }
         self.options.read_environment();
+        self.page_lists = Some(Places::from_environment());
         logging::read_variables();
         listen_if_verbose();
         let preload = Arc::new(self);

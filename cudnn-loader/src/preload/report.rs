@@ -17,6 +17,8 @@ use crate::sub_library::SubLibrary;
 pub enum Step {
     /// Selecting the installation.
     Select,
+    /// Making the kernel read the pages of a [kept list](super::pages).
+    ReadPages,
     /// Making the kernel read this library's file.
     ReadAhead(Library),
     /// Making the kernel read the file of cuBLASLt, which the engines open.
@@ -117,6 +119,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Select => f.write_str("select cuDNN"),
+            Step::ReadPages => f.write_str("read the kept pages"),
             Step::ReadAhead(library) => write!(f, "read ahead {library}"),
             Step::ReadAheadCublas => f.write_str(concat!("read ahead ", cublas_prefix!())),
             Step::Load(library) => write!(f, "load {library}"),

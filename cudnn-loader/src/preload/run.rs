@@ -1,7 +1,7 @@
 //! Runs a preload: what can be done in parallel, in which thread, in which order; and records each step.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
+use super::pages::{self, Places};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
@@ -149,7 +150,9 @@ fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
             recorder.step(Step::Select, || StepOutcome::Skipped(reason.into()));
             return;
         }
-        if let Some(installation) = select(preload, recorder) {
+        if let Some(installation) = select(preload, recorder)
+            && !read_pages(preload, recorder, scope, installation)
+        {
             read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
             read_ahead_others(preload, recorder, installation);
         }
@@ -196,13 +199,18 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
         });
         // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
         // it.
-        read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
+        let has_pages = read_pages(preload, recorder, scope, installation);
+        if !has_pages {
+            read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
+        }
         let has_graph =
             recorder.step(Step::Load(SubLibrary::Graph), || match with_critical_openings(|| preload.options.load()) {
                 Ok(_) => StepOutcome::Done,
                 Err(error) => StepOutcome::LoadFailed(error),
             });
-        recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
+        if !has_pages {
+            recorder.spawn_or_run(scope, Box::new(|| read_ahead_others(preload, recorder, installation)));
+        }
         if has_graph && preload.engines {
             recorder.spawn_or_run(
                 scope,
@@ -224,6 +232,44 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
             let _ = recorder.spawn(scope, check).map_err(drop);
         }
     });
+}
+
+/// Threads that ask for kept pages. Measured: with more of them a disk delivers late what is needed first.
+const PAGE_THREADS: usize = 2;
+
+/// Starts to read the pages of the kept list, before anything needs them. Returns whether there is one: then nothing else
+/// needs to be read ahead.
+fn read_pages<'scope>(
+    preload: &Preload,
+    recorder: &'scope Recorder<'_>,
+    scope: &'scope Scope<'scope, '_>,
+    installation: &Installation,
+) -> bool {
+    let places = preload.page_lists.clone().unwrap_or_else(Places::from_environment);
+    let list = match places.find(&installation.dir) {
+        Ok(Some(list)) => Arc::new(list),
+        Ok(None) => return false,
+        Err(reason) => {
+            recorder.step(Step::ReadPages, || StepOutcome::Skipped(reason));
+            return false;
+        }
+    };
+    let next = Arc::new(AtomicUsize::new(0));
+    for _ in 0..PAGE_THREADS {
+        let (list, next) = (list.clone(), next.clone());
+        let read = move || {
+            recorder.step(Step::ReadPages, || {
+                while let Some(file) = list.files().get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = pages::request(file) {
+                        return StepOutcome::Skipped(format!("{}: {error}", file.path.display()));
+                    }
+                }
+                StepOutcome::Done
+            });
+        };
+        recorder.spawn_or_run(scope, Box::new(read));
+    }
+    true
 }
 
 /// Reads all files but graph's; first those that the engines need, which are the largest and are waited for longest.

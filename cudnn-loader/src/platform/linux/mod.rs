@@ -14,6 +14,7 @@ pub(crate) mod log_file;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod objects;
+pub(crate) mod pages;
 pub(crate) mod readahead;
 pub(crate) mod search;
 pub(super) mod signals;

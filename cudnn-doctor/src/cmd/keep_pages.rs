@@ -1,0 +1,94 @@
+//! `preload --keep`: keeps a list of the pages that a start has mapped, which later preloads ask for first. This must not
+//! know how a preload runs.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList};
+use cudnn_plan_store::{Settings, Store};
+use serde_json::{Value, json};
+
+use crate::escape::Printable;
+use crate::output::outln;
+use crate::shell::set_variable;
+
+/// A list that was kept.
+pub(crate) struct Kept {
+    list: PageList,
+    file: PathBuf,
+    /// No variable has to name the file.
+    is_found: bool,
+}
+
+/// Keeps the list of this process for all programs, or that of another one for the programs in its directory. In `to`, if
+/// it is given; else beside the plans.
+///
+/// # Errors
+/// What could not be read or written.
+pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, String> {
+    let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
+    let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
+    if let Some(file) = to {
+        write(file, &list.encode()).map_err(|error| format!("{}: {error}", file.printable()))?;
+        return Ok(Kept { list, file: file.to_owned(), is_found: false });
+    }
+    let (settings, problems) = Settings::from_environment();
+    let (store, more) = Store::open(&settings);
+    let kept = store.put_pages(&list.file_name(), &list.encode()).map_err(|problem| problem.what().to_string())?;
+    let Some(file) = kept else {
+        // The store names the problem of the directory last.
+        let reason = problems.iter().chain(&more).last().map(|problem| problem.what().to_string());
+        return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()));
+    };
+    Ok(Kept { list, file, is_found: true })
+}
+
+/// Writes a file completely or not at all.
+fn write(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::NamedTempFile::new_in(dir)?;
+    std::io::Write::write_all(&mut temporary, content)?;
+    // Other users run the programs of a container image.
+    readable_by_all(temporary.as_file())?;
+    temporary.persist(file)?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable_by_all(_: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl Kept {
+    pub(crate) fn text(&self) {
+        let (bytes, ranges) = self.sizes();
+        let megabytes = bytes as f64 / f64::from(1 << 20);
+        let files = self.list.files().len();
+        outln!("\nkept: {megabytes:.1} MiB in {ranges} ranges of {files} files, in {}", self.file.printable());
+        if self.is_found {
+            outln!("Each preload of cuDNN in {} asks for them first.", self.list.installation().printable());
+        } else {
+            outln!("To use it: {}", set_variable(FILE_VARIABLE, &self.file));
+        }
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let (bytes, ranges) = self.sizes();
+        json!({
+            "file": self.file.to_string_lossy(),
+            "installation": self.list.installation().to_string_lossy(),
+            "files": self.list.files().len(),
+            "ranges": ranges,
+            "bytes": bytes,
+        })
+    }
+
+    fn sizes(&self) -> (u64, usize) {
+        let files = self.list.files();
+        (files.iter().map(FilePages::bytes).sum(), files.iter().map(|file| file.ranges.len()).sum())
+    }
+}

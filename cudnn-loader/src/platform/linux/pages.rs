@@ -1,0 +1,200 @@
+//! Which pages of files a process has mapped, and how to ask for pages.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The variables that name a directory for caches, and what lies below it.
+pub(crate) const CACHES: &[(&str, &str)] = &[("XDG_CACHE_HOME", "cudnn-plans"), ("HOME", ".cache/cudnn-plans")];
+
+/// The largest list that is read, in bytes. Usual ones have 10 KB.
+const MOST: u64 = 1 << 20;
+
+/// The kernel reads no more than a disk's read-ahead for one request, which is 128 KiB by default.
+const REQUEST: u64 = 128 << 10;
+
+/// A path from its bytes.
+pub(crate) fn path(bytes: &[u8]) -> Option<PathBuf> {
+    Some(Path::new(OsStr::from_bytes(bytes)).to_owned())
+}
+
+/// Size, time of the last change in seconds, and number of a regular file. Opens nothing.
+pub(crate) fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((metadata.len(), metadata.mtime(), metadata.ino()))
+}
+
+/// Makes the kernel read these ranges of a file.
+pub(crate) fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
+    // Something else may have the name by now: neither a pipe nor a terminal is to make this thread wait.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            let length = REQUEST.min(range.end - start);
+            let (Ok(offset), Ok(count)) = (libc::off64_t::try_from(start), usize::try_from(length)) else { break };
+            // SAFETY: the descriptor is open, and the call writes nothing.
+            if unsafe { libc::readahead(file.as_raw_fd(), offset, count) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            start += length;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory to which others can write.
+pub(crate) fn check_directory(path: &Path) -> io::Result<()> {
+    let metadata = path.metadata()?;
+    is_trusted(&metadata, metadata.is_dir())
+}
+
+/// The content of a small regular file of this user or root, to which nobody else can write.
+pub(crate) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    is_trusted(&metadata, metadata.is_file())?;
+    let mut content = Vec::new();
+    file.take(MOST).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+fn is_trusted(metadata: &std::fs::Metadata, is_kind: bool) -> io::Result<()> {
+    // SAFETY: the call takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let reason = if !is_kind {
+        "it is of another kind"
+    } else if metadata.uid() != user && metadata.uid() != 0 {
+        "it belongs to another user"
+    } else if metadata.mode() & 0o022 != 0 {
+        "other users can write to it"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::other(reason))
+}
+
+/// The program of a process.
+pub(crate) fn program(process: u32) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/exe"))
+}
+
+/// The files that a process has mapped, with the ranges that are in its memory.
+pub(crate) fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<(PathBuf, Vec<Range<u64>>)>> {
+    let named = |error: io::Error, file: &str| io::Error::new(error.kind(), format!("{file}: {error}"));
+    let maps = format!("/proc/{process}/maps");
+    let map = format!("/proc/{process}/pagemap");
+    let text = std::fs::read(&maps).map_err(|error| named(error, &maps))?;
+    let pagemap = File::open(&map).map_err(|error| named(error, &map))?;
+    // SAFETY: the call takes a number.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096).max(4096);
+    let mut found = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let Some(mapping) = Mapping::parse(line) else { continue };
+        // A file that was replaced has another number now.
+        let is_same = regular_file(&mapping.path).is_ok_and(|(_, _, number)| number == mapping.file_number);
+        if !is_wanted(&mapping.path) || !is_same {
+            continue;
+        }
+        let count = (mapping.end - mapping.start) / page;
+        let mut entries = vec![0; usize::try_from(count * 8).map_err(io::Error::other)?];
+        pagemap.read_exact_at(&mut entries, mapping.start / page * 8).map_err(|error| named(error, &map))?;
+        let (present, _) = entries.as_chunks::<8>();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for (index, entry) in present.iter().enumerate() {
+            // In memory, or swapped: also a copy of the file's page, which had to be read for it.
+            if u64::from_le_bytes(*entry) >> 62 == 0 {
+                continue;
+            }
+            let start = mapping.offset + index as u64 * page;
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end += page,
+                _ => ranges.push(start..start + page),
+            }
+        }
+        found.push((mapping.path, ranges));
+    }
+    Ok(found)
+}
+
+/// A line of `maps`: `7f00-7f10 r-xp 00001000 fd:01 1234    /usr/lib/libc.so.6`
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    file_number: u64,
+    path: PathBuf,
+}
+
+impl Mapping {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let length = rest.iter().position(|byte| *byte == b' ')?;
+            let (field, after) = rest.split_at_checked(length)?;
+            rest = after.trim_ascii_start();
+            std::str::from_utf8(field).ok()
+        };
+        let (addresses, _, offset, _, file_number) = (field()?, field()?, field()?, field()?, field()?);
+        let (start, end) = addresses.split_once('-')?;
+        let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+        Some(Mapping {
+            start,
+            end: end.max(start),
+            offset: hexadecimal(offset)?,
+            file_number: file_number.parse().ok()?,
+            path: path(&unescaped(rest))?,
+        })
+    }
+}
+
+/// The kernel writes a newline as `\012`, and nothing else in another form.
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let (next, byte) = match rest.strip_prefix(b"\\012") {
+            Some(after) => (after, &b'\n'),
+            None => (after, first),
+        };
+        rest = next;
+        bytes.push(*byte);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = b"7f0000001000-7f0000003000 r--p 00002000 fd:01 4711                       /a b\\012c/lib\xff.so";
+        let mapping = Mapping::parse(line).unwrap();
+        let numbers = (mapping.start, mapping.end, mapping.offset, mapping.file_number);
+        assert_eq!(numbers, (0x7f00_0000_1000, 0x7f00_0000_3000, 0x2000, 4711));
+        assert_eq!(mapping.path.as_os_str().as_bytes(), b"/a b\nc/lib\xff.so");
+        for other in [&b""[..], b"7f00-7f01 rw-p 00000000 00:00 0", b"x-y rw-p 0 0 0 /a", b"1-2"] {
+            assert!(Mapping::parse(other).is_none_or(|mapping| mapping.path.as_os_str().is_empty()));
+        }
+    }
+
+    #[test]
+    fn this_process_has_mapped_its_libc() {
+        let is_libc = |path: &Path| path.to_string_lossy().contains("libc.so");
+        let found = mapped(std::process::id(), is_libc).unwrap();
+        assert!(!found.is_empty() && found.iter().any(|(_, ranges)| !ranges.is_empty()), "{found:?}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Which pages a process has mapped, from what the system says of it. This must not know where lists are kept.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::format::UNIT;
+use super::{FilePages, PageList};
+use crate::platform::pages;
+
+/// Gaps of so many bytes are asked for as well: a disk reads a longer piece in the time of two shorter ones.
+const GAP: u64 = 64 * UNIT;
+
+/// The libraries of cuDNN, CUDA and the driver.
+const PREFIXES: &[&str] = &["libcu", "libnv"];
+
+/// cuDNN's library whose directory is the installation.
+const GRAPH: &str = "libcudnn_graph.so.9";
+
+/// A start needs the files in this order; others come after them.
+const ORDER: &[&str] =
+    &[GRAPH, "libcuda.so", "libcublasLt", "libcudnn_engines_precompiled", "libcudnn_engines_runtime"];
+
+pub(super) fn record(process: u32) -> io::Result<PageList> {
+    let mut found: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();
+    let is_wanted = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+    };
+    for (path, ranges) in pages::mapped(process, is_wanted)? {
+        found.entry(path).or_default().extend(ranges);
+    }
+    let graph = found.keys().find(|path| path.ends_with(GRAPH)).and_then(|path| path.parent()).map(Path::to_owned);
+    let Some(installation) = graph else {
+        return Err(io::Error::other(format!("process {process} has not loaded {GRAPH}")));
+    };
+    let mut files = Vec::new();
+    for (path, ranges) in found {
+        let (size, modified, _) = pages::regular_file(&path)?;
+        files.push(FilePages { path, size, modified, ranges: joined(ranges) });
+    }
+    files.sort_by_key(|file| {
+        let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ORDER.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(ORDER.len())
+    });
+    let program = pages::program(process)?.parent().map(Path::to_owned);
+    Ok(PageList { installation, program, files })
+}
+
+/// The ranges in order, with small gaps filled.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end + GAP => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_gaps_are_filled() {
+        let ranges = vec![(GAP * 3)..(GAP * 3 + UNIT), 0..UNIT, UNIT..2 * UNIT, (2 * UNIT + GAP)..(GAP * 2)];
+        assert_eq!(joined(ranges), [0..GAP * 2, GAP * 3..GAP * 3 + UNIT].to_vec()[..].to_vec());
+        assert_eq!(joined(Vec::new()), Vec::new());
+    }
+}
