@@ -16,8 +16,8 @@ const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// A table with fewer columns seldom gets a scroll bar, by which the keyboard must be able to move it.
 const WIDE_TABLE: usize = 4;
-/// A line of code with more characters does not fit.
-const WIDE_CODE: usize = 80;
+/// A line of code with more characters does not fit a phone.
+const WIDE_CODE: usize = 40;
 /// A name of so many characters is not broken at its hyphens.
 const SHORT_CODE: usize = 20;
 /// A page with fewer headings needs no list of them, and with more it has a table of its own.
