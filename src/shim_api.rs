@@ -10,10 +10,15 @@ use cudnn_loader::SubLibrary;
 use crate::c_abi::catch_panic;
 use crate::platform::versioned;
 
+/// Comes before the version in the library's file, so that `cudnn-doctor` reads the version without loading the library.
+const MARK: &str = "cudnn-shim drop-in ";
+
 /// Returns the drop-in's version.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimGetVersion() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+    const TEXT: &str = concat!("cudnn-shim drop-in ", env!("CARGO_PKG_VERSION"), "\0");
+    // The text has the mark's length at least, so this is the version and its end.
+    TEXT.split_at(MARK.len()).1.as_ptr().cast()
 }
 versioned!(cudnnShimGetVersion @@ "libcudnn_shim_1");
 
