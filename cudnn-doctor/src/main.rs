@@ -17,6 +17,7 @@ mod dependency_report;
 mod dll_report;
 mod docs;
 mod driver;
+mod drop_in;
 mod escape;
 mod framework_run;
 mod named_libraries;
@@ -43,7 +44,7 @@ use subprocess::{End, Patience};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Print one JSON document instead of text (not for `demo`).
+    /// Print one JSON document instead of text (not for `demo` and `run`).
     #[arg(long, global = true)]
     json: bool,
     /// End a child process that makes no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
@@ -148,6 +149,34 @@ Examples:
   cudnn-doctor plans clear                removes the plans of the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
+    /// Put the drop-in in front of the cuDNN of a Python environment: every program that uses it gets a status where
+    /// NVIDIA's shim would end it.
+    ///
+    /// Replaces NVIDIA's libcudnn.so.9, which is kept beside it. Exit status 3: nothing was changed.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor install                         the active environment
+  cudnn-doctor install --python ~/venvs/train  this environment
+  cudnn-doctor install cudnn/lib               the cuDNN in this directory")]
+    Install(cmd::install::InstallArguments),
+    /// Take the drop-in away again, and bring NVIDIA's shim back.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor uninstall                         the active environment
+  cudnn-doctor uninstall --python ~/venvs/train  this environment
+  cudnn-doctor uninstall cudnn/lib               the cuDNN in this directory")]
+    Uninstall(cmd::install::UninstallArguments),
+    /// Run one program with the drop-in in front of it, and change no file.
+    ///
+    /// The doctor becomes the program, so that signals and the exit status are the program's. It ends with 127 if there is
+    /// no such program, 126 if it cannot be started, and 3 if there is no drop-in or it would have no effect.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor run -- python train.py
+  cudnn-doctor run --verbose-errors -- python train.py       exceptions say why cuDNN refused
+  cudnn-doctor run --trace trace.%i.json -- python train.py  each call of cuDNN, for https://ui.perfetto.dev
+  cudnn-doctor run --plans -- python train.py                later runs start with the plans of this one")]
+    Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {
         /// The shell.
@@ -220,6 +249,9 @@ fn main() -> ExitCode {
     if format == Format::Json && matches!(arguments.command, Some(Command::Demo(_))) {
         return output::fail(format, "demo has no JSON: it shows what the other commands state").into();
     }
+    if format == Format::Json && matches!(arguments.command, Some(Command::Run(_))) {
+        return output::fail(format, "run has no JSON: the output is that of the program").into();
+    }
     if arguments.in_child {
         platform::end_with_parent();
     } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
@@ -239,6 +271,9 @@ fn main() -> ExitCode {
         Command::Log(arguments) => cmd::log::run(&arguments, format),
         Command::Layers(arguments) => cmd::layers::run(&arguments, &context, format),
         Command::Plans(arguments) => cmd::plans::run(&arguments, &patience, format),
+        Command::Install(arguments) => cmd::install::install(&arguments, &context, format),
+        Command::Uninstall(arguments) => cmd::install::uninstall(&arguments, &context, format),
+        Command::Run(arguments) => return cmd::run::run(&arguments, &context),
         Command::Facts => cmd::facts::run(format),
         Command::Completions { shell } => {
             let mut text = Vec::new();

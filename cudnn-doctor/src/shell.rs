@@ -216,6 +216,13 @@ pub(crate) struct Link {
 /// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows, and
 /// if this user can write to no directory with such a name.
 pub(crate) fn link_to(dir: &Path) -> Option<Link> {
+    let (links, name) = link_name(dir)?;
+    let command = format!("mkdir -p {}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
+    Some(Link { name, command })
+}
+
+/// The directory of such links, and the name of the one for this directory.
+pub(crate) fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     if Os::HOST != Os::Linux {
         return None;
     }
@@ -226,8 +233,7 @@ pub(crate) fn link_to(dir: &Path) -> Option<Link> {
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let name = links.join(format!("{hash:016x}"));
-    let command = format!("mkdir -p {}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
-    (!is_split(&name)).then_some(Link { name, command })
+    (!is_split(&name)).then_some((links, name))
 }
 
 /// What is between the names in [`link_to`]'s command.

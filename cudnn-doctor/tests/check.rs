@@ -196,6 +196,8 @@ fn provoke(code: &str) -> Option<Scenario> {
             let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
             Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
         }
+        "C110" => installed(scenario, &code_of_shim(), &code_of_shim()),
+        "C111" => installed(scenario, "void cudnnShimGetVersion(void) {}", ""),
         "C024" => recorded(scenario, "sha256=x", 1),
         "C025" => {
             // LD_LIBRARY_PATH comes before the run path of ops. There is no shim that would open the same files (C022).
@@ -283,6 +285,25 @@ fn provoke(code: &str) -> Option<Scenario> {
 }
 
 /// One case for each code about frameworks: an environment with a stand-in for PyTorch, and what is wrong with it.
+/// A directory to which the drop-in was installed, and this file kept in place of NVIDIA's shim.
+fn installed(scenario: Scenario, in_front: &str, kept: &str) -> Scenario {
+    let flags = ["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"];
+    support::compile(in_front, &flags, &scenario.used.cleared(Library::Shim));
+    let kept_file = scenario.used.path().join("libcudnn.9.kept-by-cudnn-doctor");
+    if kept.is_empty() {
+        std::fs::write(kept_file, "no library").unwrap();
+    } else {
+        support::compile(kept, &flags, &kept_file);
+    }
+    scenario
+}
+
+/// A library with all functions of cuDNN 9.19.0, as NVIDIA's shim has them.
+fn code_of_shim() -> String {
+    let functions = cudnn_loader::Function::ALL.iter().filter(|function| function.since() <= VERSION);
+    functions.map(|function| format!("void {}(void) {{}}\n", function.name())).collect()
+}
+
 fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     let venv = PythonEnvironment::venv(&scenario.other.path().join("venv"));
     let torch = |cuda: &str, library: &ExtensionLibrary| {

@@ -437,9 +437,23 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);
-    for command in
-        ["check", "list", "explain", "pid", "fetch", "env", "demo", "facts", "preload", "log", "layers", "plans"]
-    {
+    for command in [
+        "check",
+        "list",
+        "explain",
+        "pid",
+        "fetch",
+        "env",
+        "demo",
+        "facts",
+        "preload",
+        "log",
+        "layers",
+        "plans",
+        "install",
+        "uninstall",
+        "run",
+    ] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
     // Each page that the manual names can be printed.

@@ -109,7 +109,12 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         let variables = [("CUDNN_PLANS_DIR", store.path().join("plans")), ("CUDNN_PLANS_PACK", packed.clone())];
         document_with(&[&["plans"], arguments].concat(), &variables)
     };
+    let cudnn = TempDir::copy_of(&wheel);
+    let change = |arguments: &[&str]| document(&[arguments, &[cudnn.path().to_str().unwrap()]].concat(), None);
+    let lib = support::drop_in().join("lib");
     let documents = [
+        ("install and uninstall", change(&["install", "--from", lib.to_str().unwrap()])),
+        ("install and uninstall", change(&["uninstall"])),
         ("list", document(&["list", "--deep", wheel.to_str().unwrap()], Some(broken))),
         ("check", document(&["check"], Some(broken))),
         ("explain", document(&["explain", wheel.join("libcudnn.so.9").to_str().unwrap()], None)),
@@ -159,6 +164,8 @@ fn a_failure_of_the_doctor_is_a_document_too() {
         &["env", "/nowhere"],
         &["fetch", "nothing"],
         &["frameworks", "/nowhere"],
+        &["install", "/nowhere"],
+        &["uninstall", "/nowhere"],
     ] {
         assert!(document(arguments, None)["error"].is_string(), "{arguments:?}");
     }

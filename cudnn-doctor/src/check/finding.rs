@@ -202,6 +202,12 @@ findings! {
     PROGRAM_UNLINKED = "C100" Warning "the program calls cuDNN and is not linked to it":
         "The library was linked without cuDNN. It works only in a program that has loaded cuDNN for all (RTLD_GLOBAL), or \
          is linked to it. A program that can be started is an error.";
+    DROP_IN_REPLACED = "C110" Warning "an upgrade of cuDNN has replaced the drop-in":
+        "pip, uv and conda replace the files that they have installed, whatever is in them, and leave others: NVIDIA's \
+         libcudnn.so.9 is in front again, and what `cudnn-doctor install` has kept is still there.";
+    STALE_SHIM = "C111" Warning "the drop-in is in front of a cuDNN whose shim is not kept":
+        "The libraries of cuDNN were replaced, and the drop-in was not; NVIDIA's shim that `cudnn-doctor install` has kept is \
+         of another release, or damaged. `cudnn-doctor uninstall` cannot bring it back.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.

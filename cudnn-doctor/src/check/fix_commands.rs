@@ -94,6 +94,9 @@ fn is_damage(error: &ProbeError) -> bool {
     )
 }
 
+/// What to do after NVIDIA's shim came back in place of the drop-in: a part of [`reinstall`]'s text.
+pub(crate) const PUT_DROP_IN_AGAIN: &str = ", and put the drop-in in its place again after that";
+
 /// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
 pub(crate) fn reinstall(report: &InstallationReport) -> Help {
     if let Some(help) = leftovers(report) {
@@ -107,7 +110,7 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Help {
         None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, command)) => {
             let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
-            let after = if has_drop_in { ", and put the drop-in in its place again after that" } else { "" };
+            let after = if has_drop_in { PUT_DROP_IN_AGAIN } else { "" };
             let help = with_commands(format!("reinstall {}{after}:", package.name), &[command]);
             if package.installer == Installer::Pip { without_dangling_links(help, &report.dir) } else { help }
         }

@@ -4,6 +4,7 @@
 mod culprit;
 mod demand;
 mod dlls;
+mod drop_in;
 mod environment;
 pub(crate) mod finding;
 pub(crate) mod fix_commands;
@@ -114,6 +115,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         let called = requested.program.as_deref().filter(|_| program.is_some()).map(|name| (name, called.as_slice()));
         let mut of_used = requirements::findings(requested, called, context, installation, report, &machine.gpus);
         of_used.extend(installation::findings(report, &machine, context, requested.verify));
+        of_used.extend(drop_in::finding(report, context));
         match (program.is_some(), Os::HOST) {
             (true, Os::Windows) => of_used.extend(dlls::companions(report, context, &loaded)),
             (false, Os::Windows) => {

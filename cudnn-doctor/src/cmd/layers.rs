@@ -19,10 +19,10 @@ pub(crate) struct Arguments {
 }
 
 /// What would become of a requested layer.
-struct Answer {
-    name: String,
+pub(super) struct Answer {
+    pub(super) name: String,
     /// The file that would be taken, or the reasons why there is none.
-    file: Result<PathBuf, String>,
+    pub(super) file: Result<PathBuf, String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
     if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors }
 }
 
-fn judge(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+pub(super) fn judge(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
         let mut reasons = Vec::new();

@@ -30,6 +30,28 @@ pub(crate) fn end_with_parent() {}
 
 pub(crate) fn end_child_with_this_process(_command: &mut Command) {}
 
+pub(crate) fn become_program(_command: &mut Command) -> Error {
+    unsupported()
+}
+
+pub(crate) fn lock_dir(_dir: &Path) -> Result<Option<File>> {
+    Ok(None)
+}
+
+pub(crate) fn sync_dir(_dir: &Path) {}
+
+pub(crate) fn take_rights(_file: &File, _like: &std::fs::Metadata) -> Result<()> {
+    Ok(())
+}
+
+pub(crate) fn copy_link(_link: &Path, _copy: &Path) -> Result<()> {
+    Err(unsupported())
+}
+
+pub(crate) fn changes_rights(_program: &Path) -> bool {
+    false
+}
+
 pub(crate) fn crash_number(_status: ExitStatus) -> Option<i32> {
     None
 }

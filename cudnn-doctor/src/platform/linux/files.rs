@@ -1,11 +1,11 @@
 //! Files: their owners, and opening them without waiting.
 
 use std::ffi::CString;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink};
 use std::path::Path;
 
 /// Opens a file for reading. Opening a pipe, or reading the kernel's log, does not wait.
@@ -71,4 +71,56 @@ pub(crate) fn is_noexec(file: &Path) -> bool {
 pub(crate) fn belongs_to_user(path: &Path) -> bool {
     let uid = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
     uid(path) == uid(Path::new("/proc/self"))
+}
+
+/// Locks a directory for this process, without a file in it. `WouldBlock` if another process has locked it; `None` on a
+/// file system without locks.
+pub(crate) fn lock_dir(dir: &Path) -> Result<Option<File>> {
+    let file = File::open(dir)?;
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(Some(file));
+    }
+    let error = Error::last_os_error();
+    if error.kind() == std::io::ErrorKind::WouldBlock { Err(error) } else { Ok(None) }
+}
+
+/// Writes the entries of a directory to the disk, where the file system can.
+pub(crate) fn sync_dir(dir: &Path) {
+    let _ = File::open(dir).and_then(|dir| dir.sync_all());
+}
+
+/// Gives a new file the owner, if this user may, and the permissions of another one.
+pub(crate) fn take_rights(file: &File, like: &Metadata) -> Result<()> {
+    const READABLE: u32 = 0o444;
+    const ALL: u32 = 0o777;
+    if is_root() {
+        fchown(file, Some(like.uid()), Some(like.gid()))?;
+    }
+    // A link has all permissions, and gives none.
+    let mode = if like.is_symlink() { READABLE | 0o200 } else { like.mode() & ALL | READABLE };
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Makes a symbolic link like another one.
+pub(crate) fn copy_link(link: &Path, copy: &Path) -> Result<()> {
+    symlink(std::fs::read_link(link)?, copy)
+}
+
+/// Does the kernel start this program with other rights than those of the doctor's user? ld.so ignores most variables then.
+pub(crate) fn changes_rights(program: &Path) -> bool {
+    const GROUP_EXECUTES: u32 = 0o010;
+    let Ok(file) = std::fs::metadata(program) else { return false };
+    // SAFETY: the calls have no requirements.
+    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+    let sets_user = file.mode() & libc::S_ISUID != 0 && file.uid() != uid;
+    let sets_group = file.mode() & (libc::S_ISGID | GROUP_EXECUTES) == libc::S_ISGID | GROUP_EXECUTES;
+    sets_user || sets_group && file.gid() != gid || uid != 0 && has_capabilities(program)
+}
+
+/// Does the file state capabilities, as that of `ping` may?
+fn has_capabilities(program: &Path) -> bool {
+    let Ok(name) = CString::new(program.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both names are texts with a zero byte at their end; a length of 0 asks for the length alone.
+    unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }

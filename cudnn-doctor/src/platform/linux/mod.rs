@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, create_private_dir, is_noexec, is_of_root, is_root, open_without_waiting,
-    skip_hole,
+    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_private_dir, is_noexec, is_of_root, is_root,
+    lock_dir, open_without_waiting, skip_hole, sync_dir, take_rights,
 };
 pub(crate) use interruption::{Interruption, end_by};
 pub(crate) use library::{open_library, symbol};
@@ -88,6 +88,11 @@ pub(crate) fn end_child_with_this_process(command: &mut Command) {
             Ok(())
         })
     };
+}
+
+/// Starts the program of this command in place of the doctor, in the same process. Returns only if that fails.
+pub(crate) fn become_program(command: &mut Command) -> Error {
+    command.exec()
 }
 
 /// The signal that ended a process.

@@ -1,7 +1,7 @@
 //! Files: opening them without waiting. Their owners decide nothing here: an administrator's rights are those of a
 //! program that was started with them, and no prefix of a command gives them.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Error, Result};
 use std::path::Path;
 
@@ -38,4 +38,25 @@ pub(crate) fn is_of_root(_path: &Path) -> bool {
 
 pub(crate) fn belongs_to_user(_path: &Path) -> bool {
     true
+}
+
+/// Windows locks no directories.
+pub(crate) fn lock_dir(_dir: &Path) -> Result<Option<File>> {
+    Ok(None)
+}
+
+pub(crate) fn sync_dir(_dir: &Path) {}
+
+/// A new file has the rights of its directory.
+pub(crate) fn take_rights(_file: &File, _like: &Metadata) -> Result<()> {
+    Ok(())
+}
+
+/// Making a symbolic link needs a privilege.
+pub(crate) fn copy_link(_link: &Path, _copy: &Path) -> Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn changes_rights(_program: &Path) -> bool {
+    false
 }

@@ -20,7 +20,8 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, create_private_dir, is_of_root, is_root, open_without_waiting, skip_hole,
+    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_private_dir, is_of_root, is_root, lock_dir,
+    open_without_waiting, skip_hole, sync_dir, take_rights,
 };
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
@@ -50,6 +51,11 @@ const FAULTS: [(u32, &str); 11] = [
 pub(crate) fn prepare() {
     // SAFETY: the call changes a setting of this process.
     unsafe { SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX) };
+}
+
+/// Windows cannot start a program in place of this one.
+pub(crate) fn become_program(_command: &mut Command) -> Error {
+    std::io::ErrorKind::Unsupported.into()
 }
 
 /// A directory that holds the system's own DLLs: Windows searches the working directory, too.

@@ -1,0 +1,159 @@
+//! `run`: starts a program with the drop-in in front of it, by variables, and becomes that program.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use cudnn_probe::layers::{LAYERS_VARIABLE, requested_layers};
+use cudnn_probe::{Library, Os};
+
+use super::layers::judge as judge_layer;
+use crate::context::Context;
+use crate::drop_in::preload::{PRELOAD, judge, value};
+use crate::drop_in::{Refusal, source};
+use crate::escape::Printable;
+use crate::output::{Format, fail, remark};
+use crate::platform::become_program;
+use crate::shell::doctor;
+
+/// The exit status if there is no such program, as of a shell and of `env`.
+const NOT_FOUND: u8 = 127;
+/// The exit status if the program cannot be started.
+const NOT_STARTED: u8 = 126;
+
+/// The options of `run`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Turn these layers on, the outermost first: `trace`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
+    #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
+    layers: Vec<OsString>,
+    /// Write each call of cuDNN to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Keep compiled plans for later runs, with the layer `plans`.
+    #[arg(long)]
+    plans: bool,
+    /// Have cuDNN's error texts say why.
+    #[arg(long)]
+    verbose_errors: bool,
+    /// Load these parts ahead, in a program that is linked to cuDNN. Only `files` is safe in every program.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    preload: Vec<Part>,
+    /// The directory with the drop-in. Default: what came with this cudnn-doctor.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// The program, and its arguments.
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// What can be loaded ahead.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Part {
+    Files,
+    Libraries,
+    Contexts,
+    Engines,
+}
+
+impl Part {
+    fn word(self) -> &'static str {
+        match self {
+            Part::Files => "files",
+            Part::Libraries => "libraries",
+            Part::Contexts => "contexts",
+            Part::Engines => "engines",
+        }
+    }
+}
+
+/// Does not return where the program starts.
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
+    let Some((program, rest)) = arguments.command.split_first() else {
+        return fail(Format::Text, "error: no program is named").into();
+    };
+    let variables = match variables(arguments, program, context) {
+        Ok(variables) => variables,
+        Err(refusal) => return fail(Format::Text, refusal).into(),
+    };
+    let mut command = Command::new(program);
+    command.args(rest).envs(variables);
+    let error = become_program(&mut command);
+    let program = Path::new(program).printable();
+    let (status, reason) = match error.kind() {
+        ErrorKind::NotFound => (NOT_FOUND, "error: there is no program"),
+        _ => (NOT_STARTED, "error: cannot start"),
+    };
+    remark(format_args!("{reason} {program}: {error}"));
+    ExitCode::from(status)
+}
+
+/// The variables for the program.
+fn variables(
+    arguments: &Arguments,
+    program: &OsStr,
+    context: &Context,
+) -> Result<Vec<(&'static str, OsString)>, Refusal> {
+    if Os::HOST != Os::Linux {
+        let name = Library::Shim;
+        return Err(Refusal::new("on Windows no variable puts a library in front of a program").help(format!(
+            "put the drop-in in front of the programs of an environment: `{} install`; or copy {name} into the program's \
+             directory, where Windows looks first",
+            doctor()
+        )));
+    }
+    let source = source::find(arguments.from.as_deref())?;
+    if let Some(note) = judge(program)? {
+        remark(note);
+    }
+    let mut variables = vec![(PRELOAD, value(&source.file, std::env::var_os(PRELOAD))?)];
+    let layers = layers(arguments);
+    if let Some(layers) = layers {
+        check_layers(&layers, &source.file, context)?;
+        variables.push((LAYERS_VARIABLE, layers));
+    }
+    variables.extend(arguments.trace.as_ref().map(|file| ("CUDNN_TRACE", file.clone().into_os_string())));
+    if arguments.verbose_errors {
+        variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
+    }
+    if !arguments.preload.is_empty() {
+        let parts: Vec<&str> = arguments.preload.iter().map(|part| part.word()).collect();
+        variables.push(("CUDNN_LOADER_PRELOAD", parts.join(",").into()));
+    }
+    Ok(variables)
+}
+
+/// The value of CUDNN_LAYERS, if an option changes it.
+fn layers(arguments: &Arguments) -> Option<OsString> {
+    let Arguments { layers, trace, plans, .. } = arguments;
+    if layers.is_empty() && trace.is_none() && !plans {
+        return None;
+    }
+    let mut list = layers.clone();
+    if list.is_empty() {
+        let before = std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
+        list.extend(before);
+    }
+    let names = list.join(OsStr::new(","));
+    let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
+    let (add_trace, add_plans) = (trace.is_some() && !has("trace"), *plans && !has("plans"));
+    // The trace shows what the program calls, before another layer answers.
+    if add_trace {
+        list.insert(0, "trace".into());
+    }
+    if add_plans {
+        list.push("plans".into());
+    }
+    Some(list.join(OsStr::new(",")))
+}
+
+/// A layer that the program would do without is an error: somebody has asked for it now.
+fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(), Refusal> {
+    let host = context.host.clone().env(LAYERS_VARIABLE, layers);
+    let answers = requested_layers(&host, drop_in.parent()).into_iter().map(judge_layer);
+    let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
+    let Some((name, reason)) = missing else { return Ok(()) };
+    let help = "`trace` and `plans` are in the library beside the drop-in; others need CUDNN_LAYER_PATH or their path";
+    Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
+}

@@ -1,0 +1,293 @@
+//! Puts the drop-in in front of the cuDNN in a directory, and takes it away: by renames alone, so that the directory is in
+//! one state or the other at any moment. Prints nothing.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Result as IoResult};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cudnn_probe::packages::Installer;
+use cudnn_probe::{Host, InstallationReport, Library};
+use tempfile::TempPath;
+
+use super::source::Source;
+use super::standing::{Files, Kept, Layers, Shim, Standing};
+use super::target::line;
+use super::{KEPT, LAYERS, Refusal};
+use crate::check::{Help, fix_commands};
+use crate::escape::Printable;
+use crate::platform::{belongs_to_user, copy_link, lock_dir, sync_dir, take_rights};
+use crate::shell::doctor;
+
+/// The start of the names of files that are not finished.
+const UNFINISHED: &str = ".cudnn-doctor-";
+
+/// How long another doctor may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a command has done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Everything was as it should be.
+    None,
+    /// The drop-in was put in place of NVIDIA's shim.
+    Installed,
+    /// It was put in place of a drop-in.
+    Updated,
+    /// NVIDIA's shim is back.
+    Restored,
+    /// NVIDIA's shim was in place, or there is none; only files that were left over are gone.
+    Cleaned,
+}
+
+/// What was done, and what stands there now.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) change: Change,
+    pub(crate) standing: Standing,
+}
+
+/// Puts the drop-in in front.
+pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
+    let lock = Lock::take(dir)?;
+    let standing = Standing::read(dir, host);
+    let change = match (&standing.shim, &standing.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
+        (Shim::Missing, Kept::Missing) => return Err(no_shim(dir, &standing)),
+        (Shim::DropIn | Shim::Missing, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
+        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
+        (Shim::DropIn, Kept::OfThisRelease) if is_current(&standing, source) => Change::None,
+        (Shim::DropIn, Kept::OfThisRelease) => Change::Updated,
+        (Shim::Nvidia, _) | (Shim::Missing, Kept::OfThisRelease) => Change::Installed,
+    };
+    refuse_shared(&standing)?;
+    if standing.layers == Layers::Other {
+        return Err(foreign_layers(&standing));
+    }
+    if change != Change::None {
+        put(dir, source, &standing).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+    }
+    drop(lock);
+    Ok(Done { change, standing: Standing::read(dir, host) })
+}
+
+/// Takes the drop-in away.
+pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
+    let lock = Lock::take(dir)?;
+    let standing = Standing::read(dir, host);
+    let has_cudnn = standing.report.as_ref().is_some_and(|report| report.library(Library::Graph).is_some());
+    let is_clean = standing.kept == Kept::Missing && standing.layers != Layers::Ours;
+    let change = match (&standing.shim, &standing.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
+        (Shim::DropIn, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
+        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
+        (Shim::DropIn, Kept::OfThisRelease) => Change::Restored,
+        (Shim::Missing, Kept::OfThisRelease) if has_cudnn => Change::Restored,
+        (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
+        (Shim::Nvidia | Shim::Missing, _) => Change::Cleaned,
+    };
+    let failed = |file: &Path| {
+        let what = file.printable();
+        move |error| not_writable(dir, &what, &error)
+    };
+    let Files { shim, kept, layers } = &standing.files;
+    if change == Change::Restored {
+        std::fs::rename(kept, shim).map_err(failed(shim))?;
+    }
+    if change == Change::Cleaned && standing.kept != Kept::Missing {
+        std::fs::remove_file(kept).map_err(failed(kept))?;
+    }
+    if change != Change::None && standing.layers == Layers::Ours {
+        std::fs::remove_file(layers).map_err(failed(layers))?;
+    }
+    sync_dir(dir);
+    drop(lock);
+    Ok(Done { change, standing: Standing::read(dir, host) })
+}
+
+/// The steps of `install`. A step that fails is undone with those before it, except that the layers stay, which do
+/// nothing by themselves.
+fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, std::io::Error)> {
+    let at = |file: &Path| {
+        let what = file.printable();
+        move |error| (what, error)
+    };
+    let Files { shim, kept, layers } = &standing.files;
+    let like = if standing.shim == Shim::Missing { kept } else { shim };
+    // The complete copies first: a full disk shows here.
+    let new_shim = copy(&source.file, dir, like).map_err(at(&source.file))?;
+    let new_layers = source.layers.as_deref().map(|file| copy(file, dir, like).map_err(at(file))).transpose()?;
+    let is_new = standing.shim == Shim::Nvidia;
+    if is_new {
+        keep(shim, kept, dir).map_err(at(kept))?;
+    }
+    let in_place = match new_layers {
+        Some(new) => std::fs::rename(&new, layers).map_err(at(layers)),
+        None => Ok(()),
+    };
+    let in_place = in_place.and_then(|()| std::fs::rename(&new_shim, shim).map_err(at(shim)));
+    if in_place.is_err() && is_new {
+        // NVIDIA's shim is under its own name, too.
+        let _ = std::fs::remove_file(kept);
+    }
+    sync_dir(dir);
+    in_place
+}
+
+/// A complete copy of a library under a temporary name, with the rights of another file.
+fn copy(from: &Path, dir: &Path, like: &Path) -> IoResult<TempPath> {
+    let mut from = File::open(from)?;
+    let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
+    std::io::copy(&mut from, new.as_file_mut())?;
+    take_rights(new.as_file(), &std::fs::symlink_metadata(like)?)?;
+    new.as_file().sync_all()?;
+    Ok(new.into_temp_path())
+}
+
+/// Gives NVIDIA's shim a second name: the same file, link for link, where the file system can.
+fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
+    let is_link = shim.symlink_metadata()?.is_symlink();
+    // Linking needs a name that is free: `make` tries names until one is.
+    let second = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .make_in(dir, |name| if is_link { copy_link(shim, name) } else { std::fs::hard_link(shim, name) });
+    let second = match second {
+        Ok(second) => second.into_temp_path(),
+        // A file system without links, or a file of somebody else.
+        Err(_) => {
+            let second = copy(shim, dir, shim)?;
+            let times = std::fs::metadata(shim)?;
+            let times = std::fs::FileTimes::new().set_accessed(times.accessed()?).set_modified(times.modified()?);
+            File::options().write(true).open(&second)?.set_times(times)?;
+            second
+        }
+    };
+    // If the kept file is that file already, the rename does nothing, and the temporary name is removed after it.
+    std::fs::rename(&second, kept)?;
+    sync_dir(dir);
+    Ok(())
+}
+
+/// Are the files those of the source?
+fn is_current(standing: &Standing, source: &Source) -> bool {
+    let is_same = |one: &Path, other: &Path| {
+        let hash = cudnn_fetch::sha256(one);
+        hash.is_some() && hash == cudnn_fetch::sha256(other)
+    };
+    let layers = source.layers.as_deref();
+    is_same(&standing.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &standing.files.layers))
+}
+
+/// The lock on a directory. Whoever has it removes what a doctor that was killed has left.
+struct Lock {
+    _file: Option<File>,
+}
+
+impl Lock {
+    fn take(dir: &Path) -> Result<Lock, Refusal> {
+        let start = Instant::now();
+        let file = loop {
+            match lock_dir(dir) {
+                Ok(file) => break file,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let seconds = PATIENCE.as_secs();
+                    let message = format!("another process has locked {} for {seconds} seconds", dir.printable());
+                    return Err(Refusal::new(message).help("wait for the other cudnn-doctor, or end it"));
+                }
+                Err(error) => {
+                    return Err(Refusal::new(format!("{} cannot be opened: {error}", dir.printable())));
+                }
+            }
+        };
+        if file.is_some() {
+            unfinished(dir).iter().for_each(|file| drop(std::fs::remove_file(file)));
+        }
+        Ok(Lock { _file: file })
+    }
+}
+
+fn unfinished(dir: &Path) -> Vec<PathBuf> {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_unfinished = |name: &OsString| name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+    names.filter(is_unfinished).map(|name| dir.join(name)).collect()
+}
+
+/// The package manager of the system owns the directory, and all users share it.
+fn refuse_shared(standing: &Standing) -> Result<(), Refusal> {
+    let package = standing.report.as_ref().and_then(|report| report.package.as_ref());
+    let Some(package) = package.filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm)) else {
+        return Ok(());
+    };
+    let file = standing.files.shim.printable();
+    let message = format!("{file} belongs to {package}, a package of the system, which all users share");
+    Err(Refusal::new(message)
+        .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
+}
+
+fn unknown(standing: &Standing, reason: &str) -> Refusal {
+    let message = format!("{} {reason}; it stays as it is", standing.files.shim.printable());
+    let refusal = Refusal::new(message);
+    match &standing.report {
+        Some(report) => refusal.help(fix_commands::reinstall(report)),
+        None => refusal,
+    }
+}
+
+fn no_shim(dir: &Path, standing: &Standing) -> Refusal {
+    let name = Library::Shim;
+    let refusal = Refusal::new(format!("{} has no {name} for the drop-in to stand in front of", dir.printable()));
+    match &standing.report {
+        Some(report) => refusal.help(fix_commands::reinstall(report)),
+        None => refusal,
+    }
+}
+
+/// NVIDIA's shim of the release that is there is nowhere.
+fn stale(dir: &Path, standing: &Standing, reason: Option<&str>) -> Refusal {
+    let kept = standing.files.kept.printable();
+    let what = match reason {
+        Some(reason) => format!("{kept} {reason}"),
+        None => format!("NVIDIA's {} was not kept in {KEPT}", Library::Shim),
+    };
+    let message = format!("{}: {what}, so that it could not come back", dir.printable());
+    let refusal = Refusal::new(message);
+    match &standing.report {
+        Some(report) => refusal.help(bring_back(report)),
+        None => refusal,
+    }
+}
+
+/// The installer's command that puts NVIDIA's shim in place of the drop-in.
+pub(crate) fn bring_back(report: &InstallationReport) -> Help {
+    let help = fix_commands::reinstall(report);
+    let text = help.text.replace(fix_commands::PUT_DROP_IN_AGAIN, "");
+    let text = text.trim_end_matches(':');
+    Help { text: format!("{text}, which brings NVIDIA's {} back:", Library::Shim), ..help }
+        .command(line("uninstall", &report.dir))
+}
+
+fn foreign_layers(standing: &Standing) -> Refusal {
+    let layers = standing.files.layers.printable();
+    Refusal::new(format!("{layers} is not this project's {LAYERS}; it stays as it is")).help("rename it")
+}
+
+/// The system did not let the doctor change the directory.
+fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
+    let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if belongs_to_user(dir) => refusal.help(format!(
+            "make the directory writable, or put the drop-in in front of one program: `{} run -- PROGRAM`",
+            doctor()
+        )),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => refusal.help(format!(
+            "run the command as the owner of the directory, or put the drop-in in front of one program: \
+             `{} run -- PROGRAM`",
+            doctor()
+        )),
+        _ => refusal.help("nothing was changed in what programs load; try again when that is solved"),
+    }
+}

@@ -1,0 +1,119 @@
+//! The drop-in that came with this doctor: a short list of places beside the executable, and what must be true of the file
+//! there. Does not know where it goes.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::layers::marker;
+use cudnn_probe::{Library, Os, exports, identify};
+
+use super::{LAYERS, Refusal, VERSION};
+use crate::check::Help;
+use crate::cudnn_file::{drop_in_version, is_drop_in};
+use crate::escape::Printable;
+use crate::platform::executable;
+
+/// The directory of the libraries in the Python package `cudnn_shim`, below a directory of packages.
+const IN_PACKAGE: &str = match Os::HOST {
+    Os::Windows => r"cudnn_shim\bin",
+    _ => "cudnn_shim/lib",
+};
+
+/// The directory of the libraries in the distributable.
+const IN_DISTRIBUTABLE: &str = match Os::HOST {
+    Os::Windows => "bin",
+    _ => "lib",
+};
+
+/// A drop-in that can be used.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: PathBuf,
+    /// The library with the layers beside it.
+    pub(crate) layers: Option<PathBuf>,
+}
+
+/// The drop-in in this directory, or the one that came with this doctor.
+pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
+    let dirs = match from {
+        Some(dir) => vec![dir.to_owned(), dir.join(IN_DISTRIBUTABLE)],
+        None => dirs_beside_doctor(),
+    };
+    let mut reasons = Vec::new();
+    for dir in &dirs {
+        match read(dir) {
+            Ok(source) => return Ok(source),
+            Err(reason) => reasons.push(format!("{} {reason}", dir.printable())),
+        }
+    }
+    let message = match from {
+        Some(dir) => format!("there is no drop-in to use in {}", dir.printable()),
+        None => format!("the drop-in of this doctor ({VERSION}) is not beside it"),
+    };
+    Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Help::new(format!(
+        "name the directory with the drop-in by --from; the Python package cudnn-shim has both, and in a checkout of the \
+         project `cargo xtask dist` builds it and prints a directory for --from. It must be of version {VERSION}, as this \
+         doctor"
+    ))))
+}
+
+/// The places of the drop-in relative to the executable, the most particular first.
+fn dirs_beside_doctor() -> Vec<PathBuf> {
+    let program = executable().ok().and_then(|program| cudnn_probe::canonicalize(program).ok());
+    let Some(bin) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
+    let prefix = bin.parent().unwrap_or(bin);
+    let mut dirs = match Os::HOST {
+        Os::Windows => vec![prefix.join("Lib").join("site-packages").join(IN_PACKAGE)],
+        _ => ["lib", "lib64"].iter().flat_map(|lib| packages_in(&prefix.join(lib))).collect(),
+    };
+    // `pip install --target`.
+    dirs.push(prefix.join(IN_PACKAGE));
+    dirs.push(prefix.join(IN_DISTRIBUTABLE));
+    dirs.push(bin.to_owned());
+    dirs.dedup();
+    dirs
+}
+
+/// The package's libraries in the directories of packages of each Python: `lib/python3.12/site-packages`.
+fn packages_in(lib: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(lib).into_iter().flatten().flatten();
+    let is_python =
+        |dir: &PathBuf| dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("python3"));
+    let mut pythons: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).collect();
+    pythons.sort();
+    let sites = pythons.iter().flat_map(|dir| ["site-packages", "dist-packages"].map(|site| dir.join(site)));
+    sites.map(|site| site.join(IN_PACKAGE)).filter(|dir| dir.is_dir()).collect()
+}
+
+/// The drop-in in a directory, or why it cannot be used, to follow the name of the directory.
+fn read(dir: &Path) -> Result<Source, String> {
+    let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
+    let name = Library::Shim.file_name();
+    let file = dir.join(name);
+    // The loader finds layers beside the file that a link leads to, and a link may change.
+    let file = cudnn_probe::canonicalize(&file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => format!("has no {name}"),
+        _ => format!("has a {name} that cannot be read: {error}"),
+    })?;
+    identify(&file, Library::Shim).map_err(|error| format!("has a {name} that {error}"))?;
+    if !is_drop_in(&file) {
+        return Err(format!("has a {name} that is not this project's drop-in"));
+    }
+    match drop_in_version(&file) {
+        Some(version) if version == VERSION => {}
+        Some(version) => return Err(format!("has the drop-in {version}, and this doctor is {VERSION}")),
+        None => return Err("has a drop-in that states no version: it is older than this doctor".into()),
+    }
+    let layers = file.with_file_name(LAYERS);
+    match layers.symlink_metadata() {
+        Err(_) => Ok(Source { file, layers: None }),
+        Ok(_) if has_layers(&layers) => Ok(Source { file, layers: Some(layers) }),
+        Ok(_) => Err(format!("has a {LAYERS} that is damaged, or not this project's")),
+    }
+}
+
+/// Is this file the library with this project's layers?
+pub(super) fn has_layers(file: &Path) -> bool {
+    let of_trace = marker("trace", file);
+    let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(of_trace.as_deref()).collect();
+    of_trace.is_some() && exports(file, &wanted).is_ok_and(|found| found.iter().all(|is_there| *is_there))
+}

@@ -1,0 +1,133 @@
+//! What stands in a directory of cuDNN: whose `libcudnn.so.9` programs get, and what the kept file is. Read from the files
+//! each time; changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_loader::Function;
+use cudnn_probe::{Architecture, Host, InstallationReport, Library, Os, Version, exports, identify_any};
+
+use super::source::has_layers;
+use super::{KEPT, LAYERS};
+use crate::cudnn_file::{is_drop_in, is_drop_in_named};
+use crate::escape::Printable;
+use crate::shim_release;
+
+/// The release whose functions each later one has, too.
+const FIRST: Version = Version::new(9, 0, 0);
+
+/// A directory of cuDNN, as far as the drop-in is concerned.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) shim: Shim,
+    pub(crate) kept: Kept,
+    pub(crate) layers: Layers,
+    /// The cuDNN in the directory, if one is there.
+    pub(crate) report: Option<InstallationReport>,
+    pub(crate) files: Files,
+}
+
+/// The names of the files.
+#[derive(Debug)]
+pub(crate) struct Files {
+    /// `libcudnn.so.9`.
+    pub(crate) shim: PathBuf,
+    pub(crate) kept: PathBuf,
+    pub(crate) layers: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn in_dir(dir: &Path) -> Files {
+        Files { shim: dir.join(Library::Shim.file_name()), kept: dir.join(KEPT), layers: dir.join(LAYERS) }
+    }
+}
+
+/// The `libcudnn.so.9` that programs get.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shim {
+    Missing,
+    /// NVIDIA's, of the release that is there.
+    Nvidia,
+    DropIn,
+    /// Anything else; why it is none of the two, to follow its name.
+    Other(String),
+}
+
+/// The file under the name by which NVIDIA's shim is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Missing,
+    /// NVIDIA's shim of the release that is there.
+    OfThisRelease,
+    /// Anything else; why it is not that, to follow its name.
+    Stale(String),
+}
+
+/// The library with this project's layers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Layers {
+    Missing,
+    Ours,
+    Other,
+}
+
+impl Standing {
+    /// Reads a directory.
+    pub(crate) fn read(dir: &Path, host: &Host) -> Standing {
+        // A directory of cuDNN 8 has none that the drop-in could use.
+        let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
+        let files = Files::in_dir(dir);
+        let shim = match files.shim.symlink_metadata() {
+            Err(_) => Shim::Missing,
+            Ok(_) if is_drop_in(&files.shim) => Shim::DropIn,
+            Ok(_) => match fault(&files.shim, report.as_ref()) {
+                None => Shim::Nvidia,
+                Some(reason) => Shim::Other(reason),
+            },
+        };
+        let kept = match files.kept.symlink_metadata() {
+            Err(_) => Kept::Missing,
+            Ok(_) => fault(&files.kept, report.as_ref()).map_or(Kept::OfThisRelease, Kept::Stale),
+        };
+        let layers = match files.layers.symlink_metadata() {
+            Err(_) => Layers::Missing,
+            Ok(_) if has_layers(&files.layers) => Layers::Ours,
+            Ok(_) => Layers::Other,
+        };
+        Standing { shim, kept, layers, report, files }
+    }
+
+    /// The release of cuDNN: that of its graph library.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
+    }
+}
+
+/// Why this file is not NVIDIA's shim of the release that is there, to follow its name.
+fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
+    let identity = match identify_any(file, Library::Shim) {
+        Ok(identity) => identity,
+        Err(error) => return Some(error.to_string().printable()),
+    };
+    if identity.os != Os::HOST || identity.architecture != Architecture::HOST {
+        return Some(format!("is for {} on {}", identity.os, identity.architecture));
+    }
+    if is_drop_in_named(Path::new(Library::Shim.file_name()), file) {
+        return Some("is the drop-in, not NVIDIA's shim".into());
+    }
+    let first: Vec<&str> =
+        Function::ALL.iter().filter(|function| function.since() <= FIRST).map(|function| function.name()).collect();
+    if !exports(file, &first).is_ok_and(|found| found.iter().all(|is_there| *is_there)) {
+        return Some(format!("is not NVIDIA's shim: it lacks functions that cuDNN {FIRST} has"));
+    }
+    let graph = report.and_then(|report| report.library(Library::Graph)?.identity.as_ref().ok()?.version);
+    if let (Some(graph), Some(conflict)) = (graph, graph.and_then(|graph| shim_release::conflict(file, graph))) {
+        return Some(format!("{conflict}, but the {} beside it is {graph}", Library::Graph));
+    }
+    let recorded = report.and_then(|report| report.library(Library::Shim)).map_or(&[][..], |shim| &shim.recorded);
+    let hashes: Option<Vec<&String>> = recorded.iter().map(|recorded| recorded.sha256.as_ref()).collect();
+    let hashes = hashes.filter(|hashes| !hashes.is_empty())?;
+    let found = cudnn_fetch::sha256(file);
+    let is_recorded = hashes.into_iter().any(|recorded| Some(recorded) == found.as_ref());
+    let package = recorded.last().map_or(String::new(), |recorded| recorded.package.to_string().printable());
+    (!is_recorded).then(|| format!("is not the file that {package} installed: it has another sha256"))
+}

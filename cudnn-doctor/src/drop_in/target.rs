@@ -1,0 +1,112 @@
+//! Which directory of cuDNN a command is about: the one of a Python environment, or one that is named. Does not know what
+//! stands in it, but for the files that make it one.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Library, Os};
+
+use super::standing::Files;
+use super::{KEPT, Refusal};
+use crate::check::Help;
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::python::Python;
+use crate::shell::{doctor, quoted_path};
+
+/// What the user has named.
+#[derive(Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// A directory of cuDNN, or the root of what has one.
+    Dir(&'a Path),
+    /// A Python, or the root of its environment.
+    Python(&'a Path),
+    /// The active environment.
+    Nothing,
+}
+
+/// The canonical directory. `command` is the doctor's, for the help.
+pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
+    let root = root(named, command, context)?;
+    let real_root = canonical(&root)?;
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for candidate in context.search.under_root(&root) {
+        if !is_of_cudnn(&candidate.dir) {
+            continue;
+        }
+        let dir = canonical(&candidate.dir)?;
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    match dirs.as_slice() {
+        [] => Err(nothing(&root, command, context)),
+        [dir] if dir.starts_with(&real_root) => Ok(dir.clone()),
+        [dir] => Err(Refusal::new(format!(
+            "the cuDNN of {} is outside of it, in {}: other environments may use it, too",
+            root.printable(),
+            dir.printable()
+        ))
+        .help(Help::new("to mean it for all of them, name the directory:").command(line(command, dir)))),
+        several => {
+            let help = Help::new("name the directory that you mean; one of:");
+            let help = several.iter().fold(help, |help, dir| help.command(line(command, dir)));
+            let count = several.len();
+            Err(Refusal::new(format!("{} has {count} installations of cuDNN", root.printable())).help(help))
+        }
+    }
+}
+
+/// The root to look below.
+fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
+    let python = match named {
+        Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
+        Named::Dir(dir) => return Err(Refusal::new(format!("{} is no directory", dir.printable()))),
+        Named::Python(python) => Python::find(Some(python), context),
+        Named::Nothing => Python::find(None, context),
+    };
+    let no_python = || match named {
+        Named::Python(python) => Refusal::new(format!("{} is no Python, and no environment", python.printable())),
+        _ => Refusal::new("no Python environment is active, and no Python is on PATH"),
+    };
+    let python = python.filter(|python| python.program.is_file()).ok_or_else(no_python);
+    python.map(|python| python.root).map_err(|refusal| {
+        refusal.help(format!("activate the environment, or name it: `{} {command} --python ENVIRONMENT`", doctor()))
+    })
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
+    cudnn_probe::canonicalize(path)
+        .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
+}
+
+/// Has this directory a cuDNN, or what an uninstalled one has left?
+fn is_of_cudnn(dir: &Path) -> bool {
+    let is_there = |file: PathBuf| file.symlink_metadata().is_ok();
+    is_there(dir.join(Library::Graph.name_on(Os::HOST))) || is_there(Files::in_dir(dir).kept)
+}
+
+fn nothing(root: &Path, command: &str, context: &Context) -> Refusal {
+    let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
+    // `uninstall` after the kept file is gone, too.
+    let other = context.selected().filter(|other| !other.dir.starts_with(root));
+    match other {
+        Some(other) => refusal.help(
+            Help::new(format!(
+                "programs here would use the one in {} ({}); to mean that:",
+                other.dir.printable(),
+                other.origin
+            ))
+            .command(line(command, &other.dir)),
+        ),
+        None => refusal.help(format!(
+            "install cuDNN into it first (`{} check` shows how), or name the directory with {} or {KEPT}",
+            doctor(),
+            Library::Graph
+        )),
+    }
+}
+
+/// The command for this directory.
+pub(crate) fn line(command: &str, dir: &Path) -> String {
+    format!("{} {command} {}", doctor(), quoted_path(dir))
+}

@@ -1,0 +1,679 @@
+//! `install` and `uninstall`: with a real Python, pip and real wheels; cut off at each step; several at once; and refused.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod beside;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use beside::Prefix;
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{FOREIGN, PythonEnvironment, TempDir, Wheel, lib_dir, not_run, release};
+
+const KEPT: &str = "libcudnn.9.kept-by-cudnn-doctor";
+
+/// The release before the pinned one.
+const BEFORE: Wheel = Wheel {
+    package: "nvidia-cudnn-jit-cu12",
+    version: "9.18.1.3",
+    sha256: "8dfbc80627aea1418aa4dac1b8d2637d5c9b0ab7fb7f56cb31486f8d0a2ac24e",
+};
+
+/// What the entries of a directory are: a link's target, or a file's inode, mode, time and contents.
+fn entries(dir: &Path) -> BTreeMap<OsString, String> {
+    let entry = |path: PathBuf| {
+        let metadata = path.symlink_metadata().unwrap();
+        if metadata.is_symlink() {
+            return format!("link to {:?}", std::fs::read_link(&path).unwrap());
+        }
+        // No command has a reason to touch the large ones, of which the inode and the time are enough.
+        let is_small = metadata.is_file() && metadata.len() < 2 << 20;
+        let hash = if is_small { cudnn_fetch::sha256(&path) } else { None };
+        let (inode, mode, time) = (metadata.ino(), metadata.mode(), metadata.mtime_nsec());
+        format!("inode {inode}, mode {mode:o}, {} s {time} ns, {hash:?}", metadata.mtime())
+    };
+    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| (name.clone(), entry(dir.join(name)))).collect()
+}
+
+fn run(prefix: &Prefix, arguments: &[&OsStr]) -> Output {
+    prefix.command(arguments).output().unwrap()
+}
+
+/// Runs the doctor, which must succeed; returns what it prints.
+fn succeed(prefix: &Prefix, command: &str, dir: &Path) -> String {
+    let output = run(prefix, &[command.as_ref(), dir.as_os_str()]);
+    assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a printed command in a shell, which must succeed.
+fn paste(command: &str) {
+    let output = Command::new("/bin/sh").args(["-c", command]).output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+}
+
+/// The command after this text in what the doctor has printed.
+fn printed<'a>(text: &'a str, before: &str) -> &'a str {
+    let command = text.lines().find_map(|line| line.split_once(before)).unwrap_or_else(|| panic!("{text}")).1;
+    command.strip_suffix(" again.").unwrap_or(command)
+}
+
+fn is_drop_in(dir: &Path) -> bool {
+    let bytes = std::fs::read(dir.join("libcudnn.so.9")).unwrap();
+    bytes.windows(18).any(|window| window == b"cudnn-shim drop-in")
+}
+
+/// A directory of cuDNN whose files are hard links into a cache, as those of uv and conda are.
+fn linked_to_cache() -> Option<(TempDir, TempDir)> {
+    let release = lib_dir("jit-cu12-9.19.0")?;
+    let cache = TempDir::new();
+    for file in std::fs::read_dir(release).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(file.path(), cache.path().join(file.file_name())).unwrap();
+    }
+    let dir = TempDir::copy_of(cache.path());
+    Some((cache, dir))
+}
+
+/// A wheel of an unpacked one: pip installs it as it would install the original.
+fn pack(unpacked: &Path, name: &str, into: &Path) {
+    let entries = std::fs::read_dir(unpacked).unwrap().map(|entry| entry.unwrap().file_name());
+    let entries = entries.filter(|name| *name != "requirement.txt" && *name != "bin");
+    let mut zip = Command::new("python3");
+    zip.args(["-I", "-m", "zipfile", "-c"]).arg(into.join(name)).args(entries).current_dir(unpacked);
+    let output = zip.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn findings(prefix: &Prefix, environment: &Path) -> Vec<Value> {
+    let mut command = prefix.command(&["check", "--no-load", "--json"].map(OsStr::new));
+    let output = command.env("VIRTUAL_ENV", environment).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["findings"].as_array().unwrap().clone()
+}
+
+fn found(prefix: &Prefix, environment: &Path, code: &str) -> Option<Value> {
+    findings(prefix, environment).into_iter().find(|finding| finding["code"] == code)
+}
+
+const USE: &str = "
+import ctypes, sys
+cudnn = ctypes.CDLL(sys.argv[1])
+cudnn.cudnnGetVersion.restype = ctypes.c_size_t
+handle = ctypes.c_void_p()
+print(cudnn.cudnnGetVersion(), cudnn.cudnnCreate(ctypes.byref(handle)) in (0, 1001), hasattr(cudnn, 'cudnnShimGetVersion'))
+";
+
+#[test]
+fn the_drop_in_lives_through_the_life_of_a_real_environment() {
+    let (Some(release), Some(before)) = (release("jit-cu12-9.19.0"), BEFORE.unpacked()) else { return };
+    if support::is_emulated("the life of a real environment", "the older wheel is for x86-64") {
+        return;
+    }
+    let (wheels, home, prefix) = (TempDir::new(), TempDir::new(), Prefix::new());
+    pack(&before, "nvidia_cudnn_jit_cu12-9.18.1.3-py3-none-any.whl", wheels.path());
+    pack(&release, "nvidia_cudnn_jit_cu12-9.19.0.56-py3-none-any.whl", wheels.path());
+    // The environment is named through a link.
+    let real = home.path().join("real");
+    let output = Command::new("python3").args(["-m", "venv"]).arg(&real).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let venv = home.path().join("venv");
+    symlink("real", &venv).unwrap();
+    let python = venv.join("bin/python3");
+    let pip = |arguments: &[&str]| {
+        let mut pip = Command::new(&python);
+        pip.args(["-I", "-m", "pip"]).args(arguments).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", wheels.path());
+        let output = pip.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    pip(&["install", "--no-deps", "nvidia-cudnn-jit-cu12==9.18.1.3"]);
+    let site = Command::new(&python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output();
+    let site = PathBuf::from(String::from_utf8(site.unwrap().stdout).unwrap().trim());
+    let dir = std::fs::canonicalize(site.join("nvidia/cudnn_jit/lib")).unwrap();
+    let uses = || {
+        let mut program = Command::new(&python);
+        let output = program.args(["-c", USE]).arg(dir.join("libcudnn.so.9")).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let install = || {
+        let output = prefix.command(&["install".as_ref(), "--python".as_ref(), venv.as_ref()]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+
+    let start = entries(&dir);
+    let known_to_pip = pip(&["show", "--files", "nvidia-cudnn-jit-cu12"]);
+    assert_eq!(uses(), "91801 True False");
+    let text = install();
+    assert!(text.contains("is in front of cuDNN 9.18.1 in"), "{text}");
+    assert_eq!(uses(), "91801 True True");
+    assert!(dir.join("libcudnn_layers.so").exists());
+    assert!(install().contains("already in front"));
+    for code in ["C014", "C024", "C110", "C111"] {
+        assert_eq!(found(&prefix, &venv, code), None, "{code}");
+    }
+    assert_eq!(pip(&["show", "--files", "nvidia-cudnn-jit-cu12"]), known_to_pip);
+    paste(printed(&text, "take the drop-in away: "));
+    assert_eq!((entries(&dir), uses()), (start, "91801 True False".into()));
+
+    // pip replaces the drop-in, and leaves what it does not know.
+    install();
+    pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
+    assert_eq!(uses(), "91900 True False");
+    assert!(dir.join(KEPT).exists() && dir.join("libcudnn_layers.so").exists());
+    let finding = found(&prefix, &venv, "C110").unwrap();
+    assert!(finding["notes"].to_string().contains("another sha256"), "{finding:#}");
+    finding["commands"].as_array().unwrap().iter().for_each(|command| paste(command.as_str().unwrap()));
+    assert_eq!((found(&prefix, &venv, "C110"), uses()), (None, "91900 True True".into()));
+    assert_eq!(succeed(&prefix, "uninstall", &venv), succeed_text(&dir));
+    let upgraded = entries(&dir);
+    assert!(upgraded.len() == 3 && uses() == "91900 True False", "{upgraded:?}");
+
+    // The other command of that finding.
+    pip(&["install", "--no-deps", "nvidia-cudnn-jit-cu12==9.18.1.3"]);
+    install();
+    pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
+    let finding = found(&prefix, &venv, "C110").unwrap();
+    let other = finding["help"].as_str().unwrap().split('`').nth(1).unwrap().to_owned();
+    paste(&other);
+    assert_eq!((entries(&dir).len(), uses()), (3, "91900 True False".into()));
+
+    // The libraries are of another release than the shim that is kept.
+    install();
+    std::fs::copy(before.join("nvidia/cudnn_jit/lib/libcudnn.so.9"), dir.join(KEPT)).unwrap();
+    let finding = found(&prefix, &venv, "C111").unwrap();
+    assert!(finding["notes"].to_string().contains("has another sha256"), "{finding:#}");
+    let output = run(&prefix, &["uninstall".as_ref(), dir.as_os_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("another sha256"), "{output:?}");
+    for command in finding["commands"].as_array().unwrap().iter().map(|command| command.as_str().unwrap()) {
+        paste(&format!("export PIP_NO_INDEX=1 PIP_FIND_LINKS={}; {command}", wheels.path().display()));
+    }
+    assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
+
+    // pip leaves a directory with what it does not know.
+    pip(&["uninstall", "--yes", "nvidia-cudnn-jit-cu12"]);
+    assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), [KEPT, "libcudnn_layers.so"]);
+    assert!(succeed(&prefix, "uninstall", &venv).contains("is gone"));
+    assert_eq!(entries(&dir).len(), 0);
+}
+
+fn succeed_text(dir: &Path) -> String {
+    format!("NVIDIA's libcudnn.so.9 is in front of cuDNN 9.19.0 in {} again.\n", dir.display())
+}
+
+#[test]
+fn a_file_of_a_shared_cache_is_never_written_to() {
+    let Some((cache, dir)) = linked_to_cache() else { return };
+    let prefix = Prefix::new();
+    let (cached, start) = (entries(cache.path()), entries(dir.path()));
+    succeed(&prefix, "install", dir.path());
+    assert!(is_drop_in(dir.path()));
+    assert_eq!(entries(cache.path()), cached);
+    let links = |dir: &Path, name: &str| std::fs::metadata(dir.join(name)).unwrap().nlink();
+    assert_eq!((links(dir.path(), KEPT), links(dir.path(), "libcudnn.so.9")), (2, 1));
+    // A newer drop-in replaces an older one.
+    let file = dir.path().join("libcudnn.so.9");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes.extend(b"another build");
+    std::fs::write(&file, bytes).unwrap();
+    assert!(succeed(&prefix, "install", dir.path()).contains("in place of another drop-in"));
+    assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(prefix.lib().join("libcudnn.so.9")).unwrap());
+    succeed(&prefix, "uninstall", dir.path());
+    assert_eq!((entries(cache.path()), entries(dir.path())), (cached, start));
+    assert!(succeed(&prefix, "uninstall", dir.path()).contains("nothing is left"));
+}
+
+/// As conda and archives have it.
+#[test]
+fn a_shim_that_is_a_link_comes_back_as_a_link() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let prefix = Prefix::new();
+    let shim = dir.file(Library::Shim);
+    std::fs::rename(&shim, dir.path().join("libcudnn.so.9.19.0")).unwrap();
+    symlink("libcudnn.so.9.19.0", &shim).unwrap();
+    let start = entries(dir.path());
+    succeed(&prefix, "install", dir.path());
+    assert!(is_drop_in(dir.path()) && !shim.is_symlink() && dir.path().join(KEPT).is_symlink());
+    succeed(&prefix, "uninstall", dir.path());
+    assert_eq!(entries(dir.path()), start);
+}
+
+#[test]
+fn names_that_no_shell_would_take_as_they_are_work() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let prefix = Prefix::new();
+    for name in [b"a\nb".as_slice(), b"gr\xf6sse", b"it's $HOME;x:y ", b"--python", "\u{202e}x".as_bytes()] {
+        let dir = TempDir::new();
+        let cudnn = dir.path().join(OsStr::from_bytes(name));
+        std::fs::create_dir(&cudnn).unwrap();
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::hard_link(file.path(), cudnn.join(file.file_name()))
+                .or_else(|_| std::fs::copy(file.path(), cudnn.join(file.file_name())).map(drop))
+                .unwrap();
+        }
+        let start = entries(&cudnn);
+        let text = succeed(&prefix, "install", &cudnn);
+        assert!(is_drop_in(&cudnn), "{name:?}");
+        assert_eq!(text.lines().count(), 4, "{text}");
+        paste(printed(&text, "take the drop-in away: "));
+        assert_eq!(entries(&cudnn), start, "{name:?}");
+        paste(printed(&text, "then run "));
+        assert!(is_drop_in(&cudnn), "{name:?}");
+    }
+}
+
+/// Ends the process at its nth call that changes a directory or a file.
+const KILLER: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void step(void) {
+    static int count;
+    const char *at = getenv("KILL_AT");
+    if (at && ++count == atoi(at)) kill(getpid(), SIGKILL);
+}
+#define CALL(name, parameters, arguments) \
+    int name parameters { step(); int (*next) parameters = dlsym(RTLD_NEXT, #name); return next arguments; }
+CALL(rename, (const char *a, const char *b), (a, b))
+CALL(link, (const char *a, const char *b), (a, b))
+CALL(linkat, (int a, const char *b, int c, const char *d, int e), (a, b, c, d, e))
+CALL(symlink, (const char *a, const char *b), (a, b))
+CALL(unlink, (const char *a), (a))
+CALL(fchmod, (int a, unsigned b), (a, b))
+CALL(fsync, (int a), (a))
+int open64(const char *path, int flags, ...) {
+    va_list list; va_start(list, flags); int mode = va_arg(list, int); va_end(list);
+    if (flags & (O_CREAT | O_WRONLY | O_RDWR)) step();
+    int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open64");
+    return next(path, flags, mode);
+}
+"#;
+
+#[test]
+fn a_kill_at_any_step_leaves_one_state_or_the_other() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let (prefix, tools) = (Prefix::new(), TempDir::new());
+    let killer = tools.path().join("killer.so");
+    support::compile(KILLER, &["-shared", "-fPIC", "-w", "-ldl"], &killer);
+    let start = entries(dir.path());
+    let drop_in = std::fs::read(prefix.lib().join("libcudnn.so.9")).unwrap();
+    let nvidia = std::fs::read(dir.file(Library::Shim)).unwrap();
+    for command in ["install", "uninstall"] {
+        let mut kills = 0;
+        for step in 1.. {
+            if command == "uninstall" {
+                succeed(&prefix, "install", dir.path());
+            }
+            let mut cut_off = prefix.command(&[command.as_ref(), dir.path().as_os_str()]);
+            let status = cut_off.env("LD_PRELOAD", &killer).env("KILL_AT", step.to_string()).output().unwrap().status;
+            let shim = std::fs::read(dir.file(Library::Shim)).unwrap();
+            assert!(shim == drop_in || shim == nvidia, "{command} {step}: a file that is neither");
+            assert!(shim == nvidia || dir.path().join(KEPT).exists(), "{command} {step}: nothing leads back");
+            if status.success() {
+                break;
+            }
+            kills += 1;
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status:?}");
+            // Both commands know each state.
+            if step % 2 == 0 {
+                succeed(&prefix, "install", dir.path());
+                assert_eq!(std::fs::read(dir.file(Library::Shim)).unwrap(), drop_in);
+            }
+            succeed(&prefix, "uninstall", dir.path());
+            assert_eq!(entries(dir.path()), start, "{command} {step}");
+        }
+        assert!(kills >= if command == "install" { 8 } else { 2 }, "{command}: {kills}");
+    }
+}
+
+#[test]
+fn commands_at_the_same_time_wait_for_each_other() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let prefix = Prefix::new();
+    let start = entries(dir.path());
+    for commands in [["install"; 2], ["install", "uninstall"], ["uninstall"; 2]] {
+        let start = |index: usize| {
+            let mut command = prefix.command(&[commands[index % 2].as_ref(), dir.path().as_os_str()]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        };
+        let running: Vec<_> = (0..8).map(start).collect();
+        for mut running in running {
+            assert_eq!(running.wait().unwrap().code(), Some(0), "{commands:?}");
+        }
+    }
+    assert_eq!(entries(dir.path()), start);
+}
+
+/// A case of refusals: what is done to a directory with a complete cuDNN before, and a part of the message.
+type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
+
+#[test]
+fn what_is_not_recognised_is_refused_and_stays() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let prefix = Prefix::new();
+    let shim = |dir: &Path| dir.join("libcudnn.so.9");
+    let write = |dir: &Path, text: &[u8]| {
+        std::fs::remove_file(shim(dir)).unwrap();
+        std::fs::write(shim(dir), text).unwrap();
+    };
+    let put_drop_in = |dir: &Path| write(dir, &std::fs::read(prefix.lib().join("libcudnn.so.9")).unwrap());
+    let nvidia = std::fs::read(shim(&release)).unwrap();
+    let cases: [Case<'_>; 12] = [
+        ("no library", &|dir| write(dir, b"no library"), "is not an ELF file"),
+        ("a truncated one", &|dir| write(dir, &nvidia[..60_000]), "is truncated"),
+        (
+            "a library of somebody else",
+            &|dir| {
+                std::fs::remove_file(shim(dir)).unwrap();
+                support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &shim(dir));
+            },
+            "is not NVIDIA's shim",
+        ),
+        (
+            "for another processor",
+            &|dir| {
+                let mut bytes = nvidia.clone();
+                bytes[18] = FOREIGN.1;
+                write(dir, &bytes);
+            },
+            "aarch64",
+        ),
+        ("the drop-in without NVIDIA's shim", &put_drop_in, "was not kept"),
+        (
+            "the drop-in with a damaged shim",
+            &|dir| {
+                put_drop_in(dir);
+                std::fs::write(dir.join(KEPT), b"damaged").unwrap();
+            },
+            "so that it could not come back",
+        ),
+        (
+            "the drop-in kept in place of NVIDIA's shim",
+            &|dir| {
+                put_drop_in(dir);
+                std::fs::copy(shim(dir), dir.join(KEPT)).unwrap();
+            },
+            "is the drop-in, not NVIDIA's",
+        ),
+        (
+            "a directory",
+            &|dir| {
+                std::fs::remove_file(shim(dir)).unwrap();
+                std::fs::create_dir(shim(dir)).unwrap();
+            },
+            "is a directory",
+        ),
+        (
+            "a pipe",
+            &|dir| {
+                std::fs::remove_file(shim(dir)).unwrap();
+                assert!(Command::new("mkfifo").arg(shim(dir)).status().unwrap().success());
+            },
+            "pipe",
+        ),
+        (
+            "a link that leads nowhere",
+            &|dir| {
+                std::fs::remove_file(shim(dir)).unwrap();
+                symlink("libcudnn.so.9.0.0", shim(dir)).unwrap();
+            },
+            "link",
+        ),
+        ("no shim", &|dir| std::fs::remove_file(shim(dir)).unwrap(), "has no libcudnn.so.9"),
+        ("somebody else's layers", &|dir| std::fs::write(dir.join("libcudnn_layers.so"), b"").unwrap(), "is not this"),
+    ];
+    for (name, change, expected) in cases {
+        let dir = TempDir::new();
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
+            symlink(file.path(), dir.path().join(file.file_name())).unwrap();
+        }
+        std::fs::remove_file(shim(dir.path())).unwrap();
+        std::fs::copy(shim(&release), shim(dir.path())).unwrap();
+        change(dir.path());
+        let before = entries(dir.path());
+        for command in ["install", "uninstall"] {
+            let output = run(&prefix, &[command.as_ref(), dir.path().as_os_str()]);
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let is_clean = command == "uninstall" && ["no shim", "somebody else's layers"].contains(&name);
+            let (status, text) = if is_clean { (0, "") } else { (3, expected) };
+            assert_eq!(output.status.code(), Some(status), "{name}: {output:?}");
+            assert!(stderr.contains(text) && !stderr.contains("panicked"), "{name}: {stderr}");
+            assert_eq!(entries(dir.path()), before, "{name}: {command}");
+        }
+    }
+}
+
+#[test]
+fn a_shim_that_is_not_as_its_wheel_installed_it_stays() {
+    let Some(release) = release("jit-cu12-9.19.0") else { return };
+    let (prefix, root) = (Prefix::new(), TempDir::new());
+    let venv = PythonEnvironment::venv(root.path());
+    let copy = Command::new("cp").arg("-a").arg(release.join(".")).arg(venv.import_dir()).status().unwrap();
+    assert!(copy.success());
+    let dir = venv.import_dir().join("nvidia/cudnn_jit/lib");
+    let file = dir.join("libcudnn.so.9");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes.push(0);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, bytes).unwrap();
+    let before = entries(&dir);
+    let output = run(&prefix, &["install".as_ref(), "--python".as_ref(), root.path().as_os_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("another sha256"), "{stderr}");
+    assert!(stderr.contains("--force-reinstall") || stderr.contains("again"), "{stderr}");
+    assert_eq!(entries(&dir), before);
+}
+
+#[test]
+fn a_place_that_is_not_clear_is_refused() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let prefix = Prefix::new();
+    let world = TempDir::new();
+    let venv = |name: &str| PythonEnvironment::venv(&world.path().join(name));
+    let put = |dir: PathBuf| {
+        std::fs::create_dir_all(&dir).unwrap();
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
+            symlink(file.path(), dir.join(file.file_name())).unwrap();
+        }
+        dir
+    };
+    let two = venv("two");
+    let dirs = [put(two.import_dir().join("nvidia/cudnn/lib")), put(two.import_dir().join("other/lib"))];
+    let shared = put(world.path().join("shared/cudnn/lib"));
+    let linking = venv("linking");
+    symlink(world.path().join("shared"), linking.import_dir().join("nvidia")).unwrap();
+    let _empty = venv("empty");
+    for (arguments, expected) in [
+        (&["--python", "two"][..], "2 installations"),
+        (&["two"], "2 installations"),
+        (&["linking"], "is outside of it"),
+        (&["--python", "empty"], "no cuDNN 9"),
+        (&["empty"], "no cuDNN 9"),
+        (&["nowhere"], "is no directory"),
+        (&["--python", "nowhere"], "is no Python"),
+        (&[], "no Python"),
+        (&["two", "--python", "two"], "cannot be used with"),
+    ] {
+        for subcommand in ["install", "uninstall"] {
+            let all = [&[subcommand], arguments].concat();
+            let all: Vec<&OsStr> = all.into_iter().map(OsStr::new).collect();
+            let output = prefix.command(&all).current_dir(world.path()).env("PATH", "/nowhere").output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(3), "{arguments:?}: {stderr}");
+            assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+        }
+    }
+    let output = prefix.command(&["install", "two"].map(OsStr::new)).current_dir(world.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Each printed command is for one of them.
+    let commands: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("      ")).collect();
+    assert_eq!(commands.len(), 2, "{stderr}");
+    commands.iter().for_each(|command| paste(command));
+    assert!(dirs.iter().all(|dir| is_drop_in(dir)));
+    let output = prefix.command(&["install", "linking"].map(OsStr::new)).current_dir(world.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    paste(stderr.lines().find_map(|line| line.strip_prefix("      ")).unwrap());
+    assert!(is_drop_in(&shared));
+}
+
+#[test]
+fn a_drop_in_that_is_not_this_doctors_is_refused() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let prefix = Prefix::without_drop_in();
+    let from = TempDir::new();
+    let lib = support::drop_in().join("lib");
+    let put = |name: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let bytes = change(std::fs::read(lib.join("libcudnn.so.9")).unwrap());
+        std::fs::write(from.path().join(name), bytes).unwrap();
+    };
+    let replaced = |bytes: Vec<u8>, old: &[u8], new: &[u8]| {
+        let at = bytes.windows(old.len()).position(|window| window == old).unwrap();
+        [&bytes[..at], new, &bytes[at + old.len()..]].concat()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let marked = |version: &str| format!("cudnn-shim drop-in {version}").into_bytes();
+    let other: String = version.chars().map(|c| if c.is_ascii_digit() { '7' } else { c }).collect();
+    let start = entries(dir.path());
+    let refused = |arguments: &[&OsStr], expected: &str| {
+        let arguments = [&["install".as_ref(), dir.path().as_os_str()], arguments].concat();
+        let output = run(&prefix, &arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(3) && stderr.contains(expected), "{expected}: {stderr}");
+        assert!(stderr.contains("--from"), "{stderr}");
+        assert_eq!(entries(dir.path()), start);
+    };
+    let named = ["--from".as_ref(), from.path().as_os_str()];
+    refused(&[], "is not beside it");
+    refused(&named, "has no libcudnn.so.9");
+    put("libcudnn.so.9", &|bytes| replaced(bytes, &marked(version), &marked(&other)));
+    refused(&named, &format!("has the drop-in {other}, and this doctor is {version}"));
+    put("libcudnn.so.9", &|bytes| bytes[..100_000].to_vec());
+    refused(&named, "is truncated");
+    put("libcudnn.so.9", &|_| b"no library".to_vec());
+    refused(&named, "is not an ELF file");
+    std::fs::copy(dir.file(Library::Shim), from.path().join("libcudnn.so.9")).unwrap();
+    refused(&named, "that is not this project's drop-in");
+    put("libcudnn.so.9", &|bytes| bytes);
+    std::fs::write(from.path().join("libcudnn_layers.so"), b"damaged").unwrap();
+    refused(&named, "is damaged, or not this project's");
+    std::fs::remove_file(from.path().join("libcudnn_layers.so")).unwrap();
+    let arguments = [&["install".as_ref(), dir.path().as_os_str()], &named[..]].concat();
+    let output = run(&prefix, &arguments);
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Without layers"),
+        "{output:?}"
+    );
+    // The distributable itself.
+    let dist = support::drop_in();
+    let output = run(&prefix, &["install".as_ref(), dir.path().as_os_str(), "--from".as_ref(), dist.as_os_str()]);
+    assert!(output.status.success() && dir.path().join("libcudnn_layers.so").exists(), "{output:?}");
+    succeed(&prefix, "uninstall", dir.path());
+    assert_eq!(entries(dir.path()), start);
+}
+
+/// The places beside the executable.
+#[test]
+fn the_drop_in_is_found_where_packages_put_it() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let start = entries(dir.path());
+    for place in ["lib", "bin", "lib/python3.12/site-packages/cudnn_shim/lib", "cudnn_shim/lib"] {
+        let prefix = Prefix::without_drop_in();
+        let lib = prefix.path().join(place);
+        std::fs::create_dir_all(&lib).unwrap();
+        for name in ["libcudnn.so.9", "libcudnn_layers.so"] {
+            std::fs::copy(support::drop_in().join("lib").join(name), lib.join(name)).unwrap();
+        }
+        // The wheel's comes before NVIDIA's of a conda environment.
+        if place.starts_with("lib/") {
+            std::fs::copy(dir.file(Library::Shim), prefix.lib().join("libcudnn.so.9")).unwrap();
+        }
+        succeed(&prefix, "install", dir.path());
+        assert!(is_drop_in(dir.path()), "{place}");
+        succeed(&prefix, "uninstall", dir.path());
+        assert_eq!(entries(dir.path()), start);
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_the_users_is_refused_and_stays() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        not_run("a directory of another user", "only root can change the user");
+        return;
+    }
+    let prefix = Prefix::new();
+    let start = entries(dir.path());
+    let as_nobody = |command: &str| {
+        let mut command = prefix.command(&[command.as_ref(), dir.path().as_os_str()]);
+        command.uid(65534).gid(65534).output().unwrap()
+    };
+    let output = as_nobody("install");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("Permission denied"), "{stderr}");
+    assert!(stderr.contains("as the owner of the directory"), "{stderr}");
+    assert_eq!(entries(dir.path()), start);
+    succeed(&prefix, "install", dir.path());
+    let installed = entries(dir.path());
+    assert_eq!(as_nobody("uninstall").status.code(), Some(3));
+    assert_eq!(entries(dir.path()), installed);
+    succeed(&prefix, "uninstall", dir.path());
+    // What root installs for a user belongs to the user, and everybody can read it.
+    for file in std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).chain([dir.path().into()]) {
+        std::os::unix::fs::lchown(file, Some(65534), Some(65534)).unwrap();
+    }
+    std::fs::set_permissions(dir.file(Library::Shim), std::fs::Permissions::from_mode(0o640)).unwrap();
+    succeed(&prefix, "install", dir.path());
+    for name in ["libcudnn.so.9", "libcudnn_layers.so", KEPT] {
+        assert_eq!(std::fs::metadata(dir.path().join(name)).unwrap().uid(), 65534, "{name}");
+    }
+    assert_eq!(std::fs::metadata(dir.file(Library::Shim)).unwrap().mode() & 0o777, 0o644);
+    assert_eq!(as_nobody("uninstall").status.code(), Some(0));
+}
+
+#[test]
+fn every_example_of_the_help_texts_works() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let prefix = Prefix::new();
+    // The prefix is the user's home, too.
+    let venv = PythonEnvironment::venv(&prefix.path().join("venvs/train"));
+    let dirs = [venv.import_dir().join("nvidia/cudnn/lib"), prefix.path().join("cudnn/lib")];
+    for dir in &dirs {
+        std::fs::create_dir_all(dir).unwrap();
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
+            symlink(file.path(), dir.join(file.file_name())).unwrap();
+        }
+    }
+    std::fs::write(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(prefix.path().join("bin/python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut count = 0;
+    for subcommand in ["install", "uninstall", "run"] {
+        let help = run(&prefix, &[subcommand.as_ref(), "--help".as_ref()]).stdout;
+        let help = String::from_utf8(help).unwrap();
+        for example in help.lines().filter_map(|line| line.strip_prefix("  cudnn-doctor ")) {
+            let example = format!("cudnn-doctor {}", example.split("   ").next().unwrap().split("  ").next().unwrap());
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", &example]).current_dir(prefix.path()).env_clear().env("HOME", prefix.path());
+            shell.env("VIRTUAL_ENV", venv.root());
+            let path = format!("{}:/usr/bin:/bin", prefix.path().join("bin").display());
+            let output = shell.env("PATH", path).output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{example}: {output:?}");
+            count += 1;
+        }
+        if subcommand == "install" {
+            assert!(dirs.iter().all(|dir| is_drop_in(dir)));
+        }
+    }
+    assert!(count == 10 && !dirs.iter().any(|dir| is_drop_in(dir)), "{count}");
+}

@@ -1,0 +1,249 @@
+//! `run`: programs that get the drop-in, those that do not, and what stays as it was.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod beside;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Output, Stdio};
+
+use beside::Prefix;
+use support::{FOREIGN, TempDir, lib_dir, not_run};
+
+fn command(prefix: &Prefix, arguments: &[&str]) -> Command {
+    let arguments: Vec<&OsStr> = ["run"].iter().chain(arguments).map(OsStr::new).collect();
+    prefix.command(&arguments)
+}
+
+fn run(prefix: &Prefix, arguments: &[&str]) -> Output {
+    command(prefix, arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whose `libcudnn.so.9` a program gets that opens it by its name.
+const WHOSE: &str = "
+import ctypes
+cudnn = ctypes.CDLL('libcudnn.so.9')
+cudnn.cudnnGetVersion.restype = ctypes.c_size_t
+print(hasattr(cudnn, 'cudnnShimGetVersion'), cudnn.cudnnGetVersion())
+";
+
+#[test]
+fn a_program_gets_the_drop_in_and_the_cudnn_that_it_would_get() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let prefix = Prefix::new();
+    let mut python = command(&prefix, &["--", "python3", "-c", WHOSE]);
+    let output = python.env("LD_LIBRARY_PATH", &release).output().unwrap();
+    assert_eq!(text(&output.stdout), "True 91900\n", "{output:?}");
+}
+
+#[test]
+fn the_doctor_becomes_the_program() {
+    let prefix = Prefix::new();
+    let mut shell = command(&prefix, &["--", "sh", "-c", "echo $$; grep Sig... /proc/self/status; kill -TERM $$"]);
+    let child = shell.stdout(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    let output = child.wait_with_output().unwrap();
+    let printed = text(&output.stdout);
+    assert_eq!(printed.lines().next(), Some(id.to_string().as_str()));
+    assert_eq!(output.status.signal(), Some(15));
+    // No signal is ignored or blocked that was not before: a pipe that is closed ends the program.
+    let signals = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    assert_eq!(signals("SigBlk:"), "0000000000000000");
+    let ignored = u64::from_str_radix(&signals("SigIgn:"), 16).unwrap();
+    assert_eq!(ignored & 1 << (13 - 1), 0, "{printed}");
+    for status in [0, 1, 3, 42, 255] {
+        let output = run(&prefix, &["--", "sh", "-c", &format!("exit {status}")]);
+        assert_eq!(output.status.code(), Some(status));
+        assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn arguments_and_variables_stay_as_they_are() {
+    let prefix = Prefix::new();
+    let hostile = OsStr::from_bytes(b"a b\n'\xff\"$(id)");
+    let mut arguments: Vec<&OsStr> =
+        ["run", "printf", r"%s|", "--json", "--timeout", "0", "--", "-h"].map(OsStr::new).into();
+    arguments.push(hostile);
+    let output = prefix.command(&arguments).output().unwrap();
+    assert_eq!(output.stdout, b"--json|--timeout|0|--|-h|a b\n'\xff\"$(id)|", "{output:?}");
+    let lib = prefix.lib().join("libcudnn.so.9").display().to_string();
+    for (before, expected) in
+        [("", lib.clone()), ("/usr/lib/x.so", format!("{lib}:/usr/lib/x.so")), (&lib, lib.clone())]
+    {
+        let mut print = command(&prefix, &["--", "sh", "-c", "echo \"$LD_PRELOAD\" \"$OTHER\""]);
+        let output = print.env("LD_PRELOAD", before).env("OTHER", hostile).output().unwrap();
+        let expected = [expected.as_bytes(), b" ", hostile.as_bytes(), b"\n"].concat();
+        assert_eq!(output.stdout, expected, "{output:?}");
+    }
+    // A run in a run changes nothing more.
+    let doctor = prefix.doctor().display().to_string();
+    let output = run(&prefix, &["--", &doctor, "run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    assert_eq!(text(&output.stdout).trim(), lib);
+}
+
+/// ld.so splits LD_PRELOAD at spaces and colons, and expands `$`.
+#[test]
+fn a_drop_in_at_any_path_is_preloaded() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (prefix, world) = (Prefix::new(), TempDir::new());
+    for name in [b"a b".as_slice(), b"a:b", b"$ORIGIN", b"new\nline", b"gr\xf6sse", b"a;b'\""] {
+        let dir = world.path().join(OsStr::from_bytes(name));
+        std::fs::create_dir(&dir).unwrap();
+        for file in ["libcudnn.so.9", "libcudnn_layers.so"] {
+            std::fs::copy(prefix.lib().join(file), dir.join(file)).unwrap();
+        }
+        // Twice: the second time the link is there.
+        for _ in 0..2 {
+            let arguments = ["run".as_ref(), "--from".as_ref(), dir.as_os_str(), "--layers".as_ref(), "trace".as_ref()];
+            let program = ["--", "python3", "-c", WHOSE].map(OsStr::new);
+            let mut python = prefix.command(&[&arguments, &program[..]].concat());
+            let output = python.env("LD_LIBRARY_PATH", &release).output().unwrap();
+            assert_eq!(text(&output.stdout), "True 91900\n", "{name:?}: {output:?}");
+            // The layer is found through the link, too.
+            let stderr = text(&output.stderr);
+            assert!(stderr.contains("cudnn-trace of process") && !stderr.contains("ERROR"), "{name:?}: {stderr}");
+        }
+    }
+    // No name for a link is free of such characters.
+    let home = world.path().join("my home");
+    std::fs::create_dir(&home).unwrap();
+    let mut refused = command(&prefix, &["--from", world.path().join("a b").to_str().unwrap(), "--", "true"]);
+    let output = refused.env("HOME", &home).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.code() == Some(3) && stderr.contains("LD_PRELOAD cannot contain"), "{stderr}");
+}
+
+#[test]
+fn options_become_the_variables_that_they_stand_for() {
+    let prefix = Prefix::new();
+    let names = ["CUDNN_LAYERS", "CUDNN_TRACE", "CUDNN_LOADER_VERBOSE_ERRORS", "CUDNN_LOADER_PRELOAD"];
+    let script = names.map(|name| format!("${{{name}-unset}}")).join("|");
+    for (options, before, expected) in [
+        (&[][..], "", "|unset|unset|unset"),
+        (&[], "trace", "trace|unset|unset|unset"),
+        (&["--plans"], "", "plans|unset|unset|unset"),
+        (&["--plans"], "trace", "trace,plans|unset|unset|unset"),
+        (&["--trace", "t.%i.json"], "plans", "trace,plans|t.%i.json|unset|unset"),
+        (&["--layers", "plans,trace", "--trace", "t"], "trace", "plans,trace|t|unset|unset"),
+        (&["--verbose-errors", "--preload", "files,libraries"], "", "|unset|1|files,libraries"),
+    ] {
+        let script = format!("echo \"{script}\"");
+        let mut shell = command(&prefix, &[options, &["--", "sh", "-c", &script]].concat());
+        let output = shell.env("CUDNN_LAYERS", before).output().unwrap();
+        assert_eq!(text(&output.stdout).trim(), expected, "{options:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_trace_is_written() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (prefix, dir) = (Prefix::new(), TempDir::new());
+    let file = dir.path().join("trace.json");
+    let mut python = command(&prefix, &["--trace", file.to_str().unwrap(), "--", "python3", "-c", WHOSE]);
+    let output = python.env("LD_LIBRARY_PATH", &release).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let trace = std::fs::read_to_string(file).unwrap();
+    assert!(trace.contains("cudnnGetVersion"), "{trace}");
+}
+
+#[test]
+fn programs_that_ld_so_would_not_give_the_drop_in_are_told_apart() {
+    let (prefix, world) = (Prefix::new(), TempDir::new());
+    let file = |name: &str| world.path().join(name);
+    support::compile("int main(void) { return 0; }", &[], &file("plain"));
+    support::compile("int main(void) { return 7; }", &["-static"], &file("static"));
+    let musl = file("ld-musl-x86_64.so.1");
+    let interpreter = format!("-Wl,--dynamic-linker={}", musl.display());
+    support::compile("int main(void) { return 0; }", &[&interpreter], &file("musl"));
+    let mut foreign = std::fs::read(file("plain")).unwrap();
+    foreign[18] = FOREIGN.1;
+    let script = |name: &str, text: &str| {
+        std::fs::write(file(name), text).unwrap();
+        std::fs::set_permissions(file(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    std::fs::write(file("foreign"), foreign).unwrap();
+    std::fs::set_permissions(file("foreign"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    script("script", &format!("#! {} -x\n", file("script2").display()));
+    script("script2", &format!("#!{}\n", file("static").display()));
+    script("round", &format!("#!{}\n", file("round").display()));
+    std::fs::write(file("unexecutable"), "").unwrap();
+    for (name, status, expected) in [
+        ("plain", 0, ""),
+        ("static", 7, "is statically linked"),
+        ("script", 7, "is statically linked"),
+        ("foreign", 3, "is not built for this processor"),
+        ("musl", 3, "is built for musl"),
+        ("round", 126, "cannot start"),
+        ("unexecutable", 126, "cannot start"),
+        ("nothing", 127, "there is no program"),
+        (".", 126, "cannot start"),
+    ] {
+        // By path, and by PATH.
+        let path = file(name).display().to_string();
+        let by_path = command(&prefix, &["--", &path]).output().unwrap();
+        assert_eq!(by_path.status.code(), Some(status), "{name}: {by_path:?}");
+        let stderr = text(&by_path.stderr);
+        assert!(stderr.contains(expected) && (!expected.is_empty() || stderr.is_empty()), "{name}: {stderr}");
+        if [0, 7, 3].contains(&status) {
+            let by_name = command(&prefix, &["--", name]).env("PATH", world.path()).output().unwrap();
+            assert_eq!((by_name.status.code(), text(&by_name.stderr)), (Some(status), stderr), "{name}");
+        }
+    }
+    // The emptiest names.
+    assert_eq!(run(&prefix, &["--", ""]).status.code(), Some(127));
+    assert_eq!(run(&prefix, &[]).status.code(), Some(3));
+    assert_eq!(run(&prefix, &["--"]).status.code(), Some(3));
+}
+
+#[test]
+fn a_program_with_other_rights_is_refused() {
+    let (prefix, world) = (Prefix::new(), TempDir::new());
+    if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        not_run("a program with other rights", "only root can change the user");
+        return;
+    }
+    // The last one has the bit, and its group may not execute it: the kernel ignores the bit then.
+    for (mode, status) in [(0o755, 0), (0o4755, 3), (0o2755, 3), (0o2745, 0)] {
+        let program = world.path().join(format!("program-{mode:o}"));
+        support::compile("int main(void) { return 0; }", &[], &program);
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = command(&prefix, &["--", program.to_str().unwrap()]);
+        let output = command.uid(65534).gid(65534).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{mode:o}: {stderr}");
+        assert_eq!(stderr.contains("ld.so ignores LD_PRELOAD"), status == 3, "{mode:o}: {stderr}");
+    }
+}
+
+#[test]
+fn what_would_have_no_effect_is_refused() {
+    let prefix = Prefix::new();
+    let without = Prefix::without_drop_in();
+    for (prefix, arguments, expected) in [
+        (&prefix, &["--layers", "tarce", "--", "true"][..], "the layer tarce cannot be used"),
+        (&prefix, &["--layers", "../x", "--", "true"], "is neither a name"),
+        (&prefix, &["--layers", "/nowhere.so", "--", "true"], "does not exist"),
+        (&prefix, &["--preload", "everything", "--", "true"], "invalid value"),
+        (&prefix, &["--from", "/nowhere", "--", "true"], "there is no drop-in to use in /nowhere"),
+        (&without, &["--", "true"], "is not beside it"),
+    ] {
+        let output = run(prefix, arguments);
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(3) && stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+    let output = prefix.command(&["--json", "run", "true"].map(OsStr::new)).output().unwrap();
+    assert!(text(&output.stdout).contains("run has no JSON"), "{output:?}");
+    let alone = Prefix::without_drop_in();
+    let lib = alone.path().join("lib");
+    std::fs::create_dir(&lib).unwrap();
+    std::fs::copy(prefix.lib().join("libcudnn.so.9"), lib.join("libcudnn.so.9")).unwrap();
+    let output = run(&alone, &["--plans", "--", "true"]);
+    assert!(output.status.code() == Some(3) && text(&output.stderr).contains("libcudnn_layers.so"), "{output:?}");
+}
