@@ -364,6 +364,13 @@ struct InString<'a, S> {
 
 impl<S: Sink> InString<'_, S> {
     fn add(&mut self, text: &str) {
+        // Nearly all texts, and those of graphs are long.
+        let is_clean = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
+        if is_clean && text.len() <= self.left {
+            self.flush();
+            self.left -= text.len();
+            return self.record.clean(text.as_bytes(), self.closing);
+        }
         for letter in text.chars() {
             let mut buffer = [0; 6];
             let unit = match letter {

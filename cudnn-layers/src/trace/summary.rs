@@ -1,8 +1,6 @@
 //! The summary: how often and how long, by function and by graph. Bounded memory, no locks.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write;
-use std::hash::{Hash, Hasher};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,9 +21,10 @@ static OTHER_GRAPHS: Statistics = Statistics::new();
 static BY_LIBRARY: [AtomicPtr<Library>; LIBRARIES] = [const { AtomicPtr::new(null_mut()) }; LIBRARIES];
 static FAILED_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// A graph, with the function that it was passed to. Never freed.
+/// A graph, with what was done to it. Never freed.
 struct Graph {
-    label: String,
+    action: &'static str,
+    label: Box<str>,
     statistics: Statistics,
 }
 
@@ -45,14 +44,13 @@ pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: 
         FAILED_CALLS.fetch_add(1, Ordering::Relaxed);
     }
     if let Some(label) = label {
-        graph(function, label).add(duration);
+        graph(function.name().trim_start_matches("cudnnBackend"), label).add(duration);
     }
 }
 
 /// What a call has taken on the device.
 pub(super) fn add_measured(function: Id, label: Option<&str>, duration: u64) {
-    let subject = format!("on the device: {}", label.unwrap_or(function.name()));
-    graph_named(subject).add(duration);
+    graph("on the device:", label.unwrap_or(function.name())).add(duration);
 }
 
 /// The function was resolved in this time.
@@ -74,19 +72,13 @@ pub(super) fn add_library(name: &str, duration: Duration) {
     drop(unsafe { Box::from_raw(library) });
 }
 
-fn graph(function: Id, label: &str) -> &'static Statistics {
-    graph_named(format!("{} {label}", function.name().trim_start_matches("cudnnBackend")))
-}
-
-fn graph_named(label: String) -> &'static Statistics {
-    let mut hasher = DefaultHasher::new();
-    label.hash(&mut hasher);
-    let start = hasher.finish() as usize % GRAPHS;
+fn graph(action: &'static str, label: &str) -> &'static Statistics {
+    let start = (hash(action) ^ hash(label)) as usize % GRAPHS;
     let (before, from) = BY_GRAPH.split_at_checked(start).unwrap_or_default();
     for cell in from.iter().chain(before).take(GRAPHS / 8) {
         let mut known = cell.load(Ordering::Acquire);
         if known.is_null() {
-            let new = Box::into_raw(Box::new(Graph { label: label.clone(), statistics: Statistics::new() }));
+            let new = Box::into_raw(Box::new(Graph { action, label: label.into(), statistics: Statistics::new() }));
             match cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => known = new,
                 Err(other) => {
@@ -97,11 +89,22 @@ fn graph_named(label: String) -> &'static Statistics {
             }
         }
         // SAFETY: what a cell has is never freed.
-        if let Some(known) = unsafe { known.as_ref() }.filter(|known| known.label == label) {
+        let known = unsafe { known.as_ref() }.filter(|known| known.action == action && *known.label == *label);
+        if let Some(known) = known {
             return &known.statistics;
         }
     }
     &OTHER_GRAPHS
+}
+
+/// A place for a text in the table. Each execution needs one, and a graph's text is long: so eight bytes at a time.
+fn hash(text: &str) -> u64 {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let end = rest.iter().fold(text.len() as u64, |end, byte| end << 8 | u64::from(*byte));
+    words.iter().map(|word| u64::from_le_bytes(*word)).chain([end]).fold(0, |hash: u64, word| {
+        let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        (product >> 64) as u64 ^ product as u64
+    })
 }
 
 /// Forgets all calls: in a child process those are its parent's.
@@ -131,7 +134,7 @@ pub(super) fn report(title: &str) -> Option<String> {
     // SAFETY: as above.
     let graphs = BY_GRAPH.iter().filter_map(|cell| unsafe { cell.load(Ordering::Acquire).as_ref() });
     let mut graphs: Vec<(String, Figures)> =
-        graphs.map(|graph| (graph.label.clone(), graph.statistics.figures())).collect();
+        graphs.map(|graph| (format!("{} {}", graph.action, graph.label), graph.statistics.figures())).collect();
     graphs.push(("(other graphs)".into(), OTHER_GRAPHS.figures()));
     graphs.retain(|(_, figures)| figures.calls > 0);
 
