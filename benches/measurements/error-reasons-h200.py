@@ -68,8 +68,6 @@ def rnn_long():
     t.nn.LSTM(8, 8, 1).cuda()(t.zeros(1 << 17, 1, 8, device="cuda"))
 
 
-
-
 def ctc_long():
     """CTC loss with labels of 300"""
     t = torch()
@@ -109,8 +107,6 @@ def cudart():
         return next(line.split()[-1] for line in maps if "libcudart.so" in line)
 
 
-
-
 def fused_convolution():
     """convolution with ReLU and a bias of another shape, by cuDNN's older API"""
     t = torch()
@@ -137,6 +133,78 @@ def affine_grid_of_a_large_batch():
     t.cudnn_affine_grid_generator(t.zeros(70000, 2, 3, device="cuda"), 70000, 4, 4, 4)
 
 
+def handle_of_another_device():
+    """a handle of device 0 used while device 1 is current"""
+    t = torch()
+    cudnn = ctypes.CDLL("libcudnn.so.9")
+    cudnn.cudnnGetErrorString.restype = ctypes.c_char_p
+    handle, tensor = ctypes.c_void_p(), ctypes.c_void_p()
+    t.cuda.set_device(0)
+    t.zeros(1, device="cuda:0")
+    cudnn.cudnnCreate(ctypes.byref(handle))
+    cudnn.cudnnCreateTensorDescriptor(ctypes.byref(tensor))
+    cudnn.cudnnSetTensor4dDescriptor(tensor, 0, 0, 1, 1, 1, 1024)
+    t.cuda.set_device(1)
+    x = t.zeros(1024, device="cuda:1")
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    status = cudnn.cudnnSoftmaxForward(
+        handle, 0, 0, ctypes.byref(one), tensor, ctypes.c_void_p(x.data_ptr()), ctypes.byref(zero), tensor, ctypes.c_void_p(x.data_ptr())
+    )
+    if status:
+        raise RuntimeError(cudnn.cudnnGetErrorString(status).decode())
+
+
+def convolution_on_two_devices():
+    """convolution whose weight is on another device"""
+    t = torch()
+    x, w = t.zeros(1, 1, 4, 4, device="cuda:0"), t.zeros(1, 1, 3, 3, device="cuda:1")
+    t.cudnn_convolution(x, w, (0, 0), (1, 1), (1, 1), 1, False, False, False)
+
+
+def rnn_on_two_devices():
+    """RNN whose hidden state is on another device"""
+    t = torch()
+    t.nn.LSTM(8, 8, 1).cuda(0)(t.zeros(3, 1, 8, device="cuda:0"), tuple(t.zeros(1, 1, 8, device="cuda:1") for _ in range(2)))
+
+
+def jax_memory_full():
+    """JAX: first convolution when other programs' memory leaves 4 MiB"""
+    import jax
+
+    x = jax.numpy.zeros((1, 4, 4, 1))
+    w = jax.numpy.zeros((3, 3, 1, 1))
+    x.block_until_ready()
+    runtime, p, size = ctypes.CDLL(cudart()), ctypes.c_void_p(), 1 << 30
+    while size >= 1 << 20:
+        if runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size)):
+            runtime.cudaGetLastError()
+            size //= 2
+    convolve(x, w).block_until_ready()
+
+
+def jax_attention():
+    """JAX: attention by cuDNN with a head dimension of 300"""
+    import jax
+
+    q = jax.numpy.zeros((1, 64, 2, 300), jax.numpy.float16)
+    jax.nn.dot_product_attention(q, q, q, implementation="cudnn").block_until_ready()
+
+
+def jax_large_convolution():
+    """JAX: convolution of a tensor with more than 2^31 elements"""
+    import jax
+
+    x = jax.numpy.zeros((2, 1 << 15, (1 << 15) + 8, 2), jax.numpy.float16)
+    convolve(x, jax.numpy.zeros((3, 3, 2, 2), jax.numpy.float16)).block_until_ready()
+
+
+def convolve(x, w):
+    import jax
+
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+JAX = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 FAILURES = [
     (batch_norm_65535, {}),
     (batch_norm_training, {}),
@@ -151,16 +219,29 @@ FAILURES = [
     (affine_grid_of_a_large_batch, {}),
     (attention_head_dim, {}),
     (no_engine, {}),
+    (handle_of_another_device, {}),
+    (convolution_on_two_devices, {}),
+    (rnn_on_two_devices, {}),
+    (jax_memory_full, JAX),
+    (jax_attention, JAX),
+    (jax_large_convolution, JAX),
 ]
 
 
 def provoke(name):
     try:
         globals()[name]()
-        torch().cuda.synchronize()
+        if not name.startswith("jax"):
+            torch().cuda.synchronize()
         print("no failure")
     except Exception as error:
-        print(f"{type(error).__name__}: {str(error).splitlines()[0][:500]}")
+        print(f"{type(error).__name__}: {first_line(str(error))[:500]}")
+
+
+def first_line(text):
+    """The line that names a status, or the first."""
+    lines = text.splitlines() or [""]
+    return next((line for line in lines if "CUDNN_STATUS" in line), lines[0])
 
 
 def run(python, name, environment):

@@ -76,7 +76,7 @@ def main(tests, most="8", seconds="40"):
     pairs = [
         (before, after)
         for test in ran
-        for before, after in zip(results["none"]["building"].get(test, []), results["full store"]["building"].get(test, []))
+        for before, after in zip(results["none, once more"]["building"].get(test, []), results["full store"]["building"].get(test, []))
         if before > 0.03
     ]
     if pairs:
