@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """NVIDIA's own tests of cudnn-frontend's Python, without kept plans, with an empty store, and with a full one.
 
-    frontend-tests-h200.py TESTS [MOST [SECONDS]]     prints Markdown
+    frontend-tests-h200.py TESTS [MOST [SECONDS [WITHOUT..]]]     prints Markdown
 
 TESTS is the directory test/python of NVIDIA's repository cudnn-frontend. The drop-in is installed in place of the wheel's
 libcudnn.so.9, with libcudnn_layers.so beside it: cudnn-frontend opens that file by its path. MOST tests of each file run,
-for at most so many SECONDS each way. "None" comes twice, as a control: what differs between these two says nothing.
+for at most so many SECONDS each way, WITHOUT the files that are named. "None" comes twice, as a control: what differs between these two says nothing.
 """
 
 import json
@@ -19,7 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def run(tests, way, scratch, most, seconds):
+def run(tests, way, scratch, most, seconds, without):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDNN_")}
     out = os.path.join(scratch, f"{way}.json".replace(" ", "-"))
     environment.update(
@@ -32,7 +32,8 @@ def run(tests, way, scratch, most, seconds):
         environment.update(CUDNN_LAYERS="plans", CUDNN_PLANS_SUMMARY=f"{out}.summary")
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "execution_digests", "-p", "no:cacheprovider", "-m", "L0", "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "execution_digests", "-p", "no:cacheprovider", "-m", "L0", "."]
+        + [f"--ignore={name}" for name in without],
         cwd=tests, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )
     if not os.path.exists(out):
@@ -46,12 +47,12 @@ def run(tests, way, scratch, most, seconds):
     return found
 
 
-def main(tests, most="8", seconds="40"):
+def main(tests, most="8", seconds="40", *without):
     scratch = tempfile.mkdtemp()
     ways = ["none", "none, once more", "empty store", "full store"]
     results = {}
     for way in ways:
-        results[way] = run(tests, way, scratch, most, seconds if way == "none" else "1000")
+        results[way] = run(tests, way, scratch, most, seconds if way == "none" else "1000", without)
         if results[way] is None:
             return
     ran = [test for test, outcome in results["none"]["outcomes"].items() if outcome == "passed"]
