@@ -8,6 +8,7 @@
 //! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
 //! of a program.
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
+#![allow(deprecated, reason = "a drop-in has all of cuDNN's functions")]
 
 mod c_abi;
 mod platform;

@@ -107,6 +107,7 @@ fn pointwise(mode: PointwiseMode, x: &Tensor, b: Option<&Tensor>, y: &Tensor) ->
 ///
 /// # Errors
 /// When cuDNN rejects the operations.
+#[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
 pub fn graph(handle: Option<&Handle>, operations: &[&Descriptor]) -> Result<Descriptor, Error> {
     let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)?;

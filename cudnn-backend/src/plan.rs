@@ -80,6 +80,7 @@ impl Plan {
     ///
     /// # Errors
     /// When the configuration does not work on this device.
+    #[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
     pub fn new(configuration: &Descriptor, target: Target<'_>) -> Result<Plan, Error> {
         let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
             .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration])?;

@@ -8,6 +8,11 @@ use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
 use crate::source::Source;
 
+/// What rustc warns with where a program uses a deprecated name. As in C, where the program defines
+/// `CUDNN_WARN_DEPRECATED`, only on request: more than half of cuDNN's functions are deprecated.
+const DEPRECATED: &str =
+    r#"cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))"#;
+
 /// The file of a module: enums, then the other items, in the headers' order.
 pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
     let mut text = first_line(source);
@@ -74,12 +79,18 @@ fn exported(ty: &str) -> String {
 fn open_enum(text: &mut String, module: Module, item: &Enum) {
     let _ = writeln!(text, "open_enum! {{");
     let _ = writeln!(text, "    #[doc = {:?}]", doc(module, &item.name, item.meta));
+    if item.meta.deprecated {
+        let _ = writeln!(text, "    #[{DEPRECATED}]");
+    }
     if item.name == "cudnnStatus_t" {
         text.push_str("    #[must_use = \"the call may have failed\"]\n");
     }
     let _ = writeln!(text, "    {}: {} {{", item.name, item.repr);
     for (name, value, meta) in &item.enumerators {
         let _ = writeln!(text, "        #[doc = {:?}]", doc(module, &item.name, *meta));
+        if meta.deprecated {
+            let _ = writeln!(text, "        #[{DEPRECATED}]");
+        }
         let _ = writeln!(text, "        {name} = {value};");
     }
     text.push_str("    }\n}\n");
@@ -109,6 +120,11 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
         _ => return Err(Error::new(format!("the generator does not know how to write {}", other.name))),
     };
     attributes.insert(0, attribute);
+    if other.meta.deprecated {
+        let deprecated: syn::Meta = syn::parse_str(DEPRECATED)
+            .map_err(|error| Error::new(format!("the attribute {DEPRECATED} cannot be parsed: {error}")))?;
+        attributes.insert(1, syn::parse_quote!(#[#deprecated]));
+    }
     Ok(prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }))
 }
 

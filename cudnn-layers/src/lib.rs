@@ -12,6 +12,7 @@
 //! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other layers.
 //! `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was given;
 //! `report` is where texts for people go.
+#![allow(deprecated, reason = "programs call deprecated functions, too")]
 
 #[doc(hidden)]
 pub mod entry;

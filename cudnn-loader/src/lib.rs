@@ -65,6 +65,7 @@
 //!
 //! # Features
 //! `log` and `tracing` add [`logging`]'s `to_log` and `to_tracing`, which pass cuDNN's log to the crate of that name.
+//! `warn-deprecated` has the compiler warn at each use of a name that cuDNN's headers mark as deprecated.
 //!
 //! # Safety
 //! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation

@@ -27,6 +27,7 @@
 //! | `link-graph`, `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library | the functions of its module |
 //! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll`, NVIDIA's shim or a drop-in for it | all functions |
 //! | `buildtime-bindgen` | nothing | bindings generated from your own headers; needs libclang |
+//! | `warn-deprecated` | nothing | a warning at each use of a name that cuDNN's headers mark as deprecated |
 //!
 //! The build script finds cuDNN as `cudnn-loader` does at run time. These environment variables control it:
 //!
@@ -83,6 +84,7 @@
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "these are cuDNN's names")]
+#![cfg_attr(feature = "warn-deprecated", allow(deprecated, reason = "deprecated functions take deprecated types"))]
 #![cfg_attr(
     feature = "buildtime-bindgen",
     allow(unused_imports, unreachable_pub, reason = "the headers of an older release lack newer libraries")
@@ -110,7 +112,8 @@ mod table {
     generated!(functions);
 }
 
-/// Declares a function, with its link features for rustdoc and with `#[deprecated]` if cuDNN's headers mark it so.
+/// Declares a function, with its link features for rustdoc, and with `#[deprecated]` if cuDNN's headers mark it so and the
+/// program asks for the warnings.
 macro_rules! foreign_function {
     (graph $($rest:tt)*) => { foreign_function! { @ "link-graph" $($rest)* } };
     (ops $($rest:tt)*) => { foreign_function! { @ "link-ops" $($rest)* } };
@@ -118,7 +121,14 @@ macro_rules! foreign_function {
     (adv $($rest:tt)*) => { foreign_function! { @ "link-adv" $($rest)* } };
     (ext $($rest:tt)*) => { foreign_function! { @ "link-ext" $($rest)* } };
     (@ $feature:literal true $($rest:tt)*) => {
-        foreign_function! { @ $feature #[deprecated(note = "cuDNN's headers mark this function as deprecated")] $($rest)* }
+        foreign_function! {
+            @ $feature
+            #[cfg_attr(
+                feature = "warn-deprecated",
+                deprecated(note = "cuDNN's headers mark this function as deprecated")
+            )]
+            $($rest)*
+        }
     };
     (@ $feature:literal false $($rest:tt)*) => { foreign_function! { @ $feature $($rest)* } };
     (@ $feature:literal $(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $returns:ty;) => {

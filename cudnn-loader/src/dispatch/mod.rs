@@ -30,9 +30,40 @@ macro_rules! slot {
     }};
 }
 
+/// A function that calls what its slot contains, with `#[deprecated]` if cuDNN's headers mark it so and the program asks for
+/// the warnings.
+macro_rules! function {
+    (true $($rest:tt)*) => {
+        function! {
+            @ #[cfg_attr(
+                feature = "warn-deprecated",
+                deprecated(note = "cuDNN's headers mark this function as deprecated")
+            )]
+            $($rest)*
+        }
+    };
+    (false $($rest:tt)*) => { function! { @ $($rest)* } };
+    (@ $(#[$attribute:meta])* fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;) => {
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// As in C: see cuDNN's documentation, and that of this crate.
+        // Not `inline`: another crate would reach the slot through its global offset table, at the cost of a load.
+        // Link-time optimisation still inlines it, as load and call.
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
+            type Signature = unsafe extern "C" fn($($type),*) -> $returns;
+            let address = slot!(super::Function::$variant).get();
+            // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
+            let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+            // SAFETY: the caller's obligation, passed on unchanged.
+            unsafe { function($($argument),*) }
+        }
+    };
+}
+
 macro_rules! functions {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:tt)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
         in_section_of_slots! {
@@ -61,23 +92,18 @@ macro_rules! functions {
 
         $(
             #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
+            #[cfg_attr(
+                feature = "warn-deprecated",
+                allow(deprecated, reason = "deprecated functions take deprecated types")
+            )]
             pub mod $library {
                 #[allow(unused_imports, unreachable_pub, reason = "an older release may have none for this library")]
                 pub use cudnn_sys::types::$library::*;
                 $(
-                    $(#[$doc])*
-                    ///
-                    /// # Safety
-                    /// As in C: see cuDNN's documentation, and that of this crate.
-                    // Not `inline`: another crate would reach the slot through its global offset table, at the cost of
-                    // a load. Link-time optimisation still inlines it, as load and call.
-                    pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
-                        type Signature = unsafe extern "C" fn($($type),*) -> $returns;
-                        let address = slot!(super::Function::$variant).get();
-                        // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
-                        let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
-                        // SAFETY: the caller's obligation, passed on unchanged.
-                        unsafe { function($($argument),*) }
+                    function! {
+                        $deprecated
+                        $(#[$doc])*
+                        fn $name/$variant($($argument: $type),*) -> $returns;
                     }
                 )*
             }

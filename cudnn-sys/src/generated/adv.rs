@@ -102,6 +102,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnSeqDataAxis_t: core::ffi::c_uint {
         #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
         CUDNN_SEQDATA_TIME_DIM = 0;
@@ -116,6 +117,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnMultiHeadAttnWeightKind_t: core::ffi::c_uint {
         #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
         CUDNN_MH_ATTN_Q_WEIGHTS = 0;
@@ -210,6 +212,10 @@ pub struct cudnnRNNDataStruct {
 pub type cudnnRNNDataDescriptor_t = *mut cudnnRNNDataStruct;
 
 /// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatastruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnSeqDataStruct {
@@ -217,9 +223,17 @@ pub struct cudnnSeqDataStruct {
 }
 
 /// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdatadescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnSeqDataDescriptor_t = *mut cudnnSeqDataStruct;
 
 /// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattnstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnAttnStruct {
@@ -227,4 +241,8 @@ pub struct cudnnAttnStruct {
 }
 
 /// `libcudnn_adv`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnattndescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnAttnDescriptor_t = *mut cudnnAttnStruct;

@@ -6,6 +6,7 @@ use super::*;
 
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnFusedOps_t: core::ffi::c_uint {
         #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
         CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0;
@@ -26,6 +27,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnFusedOpsConstParamLabel_t: core::ffi::c_uint {
         #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
         CUDNN_PARAM_XDESC = 0;
@@ -110,6 +112,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnFusedOpsPointerPlaceHolder_t: core::ffi::c_uint {
         #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
         CUDNN_PTR_NULL = 0;
@@ -122,6 +125,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnFusedOpsVariantParamLabel_t: core::ffi::c_uint {
         #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
         CUDNN_PTR_XDATA = 0;
@@ -199,9 +203,17 @@ pub struct cudnnConvolutionStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutiondescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnConvolutionDescriptor_t = *mut cudnnConvolutionStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperfstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 #[derive(Default)]
@@ -223,9 +235,17 @@ pub struct cudnnConvolutionFwdAlgoPerfStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionfwdalgoperf-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnConvolutionFwdAlgoPerf_t = cudnnConvolutionFwdAlgoPerfStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperfstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 #[derive(Default)]
@@ -247,9 +267,17 @@ pub struct cudnnConvolutionBwdDataAlgoPerfStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwddataalgoperf-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnConvolutionBwdDataAlgoPerf_t = cudnnConvolutionBwdDataAlgoPerfStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsConstParamStruct {
@@ -257,9 +285,17 @@ pub struct cudnnFusedOpsConstParamStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparampack-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnFusedOpsConstParamPack_t = *mut cudnnFusedOpsConstParamStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsVariantParamStruct {
@@ -267,9 +303,17 @@ pub struct cudnnFusedOpsVariantParamStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparampack-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnFusedOpsVariantParamPack_t = *mut cudnnFusedOpsVariantParamStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplanstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnFusedOpsPlanStruct {
@@ -277,9 +321,17 @@ pub struct cudnnFusedOpsPlanStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsplan-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnFusedOpsPlan_t = *mut cudnnFusedOpsPlanStruct;
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperfstruct)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 #[derive(Default)]
@@ -301,4 +353,8 @@ pub struct cudnnConvolutionBwdFilterAlgoPerfStruct {
 }
 
 /// `libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnconvolutionbwdfilteralgoperf-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnConvolutionBwdFilterAlgoPerf_t = cudnnConvolutionBwdFilterAlgoPerfStruct;

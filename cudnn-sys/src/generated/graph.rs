@@ -105,22 +105,29 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
         CUDNN_STATUS_EXECUTION_FAILED_CURAND = 5004;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_ALLOC_FAILED = 4003;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_INVALID_VALUE = 2001;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_ARCH_MISMATCH = 3007;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_MAPPING_ERROR = 4006;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_STATUS_VERSION_MISMATCH = 1002;
     }
 }
 
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnErrQueryMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
         CUDNN_ERRQUERY_RAWCODE = 0;
@@ -145,12 +152,15 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_INT32 = 4;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_DATA_INT8x4 = 5;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_UINT8 = 6;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_DATA_UINT8x4 = 7;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_DATA_INT8x32 = 8;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
         CUDNN_DATA_BFLOAT16 = 9;
@@ -201,10 +211,13 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnNanPropagation_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_NOT_PROPAGATE_NAN = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_PROPAGATE_NAN = 1;
     }
 }
@@ -257,20 +270,28 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnActivationMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_SIGMOID = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_RELU = 1;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_TANH = 2;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_CLIPPED_RELU = 3;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_ELU = 4;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_IDENTITY = 5;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ACTIVATION_SWISH = 6;
     }
 }
@@ -301,10 +322,13 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnReorderType_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_DEFAULT_REORDER = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_NO_REORDER = 1;
     }
 }
@@ -497,6 +521,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_POINTWISE_MATH_PREC = 1;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP = 3;
@@ -549,6 +574,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.2.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED = 304;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401;
@@ -677,6 +703,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC = 796;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATIONGRAPH_OPS = 801;
@@ -775,6 +802,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT = 1524;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525;
@@ -857,8 +885,10 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC = 1712;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA = 1713;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA = 1714;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC = 1716;
@@ -869,8 +899,10 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC = 1722;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA = 1723;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA = 1724;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
         CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC = 1725;
@@ -1285,6 +1317,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
         CUDNN_TYPE_KNOB_TYPE = 9;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_TYPE_NAN_PROPOGATION = 10;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
         CUDNN_TYPE_NUMERICAL_NOTE = 11;
@@ -1493,26 +1526,34 @@ open_enum! {
     #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
     cudnnBackendKnobType_t: core::ffi::c_uint {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_SPLIT_K = 0;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SWIZZLE = 1;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_TILE_SIZE = 2;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_USE_TEX = 3;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_EDGE = 4;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_KBLOCK = 5;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_LDGA = 6;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_LDGB = 7;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_CHUNK_K = 8;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_SPLIT_H = 9;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_WINO_TILE = 10;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_MULTIPLY = 11;
@@ -1525,18 +1566,23 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_REDUCTION_MODE = 15;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_CTA_SPLIT_K_MODE = 16;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_K_SLC = 17;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_IDX_MODE = 18;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_SLICED = 19;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_SPLIT_RS = 20;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_SINGLEBUFFER = 21;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_LDGC = 22;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPECFILT = 23;
@@ -1545,6 +1591,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_WORKSPACE = 25;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_TILE_CGA = 26;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_TILE_CGA_M = 27;
@@ -1557,6 +1604,7 @@ open_enum! {
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD = 31;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
+        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
         CUDNN_KNOB_TYPE_NUM_C_PER_BLOCK = 32;
         #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
         CUDNN_KNOB_TYPE_SPLIT_COLS = 33;
@@ -1788,6 +1836,10 @@ pub struct cudnnContext {
 pub type cudnnHandle_t = *mut cudnnContext;
 
 /// `libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnruntimetag-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct cudnnRuntimeTag_t {

@@ -44,6 +44,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnReduceTensorIndices_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
         CUDNN_REDUCE_TENSOR_NO_INDICES = 0;
@@ -54,6 +55,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnIndicesType_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
         CUDNN_32BIT_INDICES = 0;
@@ -90,6 +92,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnPoolingMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
         CUDNN_POOLING_MAX = 0;
@@ -120,6 +123,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnBatchNormMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
         CUDNN_BATCHNORM_PER_ACTIVATION = 0;
@@ -132,6 +136,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnBatchNormOps_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
         CUDNN_BATCHNORM_OPS_BN = 0;
@@ -144,6 +149,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnNormMode_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
         CUDNN_NORM_PER_ACTIVATION = 0;
@@ -154,6 +160,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnNormAlgo_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
         CUDNN_NORM_ALGO_STANDARD = 0;
@@ -164,6 +171,7 @@ open_enum! {
 
 open_enum! {
     #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
+    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
     cudnnNormOps_t: core::ffi::c_uint {
         #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
         CUDNN_NORM_OPS_NORM = 0;
@@ -300,6 +308,10 @@ pub struct cudnnPoolingStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingdescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnPoolingDescriptor_t = *mut cudnnPoolingStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterstruct)
@@ -310,6 +322,10 @@ pub struct cudnnFilterStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfilterdescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnFilterDescriptor_t = *mut cudnnFilterStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnstruct)
@@ -330,6 +346,10 @@ pub struct cudnnActivationStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnactivationdescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnActivationDescriptor_t = *mut cudnnActivationStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnspatialtransformerstruct)
@@ -350,6 +370,10 @@ pub struct cudnnOpTensorStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensordescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnOpTensorDescriptor_t = *mut cudnnOpTensorStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorstruct)
@@ -360,6 +384,10 @@ pub struct cudnnReduceTensorStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensordescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnReduceTensorDescriptor_t = *mut cudnnReduceTensorStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossstruct)
@@ -380,6 +408,10 @@ pub struct cudnnTensorTransformStruct {
 }
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnntensortransformdescriptor-t)
+#[cfg_attr(
+    feature = "warn-deprecated",
+    deprecated(note = "cuDNN's headers mark this name as deprecated")
+)]
 pub type cudnnTensorTransformDescriptor_t = *mut cudnnTensorTransformStruct;
 
 /// `libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndropoutstruct)
