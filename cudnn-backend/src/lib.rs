@@ -1,6 +1,6 @@
 //! RAII descriptors for cuDNN's backend API, and what a program builds from them: tensors, operations, graphs,
-//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate; it
-//! is not published.
+//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate. Its
+//! interface follows what they need, and may change with each release.
 //!
 //! # Loaded or linked
 //! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)` and does not know which crate `cudnn` is. `Cargo.toml`
@@ -29,6 +29,11 @@
 //! | `program` | how an example starts and ends |
 //!
 //! The last four need the feature `gpu`.
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub mod descriptor;
 pub mod device;

@@ -36,7 +36,7 @@ fn the_header_and_the_types_agree() {
     std::fs::create_dir(&dir).unwrap();
     let source = dir.join("header.c");
     std::fs::write(&source, code).unwrap();
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     for (compiler, options, assertion) in
         [("cc", ["-std=c11", "-xc"], "_Static_assert"), ("c++", ["-std=c++11", "-xc++"], "static_assert")]
     {

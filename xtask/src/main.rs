@@ -9,6 +9,7 @@ mod dist;
 mod docs;
 mod error;
 mod pins;
+mod publish;
 mod release;
 mod wheels;
 mod workspace;
@@ -24,6 +25,9 @@ usage: cargo xtask COMMAND
   docs                 make a site with a search of the Markdown: docs/, and the READMEs; fail if a link or an anchor in it is
                        dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
+  publish --dry-run [--repository URL]
+                       do what a publication on the package index does, up to the upload: package each crate under its name
+                       there, check it, build it; print what a person must decide
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide
   release --dry-run VERSION
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
         }
         ["docs"] => docs::build().map(|page| println!("{}", page.display())),
         ["fetch", ids @ ..] => fetch(ids),
+        ["publish", "--dry-run"] => publish::dry_run(None),
+        ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),
         _ => Err(USAGE.into()),

@@ -298,7 +298,7 @@ impl fmt::Display for Entry {
 mod tests {
     use super::*;
 
-    const LOG: &str = include_str!("../../../tests/logs/9.19.0.log");
+    const LOG: &str = include_str!("../../logs/9.19.0.log");
 
     #[test]
     fn an_entry_is_parsed_completely() {
@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn an_entry_of_a_call_on_a_gpu_has_its_handle_its_stream_and_nested_arguments() {
         for (log, version) in [
-            (include_str!("../../../tests/logs/gpu-9.14.0.log"), Version::new(9, 14, 0)),
-            (include_str!("../../../tests/logs/gpu-9.19.0.log"), Version::new(9, 19, 0)),
+            (include_str!("../../logs/gpu-9.14.0.log"), Version::new(9, 14, 0)),
+            (include_str!("../../logs/gpu-9.19.0.log"), Version::new(9, 19, 0)),
         ] {
             let entries = parse(log);
             assert_eq!(entries.len(), 6);

@@ -1,0 +1,1 @@
+../../dist/cudnn_layer.h

@@ -1,0 +1,31 @@
+//! Whether a name is free on the package index, asked through cargo.
+
+use super::cargo;
+use crate::error::Result;
+
+/// Fails if another project has the name. A crate of this repository has it by right: then a new version is published.
+pub(super) fn check_name(name: &str, repository: Option<&str>) -> Result<()> {
+    // Outside the workspace, in which cargo would describe its own package.
+    let elsewhere = std::env::temp_dir();
+    let mut command = cargo();
+    command.current_dir(elsewhere).args(["info", "--registry", "crates-io", name]);
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        if error.contains("could not find") {
+            return Ok(());
+        }
+        return Err(format!("cannot ask the package index for {name}:\n{error}").into());
+    }
+    let stated = text.lines().find_map(|line| line.strip_prefix("repository: "));
+    if repository.is_some() && stated == repository {
+        return Ok(());
+    }
+    let owner = stated.unwrap_or("which states no repository");
+    Err(format!(
+        "{name} on the package index is another project ({owner})\n\
+         help: add a free name for it to RENAMED in xtask/src/publish/mod.rs; if that project is this one, pass its \
+         address as `--repository`"
+    )
+    .into())
+}

@@ -1,0 +1,70 @@
+//! `cargo xtask publish --dry-run`: everything that a publication on the package index does, up to the upload. Works on a
+//! copy of the checkout, in which packages have the names that they get on the index.
+
+mod copy;
+mod index;
+mod manifest;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Result;
+use crate::workspace::root;
+
+/// The packages whose name on the index is another project's, and the names that they get there. The library keeps its
+/// name, and so do the directory and the package in the repository.
+const RENAMED: [(&str, &str); 1] = [("cudnn-sys", "cudnn-shim-sys")];
+
+/// Packages, checks and builds what would be published, and prints what a person has to decide first.
+pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
+    let root = root()?;
+    let dir = root.join("target/publish");
+    let workspace = dir.join("workspace");
+    copy::checkout(&root, &workspace)?;
+    for (name, name_there) in RENAMED {
+        manifest::rename(&workspace, name, name_there)?;
+    }
+    let packages = manifest::packages(&workspace)?;
+    if let Some(repository) = repository {
+        manifest::set_repository(&packages, repository)?;
+    }
+    let faults: Vec<String> = packages.iter().flat_map(manifest::Package::faults).collect();
+    if !faults.is_empty() {
+        return Err(format!("the index needs more of these packages:\n  {}", faults.join("\n  ")).into());
+    }
+    for package in &packages {
+        index::check_name(&package.name, repository)?;
+    }
+    publish(&workspace, &dir.join("target"))?;
+    report::print(&packages, &workspace, repository);
+    Ok(())
+}
+
+/// Has cargo package each package, and build it out of that package and those of the others, in the order of their
+/// dependencies. Uploads nothing.
+fn publish(workspace: &Path, target: &Path) -> Result<()> {
+    let mut command = cargo();
+    command.current_dir(workspace);
+    // The copy differs from its commit by the names at least.
+    command.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]).arg(target);
+    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo publish --workspace --dry-run failed: {status}").into()) }
+}
+
+/// The cargo that runs this program.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from));
+    // They describe this program, and would redirect its children.
+    command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
