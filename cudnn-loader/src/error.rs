@@ -6,16 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
-use cudnn_probe::{
-    Candidate, DIR_VARIABLE, Installation, Origin, ProbeError, RejectedCandidate, Version, example_of_installing,
-    one_line, shown_path,
-};
+use cudnn_probe::{Installation, NoInstallation, Origin, ProbeError, RejectedCandidate, Version, one_line, shown_path};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
 use crate::platform::libraries::HAS_CUDNN;
-use crate::platform::names::{cudnn_prefix, graph_file, help_for_missing_library, loader, search_variable};
+use crate::platform::names::{cudnn_prefix, help_for_missing_library, loader, search_variable};
 use crate::sub_library::SubLibrary;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
@@ -167,27 +164,7 @@ impl LoadError {
     pub fn help(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of them.".into(),
-            LoadErrorKind::NoInstallation => match (self.first_relevant(), self.requested()) {
-                (Some(rejected), _) => rejected.error.help().unwrap_or_default(),
-                (None, Some(RejectedCandidate { candidate: Candidate { origin: Origin::Explicit, .. }, .. })) => {
-                    format!(
-                        "Pass the absolute path of the directory that contains {}, or no path to search the default \
-                         directories.",
-                        graph_file!()
-                    )
-                }
-                (None, Some(_)) => format!(
-                    "Set {DIR_VARIABLE} to the absolute path of the directory that contains {}, or unset it to search \
-                     the default directories.",
-                    graph_file!()
-                ),
-                (None, None) => format!(
-                    "Install cuDNN{} in the active virtual environment, or set {DIR_VARIABLE} to the directory that \
-                     contains {}.",
-                    example_of_installing(DEFAULT_CUDA_MAJOR),
-                    graph_file!()
-                ),
-            },
+            LoadErrorKind::NoInstallation => NoInstallation::help(self.rejected()),
             LoadErrorKind::LibraryMissing => {
                 let cuda = self.installation().and_then(|installation| installation.cuda_major);
                 let wheel = Component::Cudnn.wheel(cuda.unwrap_or(DEFAULT_CUDA_MAJOR));
@@ -246,41 +223,11 @@ impl LoadError {
         text
     }
 
-    /// The first directory that contains something, although nothing usable. One that cannot be read comes last: it may
-    /// have nothing to do with cuDNN.
-    fn first_relevant(&self) -> Option<&RejectedCandidate> {
-        let relevant = || self.rejected().iter().filter(|rejected| rejected.error.help().is_some());
-        let is_readable = |rejected: &&RejectedCandidate| !matches!(rejected.error, ProbeError::Unreadable { .. });
-        relevant().find(is_readable).or_else(|| relevant().next())
-    }
-
-    /// The directory that the program or the user named, if the search was limited to it.
-    fn requested(&self) -> Option<&RejectedCandidate> {
-        match self.rejected() {
-            [only] if matches!(only.candidate.origin, Origin::Explicit | Origin::Variable(_)) => Some(only),
-            _ => None,
-        }
-    }
-
-    /// The directory that the one line is about: a relevant one, or else the one that was named.
-    fn blamed(&self) -> Option<&RejectedCandidate> {
-        self.first_relevant().or_else(|| self.requested())
-    }
-
     /// One sentence about the failure that does not name the function.
     fn reason(&self) -> String {
         match self.kind() {
             LoadErrorKind::NoInstallation if !HAS_CUDNN => "there is a cuDNN for Linux and Windows only".into(),
-            LoadErrorKind::NoInstallation => match self.blamed() {
-                Some(rejected) if self.requested().is_some() => {
-                    let origin = &rejected.candidate.origin;
-                    format!("no usable cuDNN 9 found: {} ({origin}) {}", shown_path(&rejected.path()), rejected.error)
-                }
-                Some(rejected) => {
-                    format!("no usable cuDNN 9 found: {} {}", shown_path(&rejected.path()), rejected.error)
-                }
-                None => "no usable cuDNN 9 found".into(),
-            },
+            LoadErrorKind::NoInstallation => NoInstallation::reason(self.rejected()),
             LoadErrorKind::LibraryMissing => match self.installation() {
                 Some(Installation { version, dir, .. }) => {
                     format!("cuDNN {version} in {} does not include {}", shown_path(dir), self.library)
@@ -410,7 +357,7 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
             LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => Some(error),
-            LoadErrorKind::NoInstallation => Some(&self.blamed()?.error),
+            LoadErrorKind::NoInstallation => Some(&NoInstallation::blamed(self.rejected())?.error),
             _ => None,
         }
     }
@@ -420,7 +367,7 @@ impl std::error::Error for LoadError {
 mod tests {
     use std::error::Error;
 
-    use cudnn_probe::Os;
+    use cudnn_probe::{Candidate, DIR_VARIABLE, Os};
 
     use super::*;
 

@@ -23,7 +23,7 @@
 //!
 //! | to | use |
 //! | --- | --- |
-//! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`check_dir`] |
+//! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`Selection::into_result`], [`check_dir`] |
 //! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`], [`elf_interpreter`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
@@ -53,6 +53,7 @@ mod jetson;
 pub mod layers;
 pub mod ld_so;
 mod library;
+mod no_installation;
 pub mod packages;
 mod platform;
 mod process;
@@ -73,6 +74,7 @@ pub use image::{
 pub use inventory::{Installed, inventory};
 pub use jetson::Jetson;
 pub use library::Library;
+pub use no_installation::NoInstallation;
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};

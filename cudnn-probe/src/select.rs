@@ -9,6 +9,7 @@ use crate::error::ProbeError;
 use crate::escape::shown_path;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
+use crate::no_installation::NoInstallation;
 use crate::platform::{Os, below, canonicalize};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
@@ -229,6 +230,27 @@ pub struct Selection {
     pub installation: Option<Installation>,
     /// The directories before it, in order.
     pub rejected: Vec<RejectedCandidate>,
+}
+
+impl Selection {
+    /// The installation, or an error that reports what was searched and what to do.
+    ///
+    /// ```
+    /// use cudnn_probe::{Host, Requirements, Search, select};
+    ///
+    /// // In a build script:
+    /// let search = Search::new(Host::current().without_executable());
+    /// match select(&search, &Requirements::new()).into_result() {
+    ///     Ok(found) => println!("cargo::rustc-env=CUDNN_VERSION={}", found.version),
+    ///     Err(error) => error.report().lines().for_each(|line| println!("cargo::warning={line}")),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no installation.
+    pub fn into_result(self) -> Result<Installation, NoInstallation> {
+        self.installation.ok_or_else(|| NoInstallation::new(self.rejected))
+    }
 }
 
 /// Goes through the search's directories up to the first with a usable cuDNN. See the example of the crate.

@@ -14,13 +14,6 @@ macro_rules! search_variable {
     };
 }
 
-/// The file of cuDNN's graph library.
-macro_rules! graph_file {
-    () => {
-        "libcudnn_graph.so.9"
-    };
-}
-
 /// How the names of all files of cuDNN start.
 macro_rules! cudnn_prefix {
     () => {
@@ -49,7 +42,7 @@ macro_rules! busy_loader {
     };
 }
 
-pub(crate) use {busy_loader, cublas_prefix, cudnn_prefix, driver_file, graph_file, loader, search_variable};
+pub(crate) use {busy_loader, cublas_prefix, cudnn_prefix, driver_file, loader, search_variable};
 
 /// Advice where to get a library that cuDNN needs and does not include.
 pub(crate) fn help_for_missing_library(name: &str) -> Option<String> {

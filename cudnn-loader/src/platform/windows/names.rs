@@ -14,13 +14,6 @@ macro_rules! search_variable {
     };
 }
 
-/// The file of cuDNN's graph library.
-macro_rules! graph_file {
-    () => {
-        "cudnn_graph64_9.dll"
-    };
-}
-
 /// How the names of all files of cuDNN start.
 macro_rules! cudnn_prefix {
     () => {
@@ -49,7 +42,7 @@ macro_rules! busy_loader {
     };
 }
 
-pub(crate) use {busy_loader, cublas_prefix, cudnn_prefix, driver_file, graph_file, loader, search_variable};
+pub(crate) use {busy_loader, cublas_prefix, cudnn_prefix, driver_file, loader, search_variable};
 
 /// Advice where to get a library that cuDNN needs and does not include.
 pub(crate) use cudnn_probe::dll_search::help_for_missing_dll as help_for_missing_library;

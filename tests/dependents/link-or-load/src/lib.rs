@@ -1,0 +1,47 @@
+//! A library that calls cuDNN, linked at build time (feature `link`) or loaded at run time (feature `load`). The source
+//! below the imports is the same for both.
+
+#[cfg(not(any(feature = "link", feature = "load")))]
+compile_error!("enable a feature of link-or-load: `load` for cuDNN at run time, `link` for cuDNN at build time");
+
+#[cfg(feature = "load")]
+use cudnn_loader as cudnn;
+#[cfg(all(feature = "link", not(feature = "load")))]
+use cudnn_sys as cudnn;
+
+#[cfg(any(feature = "link", feature = "load"))]
+pub use implementation::{Dropout, version};
+
+#[cfg(any(feature = "link", feature = "load"))]
+mod implementation {
+    use super::cudnn;
+
+    /// The version of cuDNN as cuDNN states it: 91900 for 9.19.0; 0 if it is to be loaded and cannot be.
+    pub fn version() -> usize {
+        // SAFETY: the function takes nothing.
+        unsafe { cudnn::cudnnGetVersion() }
+    }
+
+    /// A descriptor of libcudnn_ops.
+    pub struct Dropout(cudnn::cudnnDropoutDescriptor_t);
+
+    impl Dropout {
+        /// Creates the descriptor. Works without a GPU.
+        ///
+        /// # Errors
+        /// What cuDNN, or the loader, reports.
+        pub fn new() -> Result<Self, cudnn::Error> {
+            let mut descriptor = std::ptr::null_mut();
+            // SAFETY: the descriptor is valid for writes.
+            unsafe { cudnn::check!(cudnn::cudnnCreateDropoutDescriptor(&mut descriptor)) }?;
+            Ok(Dropout(descriptor))
+        }
+    }
+
+    impl Drop for Dropout {
+        fn drop(&mut self) {
+            // SAFETY: the descriptor is live, and nothing uses it afterwards.
+            let _ = unsafe { cudnn::cudnnDestroyDropoutDescriptor(self.0) };
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Uses the library, and prints how that went.
+
+fn main() {
+    println!("version {}", link_or_load::version());
+    match link_or_load::Dropout::new() {
+        Ok(_) => println!("a descriptor"),
+        Err(error) => println!("{error}"),
+    }
+}
