@@ -252,6 +252,9 @@ fn main() -> ExitCode {
     if format == Format::Json && matches!(arguments.command, Some(Command::Run(_))) {
         return output::fail(format, "run has no JSON: the output is that of the program").into();
     }
+    if !platform::CAN_LOAD && matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
+        return output::fail(format, format!("{}\nhelp: {}", platform::STATIC, platform::STATIC_HELP)).into();
+    }
     if arguments.in_child {
         platform::end_with_parent();
     } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::child_report::{Work, begin, send};
 use crate::escape::Printable;
+use crate::platform::{CAN_LOAD, STATIC, STATIC_HELP};
 use crate::subprocess::{self, Patience};
 
 /// The hidden subcommand of the child.
@@ -57,6 +58,9 @@ const PLACE: &str = "place";
 /// # Errors
 /// When nothing can be planned, and why.
 pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) -> Result<Planned, String> {
+    if !CAN_LOAD {
+        return Err(format!("{STATIC}; {STATIC_HELP}"));
+    }
     let (mut failures, mut skip) = (Vec::new(), Vec::<usize>::new());
     loop {
         let places: Vec<OsString> = skip.iter().map(|place| place.to_string().into()).collect();
@@ -86,6 +90,9 @@ pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) ->
 /// # Errors
 /// When there is none, or cuDNN does not describe it.
 pub(crate) fn describe(patience: &Patience) -> Result<String, String> {
+    if !CAN_LOAD {
+        return Err(format!("{STATIC}; {STATIC_HELP}"));
+    }
     let ended = subprocess::run(&[OsStr::new(COMMAND), OsStr::new("--describe")], patience)
         .map_err(|error| format!("cannot start a process: {error}"))?;
     let text = |key: &str| ended.messages.iter().find_map(|message| message.get(key)?.as_str()).map(str::to_owned);

@@ -17,6 +17,8 @@ mod workspace;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  archives [--target TARGET]...
+                       build all files of a release: archives and wheels, for all platforms or these; print their directory
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
   dist [--target TARGET]
@@ -32,12 +34,18 @@ usage: cargo xtask COMMAND
                        print what a person must decide
   release --dry-run VERSION
                        print what `release` would change, and change nothing; still downloads the wheels
+  wheel [--target TARGET]
+                       build a wheel with the doctor and the drop-in; print the file
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
+        ["archives", targets @ ..] if is_targets(targets) => {
+            let targets: Vec<&str> = targets.iter().skip(1).step_by(2).copied().collect();
+            dist::archives::build(&targets).map(|dir| println!("{}", dir.display()))
+        }
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
         ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
@@ -49,6 +57,9 @@ fn main() -> ExitCode {
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),
+        ["wheel", target @ ..] if matches!(target, [] | ["--target", _]) => {
+            dist::wheel::build(target.last().copied()).map(|file| println!("{}", file.display()))
+        }
         _ => Err(USAGE.into()),
     };
     match result {
@@ -58,6 +69,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether these are options that name targets, and no more.
+fn is_targets(arguments: &[&str]) -> bool {
+    arguments.chunks(2).all(|option| matches!(option, ["--target", _]))
 }
 
 fn fetch(ids: &[&str]) -> Result<()> {

@@ -20,7 +20,7 @@ use super::finding::{
 use super::{culprit, fix_commands, installation};
 use crate::child_report::{Step, Work, begin, send};
 use crate::escape::Printable;
-use crate::platform::{self, MEMORY_HELP, end_with_parent};
+use crate::platform::{self, CAN_LOAD, MEMORY_HELP, STATIC, STATIC_HELP, end_with_parent};
 use crate::shell::doctor;
 use crate::subprocess::{self, Ended, Patience};
 use crate::system::{LOADER, LOADERS};
@@ -87,6 +87,11 @@ pub(crate) struct Parts {
 
 /// Loads the cuDNN in this directory in a child process.
 pub(super) fn load(report: &InstallationReport, parts: &Parts, patience: &Patience) -> LoadTest {
+    if !CAN_LOAD {
+        let finding = Finding::new(NOT_TESTED, STATIC).note("cuDNN was not loaded, and its files were only read");
+        let help = format!("{STATIC_HELP}; `{} check --no-load` asks for no more than reading", doctor());
+        return LoadTest { findings: vec![finding.help(help)], ..LoadTest::default() };
+    }
     // The child has another working directory.
     let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
     let mut arguments = vec![OsStr::new(COMMAND)];

@@ -18,7 +18,7 @@ use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
-use crate::platform::{end_with_parent, system_library};
+use crate::platform::{CAN_LOAD, end_with_parent, system_library};
 use crate::shell::prepend_library_path;
 use crate::subprocess::{self, Patience};
 use crate::system;
@@ -223,6 +223,7 @@ impl Machine {
         let finding = match (&self.driver, &self.nvml_error) {
             (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
             (None, Some(QueryError::Failed(error) | QueryError::NotStarted(error, _))) => finding.note(error),
+            (None, None) if !CAN_LOAD => finding,
             (None, None) => finding.note(format!("NVML ({NVML_LIBRARY}) does not answer either")),
         };
         Some(finding.help(match Os::HOST {
@@ -301,6 +302,9 @@ pub(crate) fn capability(tenths: u32) -> String {
 
 /// The answer of the child process, or why there is none.
 fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
+    if !CAN_LOAD {
+        return Ok(Value::Null);
+    }
     let ended = subprocess::run(&[OsStr::new(COMMAND)], patience).map_err(|error| {
         let (error, help) = subprocess::cannot_start(&error);
         QueryError::NotStarted(error, help)

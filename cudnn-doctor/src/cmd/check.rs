@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
+use crate::platform::CAN_LOAD;
 use crate::python::Python;
 use crate::subprocess::Patience;
 
@@ -112,6 +113,7 @@ fn text(diagnosis: &Diagnosis) {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => match &machine.driver_text {
             Some(text) => outln!("driver  unknown: NVML states no version, but {}", text.printable()),
+            None if !CAN_LOAD => outln!("driver  unknown: a static cudnn-doctor cannot ask NVML"),
             None => outln!("driver  unknown: NVML does not answer"),
         },
     }

@@ -12,6 +12,8 @@ use cudnn_probe::MappedLibrary;
 pub(crate) const MEMORY_HELP: &str = "allow more memory";
 pub(crate) const OPEN_LIMITS_HELP: &str = "end other programs";
 
+pub(crate) const CAN_LOAD: bool = true;
+
 fn unsupported() -> Error {
     Error::new(ErrorKind::Unsupported, "there is no cuDNN 9 for this system")
 }

@@ -95,8 +95,14 @@ fn is_refusal(text: &str) -> bool {
     REFUSALS.iter().any(|refusal| text.contains(refusal))
 }
 
+/// The number of a resource.
+#[cfg(target_env = "gnu")]
+type RlimitResource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type RlimitResource = libc::c_int;
+
 /// The soft limit of a resource, if there is one. /proc may not be mounted.
-fn rlimit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+fn rlimit(resource: RlimitResource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the answer has room.
     let result = unsafe { libc::getrlimit(resource, &raw mut limit) };

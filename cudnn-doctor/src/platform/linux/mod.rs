@@ -30,6 +30,9 @@ pub(crate) use processes::Child;
 pub(crate) const OPEN_LIMITS_HELP: &str =
     "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)";
 
+/// Whether this program can load libraries: a static one cannot.
+pub(crate) const CAN_LOAD: bool = !cfg!(target_feature = "crt-static");
+
 /// Prepares this process: whoever started it may have had it ignore the ends of its children, whose statuses would be lost.
 pub(crate) fn prepare() {
     // SAFETY: the process has one thread, and no handler of this signal.

@@ -32,6 +32,9 @@ pub(crate) use processes::{Child, Interruption, end_by};
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
 pub(crate) const OPEN_LIMITS_HELP: &str = "end other programs, or enlarge the paging file";
 
+/// Whether this program can load libraries: on Windows a static one can, too.
+pub(crate) const CAN_LOAD: bool = true;
+
 /// The codes of processes that Windows ended, or that ended themselves for a fault.
 const FAULTS: [(u32, &str); 11] = [
     (0xc000_0005, "access violation"),

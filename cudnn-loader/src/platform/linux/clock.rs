@@ -21,7 +21,8 @@ pub(super) fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
 /// The local time in a format of `strftime`. `None` if it is too long, empty or has a NUL.
 pub(crate) fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     let format = CString::new(format.as_bytes()).ok()?;
-    let seconds = libc::time_t::try_from(seconds).ok()?;
+    // The type has another name with musl.
+    let seconds = i64::try_from(seconds).ok()?;
     // SAFETY: a structure of numbers and a pointer, for which zero is a value.
     let mut time: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both live as long as the call.

@@ -1,0 +1,355 @@
+//! What people get who have no cargo: the wheels, the archives and the static doctor, installed and run as they would.
+//! `cargo test -p cudnn-tests --features distribution --test distribution`
+#![cfg(feature = "distribution")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use support::{TempDir, binutils, lib_dir, not_run, windows};
+
+const LINUX: &str = "x86_64-unknown-linux-gnu";
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
+const STATIC: &str = "x86_64-unknown-linux-musl";
+const RELEASE: &str = "jit-cu12-9.19.0";
+
+/// The oldest glibc that the wheels promise to run with.
+const OLDEST_GLIBC: [u32; 2] = [2, 28];
+
+/// Loads the library in its argument, asks for cuDNN's version, and prints the file and the version.
+const LOAD: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())";
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// What `cargo xtask ARGUMENTS` prints, in a checkout, with this directory for cargo's files.
+fn xtask(checkout: &Path, target_dir: Option<&Path>, arguments: &[&str]) -> PathBuf {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--quiet", "--package", "xtask", "--"]).args(arguments).current_dir(checkout);
+    // Flags for coverage and the like would change the binaries.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    if let Some(dir) = target_dir {
+        cargo.env("CARGO_TARGET_DIR", dir);
+    }
+    PathBuf::from(stdout(&succeed(&mut cargo)).trim())
+}
+
+/// The wheel for this target, built once in this program.
+fn wheel(target: &str) -> PathBuf {
+    static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
+    let mut built = BUILT.get_or_init(Default::default).lock().unwrap();
+    let build = || xtask(&checkout(), None, &["wheel", "--target", target]);
+    built.entry(target.to_owned()).or_insert_with(build).clone()
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}\n{}", stdout(&output), String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A new virtual environment; `None` where Python cannot make one.
+fn environment(test: &str, dir: &Path) -> Option<PathBuf> {
+    let made = Command::new("python3").args(["-m", "venv"]).arg(dir).output();
+    if !made.as_ref().is_ok_and(|output| output.status.success()) {
+        not_run(test, &format!("python3 makes no virtual environment: {made:?}"));
+        return None;
+    }
+    Some(dir.to_owned())
+}
+
+fn pip(environment: &Path, arguments: &[&dyn AsRef<OsStr>]) -> Output {
+    let mut pip = Command::new(environment.join("bin/python"));
+    pip.args(["-I", "-m", "pip", "--disable-pip-version-check"]).args(arguments.iter().map(AsRef::as_ref));
+    succeed(&mut pip)
+}
+
+/// The environment's directory for packages.
+fn site_packages(environment: &Path) -> PathBuf {
+    let code = "import sysconfig; print(sysconfig.get_path('platlib'))";
+    let output = succeed(Command::new(environment.join("bin/python")).args(["-I", "-c", code]));
+    PathBuf::from(stdout(&output).trim())
+}
+
+/// Puts a real cuDNN into a directory for packages, where its wheel does.
+fn add_cudnn(site_packages: &Path, lib_dir: &Path) {
+    let package = lib_dir.ancestors().nth(2).unwrap();
+    std::os::unix::fs::symlink(package, site_packages.join("nvidia")).unwrap();
+}
+
+/// A program in an active environment.
+fn active(environment: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("VIRTUAL_ENV", environment).env("PATH", environment.join("bin")).env("HOME", environment);
+    command
+}
+
+/// All files below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() { files.extend(self::files(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cudnn() {
+    let test = "the wheel in a virtual environment";
+    let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
+    let Some(environment) = environment(test, &dir.path().join("venv")) else { return };
+    let before = files(&environment);
+    pip(&environment, &[&"install", &"--no-index", &wheel(LINUX)]);
+    pip(&environment, &[&"check"]);
+    let site_packages = site_packages(&environment);
+    add_cudnn(&site_packages, &cudnn);
+
+    let doctor = environment.join("bin/cudnn-doctor");
+    let version = stdout(&succeed(active(&environment, &doctor).arg("--version")));
+    assert_eq!(version.trim(), format!("cudnn-doctor {}", env!("CARGO_PKG_VERSION")));
+    let checked = active(&environment, &doctor).arg("check").output().unwrap();
+    let text = stdout(&checked);
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(text.contains("cuDNN   9.19.0"), "{text}");
+
+    let python = environment.join("bin/python");
+    let drop_in = stdout(&succeed(active(&environment, &python).args(["-m", "cudnn_shim"])));
+    assert_eq!(Path::new(drop_in.trim()), site_packages.join("cudnn_shim/lib/libcudnn.so.9"));
+    let loaded = stdout(&succeed(active(&environment, &python).args(["-c", LOAD, drop_in.trim()])));
+    assert_eq!(loaded.trim(), "91900");
+    // The layers are found beside it.
+    let trace = dir.path().join("trace.json");
+    succeed(
+        active(&environment, &python)
+            .args(["-c", LOAD, drop_in.trim()])
+            .env("CUDNN_LAYERS", "trace")
+            .env("CUDNN_TRACE_FILE", &trace),
+    );
+    let listed = active(&environment, &doctor)
+        .args(["layers", "--beside"])
+        .arg(site_packages.join("cudnn_shim/lib"))
+        .env("CUDNN_LAYERS", "trace")
+        .output()
+        .unwrap();
+    assert!(stdout(&listed).contains("libcudnn_layers.so"), "{listed:?}");
+
+    std::fs::remove_file(site_packages.join("nvidia")).unwrap();
+    pip(&environment, &[&"uninstall", &"--yes", &"cudnn-doctor"]);
+    let is_of_wheel = |file: &PathBuf| !before.contains(file) && file.to_string_lossy().contains("cudnn");
+    let left: Vec<PathBuf> = files(&environment).into_iter().filter(is_of_wheel).collect();
+    assert!(left.is_empty() && !site_packages.join("cudnn_shim").exists(), "{left:?}");
+}
+
+#[test]
+fn a_wheel_can_be_installed_into_a_directory_apart() {
+    let dir = TempDir::new();
+    let Some(environment) = environment("the wheel in a directory apart", &dir.path().join("venv")) else { return };
+    let target = dir.path().join("apart");
+    pip(&environment, &[&"install", &"--no-index", &"--target", &target, &wheel(LINUX)]);
+    succeed(Command::new(target.join("bin/cudnn-doctor")).arg("--version").env_clear());
+    assert!(target.join("cudnn_shim/lib/libcudnn.so.9").exists());
+    for name in ["licenses/THIRD-PARTY.txt", "licenses/LICENSE-MIT", "sboms/sbom.cdx.json"] {
+        let file = target.join(format!("cudnn_doctor-{}.dist-info", env!("CARGO_PKG_VERSION"))).join(name);
+        assert!(file.metadata().unwrap().len() > 1000, "{file:?}");
+    }
+}
+
+/// The versions of glibc's symbols that a file needs.
+fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
+    let text = binutils("objdump", &["-T"], file);
+    let versions = text.split_whitespace().filter_map(|word| word.trim_matches(['(', ')']).strip_prefix("GLIBC_"));
+    versions.filter_map(|version| version.split('.').map(|number| number.parse().ok()).collect()).collect()
+}
+
+#[test]
+fn the_wheel_for_linux_runs_with_an_old_glibc() {
+    let dir = TempDir::new();
+    let unpacked = unpack(&wheel(LINUX), dir.path());
+    let binaries = files(&unpacked).into_iter().filter(|file| std::fs::read(file).unwrap().starts_with(b"\x7fELF"));
+    let mut count = 0;
+    for binary in binaries {
+        let newest = needed_glibc(&binary).into_iter().max().unwrap_or_default();
+        assert!(!newest.is_empty() && newest.as_slice() <= OLDEST_GLIBC.as_slice(), "{binary:?} needs {newest:?}");
+        count += 1;
+    }
+    assert_eq!(count, 3);
+    let Some(environment) = environment("auditwheel", &dir.path().join("venv")) else { return };
+    let installed =
+        Command::new(environment.join("bin/pip")).args(["install", "--quiet", "auditwheel==6.8.2"]).output();
+    if !installed.is_ok_and(|output| output.status.success()) {
+        return not_run("auditwheel", "pip cannot install it");
+    }
+    let shown = stdout(&succeed(Command::new(environment.join("bin/auditwheel")).arg("show").arg(wheel(LINUX))));
+    assert!(shown.contains("\"manylinux_2_28_x86_64\"") || shown.contains("manylinux_2_27"), "{shown}");
+}
+
+/// Unpacks a wheel, without pip.
+fn unpack(wheel: &Path, dir: &Path) -> PathBuf {
+    let unpacked = dir.join("unpacked");
+    succeed(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked));
+    unpacked
+}
+
+/// The doctor in an unpacked wheel, which Python's zipfile does not make executable.
+fn doctor_in(unpacked: &Path, name: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = unpacked.join(format!("cudnn_doctor-{}.data/scripts", env!("CARGO_PKG_VERSION"))).join(name);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn the_wheel_for_aarch64_runs_in_an_emulator() {
+    let test = "the wheel for aarch64";
+    if Command::new("aarch64-linux-gnu-gcc").arg("--version").output().is_err() {
+        return not_run(test, "there is no aarch64-linux-gnu-gcc");
+    }
+    let dir = TempDir::new();
+    let unpacked = unpack(&wheel(AARCH64), dir.path());
+    let libraries = unpacked.join("cudnn_shim/lib");
+    for file in [libraries.join("libcudnn.so.9"), libraries.join("libcudnn_layers.so")] {
+        let newest = needed_glibc(&file).into_iter().max().unwrap_or_default();
+        assert!(!newest.is_empty() && newest.as_slice() <= OLDEST_GLIBC.as_slice(), "{file:?} needs {newest:?}");
+    }
+    let doctor = doctor_in(&unpacked, "cudnn-doctor");
+    match Command::new(&doctor).arg("--version").output() {
+        Ok(output) => assert!(output.status.success() && stdout(&output).starts_with("cudnn-doctor "), "{output:?}"),
+        Err(error) => not_run(test, &format!("this machine starts no program for aarch64: {error}")),
+    }
+}
+
+#[test]
+fn the_wheel_for_windows_runs_under_wine() {
+    let test = "the wheel for Windows";
+    if Command::new("x86_64-w64-mingw32-gcc").arg("--version").output().is_err() || !has_wine() {
+        return not_run(test, "there is no Wine, or no MinGW");
+    }
+    let dir = TempDir::new();
+    let unpacked = unpack(&wheel(windows::TARGET), dir.path());
+    let libraries = unpacked.join("cudnn_shim/bin");
+    let doctor = doctor_in(&unpacked, "cudnn-doctor.exe");
+    // They need no DLL of a compiler.
+    for file in [&doctor, &libraries.join("cudnn64_9.dll"), &libraries.join("cudnn_layers.dll")] {
+        let of_compiler = |name: &String| name.starts_with("libgcc") || name.starts_with("libwinpthread");
+        assert_eq!(windows::imports(file).into_iter().find(of_compiler), None, "{file:?}");
+    }
+    let version = windows::child(&doctor).run(&["--version"]);
+    assert!(version.stdout.starts_with("cudnn-doctor "), "{version:?}");
+    let Some(cudnn) = lib_dir("windows-cu13-9.28.0") else { return };
+    let checked = windows::child(&doctor).env("CUDNN_LOADER_DIR", windows::path(&cudnn)).run(&["check"]);
+    assert!(checked.stdout.contains("cuDNN   9.28.0"), "{checked:?}");
+}
+
+fn has_wine() -> bool {
+    Command::new("wine").arg("--version").output().is_ok()
+}
+
+/// The static doctor, unpacked from its archive.
+fn static_doctor(test: &str, dir: &Path) -> Option<PathBuf> {
+    if !has_static() {
+        not_run(test, &format!("Rust has no library for {STATIC}: rustup target add {STATIC}"));
+        return None;
+    }
+    succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(archives()));
+    let archive = files(archives()).into_iter().find(|file| file.to_string_lossy().ends_with("static.tar.gz")).unwrap();
+    succeed(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(dir));
+    files(dir).into_iter().find(|file| file.ends_with("cudnn-doctor"))
+}
+
+fn has_static() -> bool {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", STATIC]).output().unwrap();
+    Path::new(stdout(&output).trim()).is_dir()
+}
+
+/// The directory with the archives for this machine, built once in this program.
+fn archives() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let _wheel = wheel(LINUX);
+        let mut arguments = vec!["archives", "--target", LINUX];
+        if has_static() {
+            arguments.extend(["--target", STATIC]);
+        }
+        xtask(&checkout(), None, &arguments)
+    })
+}
+
+#[test]
+fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
+    let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
+    let Some(doctor) = static_doctor("the static doctor", dir.path()) else { return };
+    assert!(!binutils("readelf", &["-l"], &doctor).contains("INTERP"));
+    // A root directory with nothing but the doctor and cuDNN.
+    let root = dir.path().join("root");
+    std::fs::create_dir_all(root.join("cudnn")).unwrap();
+    std::fs::copy(&doctor, root.join("cudnn-doctor")).unwrap();
+    for library in files(&cudnn) {
+        std::fs::copy(&library, root.join("cudnn").join(library.file_name().unwrap())).unwrap();
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--root"]).arg(&root).arg("/cudnn-doctor").args(arguments);
+        command.env_clear().env("CUDNN_LOADER_DIR", "/cudnn").env("PATH", std::env::var_os("PATH").unwrap());
+        let output = command.output().unwrap();
+        (output.status.code(), format!("{}{}", stdout(&output), String::from_utf8_lossy(&output.stderr)))
+    };
+    let (code, text) = run(&["--version"]);
+    if code != Some(0) {
+        return not_run("the static doctor in a bare root", &format!("unshare: {text}"));
+    }
+    for (arguments, codes, expected) in [
+        (&["list"] as &[&str], [0, 1], "9.19.0"),
+        (&["check", "--no-load"], [0, 1], "cuDNN   9.19.0"),
+        (&["check"], [3, 3], "error[C055]: this cudnn-doctor is static"),
+        (&["demo"], [3, 3], "this cudnn-doctor is static"),
+        (&["preload"], [3, 3], "this cudnn-doctor is static"),
+        (&["plans", "device"], [2, 3], "this cudnn-doctor is static"),
+        (&["plans", "list"], [0, 3], ""),
+        (&["env"], [0, 0], "/cudnn"),
+        (&["explain", "/cudnn/libcudnn_graph.so.9"], [0, 2], "libc.so.6"),
+        (&["frameworks"], [0, 0], ""),
+        (&["fetch"], [0, 0], RELEASE),
+        (&["layers"], [0, 0], ""),
+        (&["facts"], [0, 0], "C055"),
+        (&["man"], [0, 0], "cudnn-doctor"),
+        (&["completions", "bash"], [0, 0], "cudnn-doctor"),
+        (&["pid", "1"], [0, 3], ""),
+        (&["log", "/missing"], [3, 3], "/missing"),
+    ] {
+        let (code, text) = run(arguments);
+        assert!(
+            code.is_some_and(|code| codes.contains(&code)) && text.contains(expected),
+            "{arguments:?}: {code:?} {text}"
+        );
+    }
+}
+
+/// Every file of two builds in different directories is the same, to the byte.
+#[test]
+fn two_builds_in_different_directories_give_the_same_bytes() {
+    let dir = TempDir::new();
+    let copy = dir.path().join("elsewhere/copy");
+    std::fs::create_dir_all(&copy).unwrap();
+    let listed = succeed(Command::new("git").args(["ls-files", "-z"]).current_dir(checkout()));
+    for name in stdout(&listed).split_terminator('\0') {
+        let to = copy.join(name);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(checkout().join(name), to).unwrap();
+    }
+    let sums = |archives: &Path| std::fs::read_to_string(archives.join("SHA256SUMS")).unwrap();
+    let here = sums(archives());
+    let there = sums(&xtask(&copy, Some(&dir.path().join("other-target")), &["archives", "--target", LINUX]));
+    assert_eq!(there.lines().count(), 2, "{there}");
+    for line in there.lines() {
+        assert!(here.contains(line), "here:\n{here}\nin a copy of the checkout:\n{there}");
+    }
+}

@@ -1,0 +1,168 @@
+//! The bill of materials: what the binaries for a platform are made of, as CycloneDX, and the licences of all of it. It is
+//! read from `cargo metadata`, and knows nothing of archives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::cargo;
+use crate::error::Result;
+
+/// The packages of the workspace that binaries are made of.
+const ROOTS: [&str; 3] = ["cudnn-doctor", "cudnn-layers", "cudnn-shim"];
+
+/// The beginnings of the names of files with a licence.
+const LICENCE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
+
+/// What is linked into the binaries besides crates: part of the target's triple, name, licence, and who has the rights.
+const RUNTIME: [(&str, &str, &str, &str); 4] = [
+    ("", "rust-std", "MIT OR Apache-2.0", "The Rust Project Contributors, https://github.com/rust-lang/rust"),
+    ("musl", "musl", "MIT", "2005-2020 Rich Felker and others, https://musl.libc.org"),
+    ("windows-gnu", "mingw-w64-runtime", "ZPL-2.1 AND MIT", "the mingw-w64 project, https://www.mingw-w64.org"),
+    (
+        "windows-gnu",
+        "libgcc",
+        "GPL-3.0-or-later WITH GCC-exception-3.1",
+        "the Free Software Foundation, https://gcc.gnu.org; the exception permits its use in any program",
+    ),
+];
+
+/// A crate in the binaries.
+struct Part<'a> {
+    name: &'a str,
+    version: &'a str,
+    licence: String,
+    package: &'a Value,
+}
+
+/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be one.
+pub(crate) fn write(root: &Path, triple: &str, licences: &Path, bill: &Path) -> Result<()> {
+    let mut command = cargo(root);
+    command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let parts = parts(&metadata)?;
+    std::fs::write(licences.join("THIRD-PARTY.txt"), licence_texts(root, triple, &parts)?)?;
+    std::fs::write(bill.join("sbom.cdx.json"), format!("{:#}\n", cyclone_dx(triple, &parts)?))?;
+    Ok(())
+}
+
+/// The packages of `cargo metadata` that end in the binaries, sorted.
+fn parts(metadata: &Value) -> Result<Vec<Part<'_>>> {
+    let list = |value: &'static str| move |of: &Value| of.get(value).and_then(Value::as_array).cloned();
+    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata: no packages")?;
+    let nodes = metadata.get("resolve").and_then(list("nodes")).ok_or("cargo metadata: no resolve")?;
+    let nodes: BTreeMap<String, &Value> = nodes.iter().map(|node| (text(node, "id"), node)).collect();
+    let is_root = |package: &&Value| {
+        ROOTS.contains(&text(package, "name").as_str()) && package.get("source").is_some_and(Value::is_null)
+    };
+    let mut left: Vec<String> = packages.iter().filter(is_root).map(|package| text(package, "id")).collect();
+    let mut reached = BTreeSet::new();
+    while let Some(id) = left.pop() {
+        let dependencies = nodes.get(&id).copied().and_then(list("deps")).unwrap_or_default();
+        if !reached.insert(id) {
+            continue;
+        }
+        let is_normal = |dependency: &&Value| {
+            let kinds = list("dep_kinds")(dependency).unwrap_or_default();
+            kinds.iter().any(|kind| kind.get("kind").is_some_and(Value::is_null))
+        };
+        left.extend(dependencies.iter().filter(is_normal).map(|dependency| text(dependency, "pkg")));
+    }
+    let mut parts = Vec::new();
+    for package in packages.iter().filter(|package| reached.contains(&text(package, "id"))) {
+        let field = |key: &str| package.get(key).and_then(Value::as_str);
+        let name = field("name").ok_or("cargo metadata: a package without a name")?;
+        // The sign that was usual before SPDX.
+        let licence = field("license").ok_or_else(|| format!("{name} states no licence"))?.replace('/', " OR ");
+        let version = field("version").ok_or_else(|| format!("{name} has no version"))?;
+        parts.push(Part { name, version, licence, package });
+    }
+    parts.sort_by_key(|part| (part.name, part.version));
+    Ok(parts)
+}
+
+/// What is linked for this target besides crates.
+fn runtime(triple: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let of_target = RUNTIME.into_iter().filter(move |(part, ..)| triple.contains(part));
+    of_target.map(|(_, name, licence, owner)| (name, licence, owner))
+}
+
+fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
+    let rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version").output()?;
+    let rustc = String::from_utf8(rustc.stdout)?;
+    let of_crate = |part: &Part<'_>| {
+        let url = format!("pkg:cargo/{}@{}", part.name, part.version);
+        json!({
+            "type": "library", "bom-ref": url, "name": part.name, "version": part.version,
+            "licenses": [{ "expression": part.licence }], "purl": url,
+        })
+    };
+    let of_runtime = |(name, licence, owner): (&str, &str, &str)| {
+        let mut component = json!({
+            "type": "library", "bom-ref": name, "name": name, "description": owner,
+            "licenses": [{ "expression": licence }],
+        });
+        if let (Some(component), "rust-std") = (component.as_object_mut(), name) {
+            component.insert("version".to_owned(), json!(rustc.split_whitespace().nth(1)));
+        }
+        component
+    };
+    let components: Vec<Value> = parts.iter().map(of_crate).chain(runtime(triple).map(of_runtime)).collect();
+    Ok(json!({
+        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application", "name": "cudnn-shim", "version": env!("CARGO_PKG_VERSION"),
+                "description": format!("for {triple}"),
+                "licenses": [{ "expression": env!("CARGO_PKG_LICENSE") }],
+            },
+        },
+        "components": components,
+    }))
+}
+
+/// The licences of all parts. A text that several have is there once.
+fn licence_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String> {
+    let mut result = format!("cudnn-shim {} for {triple} contains:\n\n", env!("CARGO_PKG_VERSION"));
+    let mut texts = BTreeMap::<String, Vec<&str>>::new();
+    for part in parts {
+        let field = |key: &str| part.package.get(key).and_then(Value::as_str).unwrap_or_default();
+        writeln!(result, "{} {}: {} {}", part.name, part.version, part.licence, field("repository"))?;
+        let dir = Path::new(field("manifest_path")).parent().ok_or("cargo metadata: a package without a directory")?;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().to_uppercase();
+            if LICENCE_FILES.iter().any(|start| name.starts_with(start)) && entry.path().is_file() {
+                names.push(entry.path());
+            }
+        }
+        names.sort();
+        for file in names {
+            let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            texts.entry(text.replace("\r\n", "\n").trim_end().to_owned()).or_default().push(part.name);
+        }
+    }
+    for (name, licence, owner) in runtime(triple) {
+        writeln!(result, "{name}: {licence}, {owner}")?;
+    }
+    // Crates that have no file of their own state these licences, whose texts are the same for all.
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let text = std::fs::read_to_string(root.join(file))?.trim_end().to_owned();
+        texts.entry(text).or_default().extend(["rust-std", "and what has no text of its own"]);
+    }
+    let mut texts: Vec<(String, Vec<&str>)> = texts.into_iter().collect();
+    texts.sort_by(|(_, a), (_, b)| a.cmp(b));
+    for (text, names) in texts {
+        writeln!(result, "\n{}\n{}\n\n{text}", "-".repeat(80), names.join(", "))?;
+    }
+    Ok(result)
+}

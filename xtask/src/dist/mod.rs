@@ -1,0 +1,222 @@
+//! `cargo xtask dist`: the drop-in library with what a C or C++ program needs to build with it, as a directory to
+//! install. Its modules make wheels and archives of that and the doctor.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Result;
+use crate::workspace::root;
+
+pub(crate) mod archives;
+mod glibc;
+mod materials;
+mod pack;
+pub(crate) mod wheel;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A kind of machine that the drop-in is built for.
+struct Platform {
+    /// Rust's name.
+    triple: &'static str,
+    /// The name in that of the directory.
+    name: String,
+    /// The prefix of the names of the compiler's programs.
+    tools: &'static str,
+    is_windows: bool,
+}
+
+/// Rust's names of the platforms.
+const LINUX_X86_64: &str = "x86_64-unknown-linux-gnu";
+const LINUX_AARCH64: &str = "aarch64-unknown-linux-gnu";
+const WINDOWS_X86_64: &str = "x86_64-pc-windows-gnu";
+/// The doctor alone is also built for this.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+impl Platform {
+    /// The platform with this name, or this machine's.
+    fn of(triple: Option<&str>) -> Result<Self> {
+        let here = std::env::consts::ARCH;
+        let triple = triple.unwrap_or(match (std::env::consts::OS, here) {
+            ("windows", _) => WINDOWS_X86_64,
+            (_, "aarch64") => LINUX_AARCH64,
+            _ => LINUX_X86_64,
+        });
+        let (triple, architecture, tools) = match triple {
+            LINUX_X86_64 => (LINUX_X86_64, "x86_64", "x86_64-linux-gnu-"),
+            LINUX_AARCH64 => (LINUX_AARCH64, "aarch64", "aarch64-linux-gnu-"),
+            WINDOWS_X86_64 => (WINDOWS_X86_64, "x86_64", "x86_64-w64-mingw32-"),
+            other => return Err(format!("the drop-in is not built for {other}").into()),
+        };
+        let is_windows = triple == WINDOWS_X86_64;
+        let system = if is_windows { "windows" } else { "linux" };
+        let tools = if architecture == here && !is_windows { "" } else { tools };
+        Ok(Platform { triple, name: format!("{system}-{architecture}"), tools, is_windows })
+    }
+
+    /// The C compiler, which links.
+    fn compiler(&self) -> String {
+        format!("{}{}", self.tools, if self.tools.is_empty() { "cc" } else { "gcc" })
+    }
+
+    /// The name of Linux' dynamic loader.
+    fn ld_so(&self) -> &'static str {
+        if self.triple == LINUX_AARCH64 { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" }
+    }
+
+    /// The file name of the doctor.
+    fn doctor_name(&self) -> &'static str {
+        if self.is_windows { "cudnn-doctor.exe" } else { "cudnn-doctor" }
+    }
+
+    /// The libraries in the directory of [`build`].
+    fn libraries(&self) -> [&'static str; 2] {
+        if self.is_windows {
+            ["bin/cudnn64_9.dll", "bin/cudnn_layers.dll"]
+        } else {
+            ["lib/libcudnn.so.9", "lib/libcudnn_layers.so"]
+        }
+    }
+
+    /// Compiles these packages, and returns the directory with the files.
+    fn compile(&self, packages: &[&str]) -> Result<PathBuf> {
+        let root = root()?;
+        let target = target_dir()?;
+        // The binaries must not contain paths of this machine, nor the time.
+        let mut flags = remapped(&root);
+        if self.is_windows {
+            flags.push_str(" -Clink-arg=-static-libgcc -Clink-arg=-Wl,--no-insert-timestamp");
+        } else if self.triple != STATIC {
+            let stand_ins = target.join(self.triple).join("glibc");
+            glibc::write_stand_ins(&self.compiler(), self.ld_so(), &stand_ins)?;
+            write!(flags, " -L{} -Clink-arg=-Wl,--allow-shlib-undefined", stand_ins.display())?;
+        }
+        let mut command = cargo(&root);
+        command.env("RUSTFLAGS", flags).args(["build", "--quiet", "--profile", "dist", "--target", self.triple]);
+        command.arg("--target-dir").arg(&target);
+        run(command.args(packages.iter().flat_map(|package| ["--package", package])))?;
+        Ok(target.join(self.triple).join("dist"))
+    }
+
+    /// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
+    fn files(&self) -> [(&'static str, &'static str); 7] {
+        let package = if self.is_windows { "dist/windows/cudnn-shim.pc" } else { "dist/cudnn-shim.pc" };
+        let config =
+            if self.is_windows { "dist/windows/cudnn-shim-config.cmake" } else { "dist/cudnn-shim-config.cmake" };
+        [
+            ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
+            ("dist/cudnn_layer.h", "include/cudnn_layer.h"),
+            (package, "lib/pkgconfig/cudnn-shim.pc"),
+            (config, "lib/cmake/cudnn-shim/cudnn-shim-config.cmake"),
+            ("dist/cudnn-shim-config-version.cmake", "lib/cmake/cudnn-shim/cudnn-shim-config-version.cmake"),
+            ("LICENSE-MIT", "LICENSE-MIT"),
+            ("LICENSE-APACHE", "LICENSE-APACHE"),
+        ]
+    }
+}
+
+/// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
+pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
+    let root = root()?;
+    let target = target_dir()?;
+    let platform = Platform::of(triple)?;
+    let built = platform.compile(&["cudnn-shim", "cudnn-layers"])?;
+    let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.name));
+    let lib = dir.join("lib");
+    std::fs::create_dir_all(&lib)?;
+    if platform.is_windows {
+        put_dll(&platform, &built, &dir)?;
+        put_stripped(&platform, &built.join("cudnn_layers.dll"), &dir.join("bin"), "cudnn_layers.dll")?;
+    } else {
+        put_stripped(&platform, &built.join("libcudnn_layers.so"), &lib, "libcudnn_layers.so")?;
+        let library = put_stripped(&platform, &built.join("libcudnn.so"), &lib, "libcudnn.so.9")?;
+        let link = library.with_file_name("libcudnn.so");
+        if link.symlink_metadata().is_err() {
+            run(Command::new("ln").args(["-s", "libcudnn.so.9"]).arg(link))?;
+        }
+    }
+    for (from, to) in platform.files() {
+        let to = dir.join(to);
+        std::fs::create_dir_all(to.parent().unwrap_or(&dir))?;
+        std::fs::write(&to, std::fs::read_to_string(root.join(from))?.replace("@VERSION@", VERSION))?;
+    }
+    Ok(dir)
+}
+
+/// Builds the doctor for a platform, and returns the file.
+fn doctor(platform: &Platform) -> Result<PathBuf> {
+    // Apart from the libraries: features of crates that it asks for would change them.
+    let built = platform.compile(&["cudnn-doctor"])?;
+    let dir = target_dir()?.join("dist/doctor").join(platform.triple);
+    put_stripped(platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
+}
+
+/// Builds the doctor that needs no C library, and returns the file.
+fn static_doctor() -> Result<PathBuf> {
+    doctor(&Platform { triple: STATIC, name: String::new(), tools: "", is_windows: false })
+}
+
+/// Copies the DLL, and the import library under the names by which NVIDIA's installer and MinGW have it.
+fn put_dll(platform: &Platform, built: &Path, dir: &Path) -> Result<()> {
+    put_stripped(platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
+    std::fs::create_dir_all(dir.join("lib/x64"))?;
+    for name in ["lib/x64/cudnn.lib", "lib/libcudnn.dll.a"] {
+        std::fs::copy(built.join("libcudnn.dll.a"), dir.join(name))?;
+    }
+    Ok(())
+}
+
+/// Puts the library without debugging information into a directory. Replaces it in one step, because a program may be
+/// using the old file.
+fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let unfinished = dir.join(format!(".{name}.{}", std::process::id()));
+    let mut strip = Command::new(format!("{}strip", platform.tools));
+    run(strip.arg("--remove-section=.comment").arg("-o").arg(&unfinished).arg(from))?;
+    let library = dir.join(name);
+    std::fs::rename(unfinished, &library)?;
+    Ok(library)
+}
+
+/// Cargo, started in the workspace.
+fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root);
+    cargo
+}
+
+/// The directory into which cargo builds.
+fn target_dir() -> Result<PathBuf> {
+    let dir = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    dir.map_or_else(|| Ok(root()?.join("target")), |dir| Ok(std::path::absolute(dir)?))
+}
+
+/// An empty directory in place of one that may be there.
+fn new_dir(dir: &Path) -> Result<PathBuf> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir)?;
+    }
+    std::fs::create_dir_all(dir)?;
+    Ok(dir.to_owned())
+}
+
+/// Copies a file, with its rights, to where there need be no directory.
+fn install(from: &Path, to: &Path) -> Result<()> {
+    let error = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
+    std::fs::create_dir_all(to.parent().unwrap_or(to)).map_err(error)?;
+    std::fs::copy(from, to).map_err(error)?;
+    Ok(())
+}
+
+/// Compiler flags that shorten the paths of source files in panic messages.
+fn remapped(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
+    format!("--remap-path-prefix={}=cargo --remap-path-prefix={}=cudnn-shim", home.display(), root.display())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
+}
