@@ -140,7 +140,7 @@ findings! {
         "A limit of the shell (`ulimit -v`), of the container or of the batch system leaves too little memory.";
     NOT_TESTED = "C055" Error "the doctor could not load cuDNN or run a framework to check it":
         "The doctor does so in a child process, and a limit (`ulimit -n`, `ulimit -u`), TMPDIR or the system kept it from \
-         starting one. This says nothing about cuDNN. The exit status is 3.";
+         starting one; a static doctor cannot load libraries. This says nothing about cuDNN. The exit status is 3.";
     NO_EFFECT = "C060" Warning "an environment variable has no effect":
         "Its name or its value is misspelled. The loader ignores what it does not know.";
     FRAMEWORK_NO_CUDNN = "C070" Error "a framework would find no cuDNN":
