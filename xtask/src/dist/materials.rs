@@ -1,5 +1,5 @@
 //! The bill of materials: what the binaries for a platform are made of, as CycloneDX, and the licences of all of it. It is
-//! read from `cargo metadata`, and knows nothing of archives.
+//! read from `cargo tree` and `cargo metadata`, and knows nothing of archives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -42,48 +42,55 @@ struct Part<'a> {
 pub(crate) fn write(root: &Path, triple: &str, licences: &Path, bill: &Path) -> Result<()> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
-    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
-    let parts = parts(&metadata)?;
+    let metadata: Value = serde_json::from_slice(&output(&mut command)?)?;
+    let parts = parts(&metadata, &linked(root, triple)?)?;
     std::fs::write(licences.join("THIRD-PARTY.txt"), licence_texts(root, triple, &parts)?)?;
     std::fs::write(bill.join("sbom.cdx.json"), format!("{:#}\n", cyclone_dx(triple, &parts)?))?;
     Ok(())
 }
 
-/// The packages of `cargo metadata` that end in the binaries, sorted.
-fn parts(metadata: &Value) -> Result<Vec<Part<'_>>> {
-    let list = |value: &'static str| move |of: &Value| of.get(value).and_then(Value::as_array).cloned();
-    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata: no packages")?;
-    let nodes = metadata.get("resolve").and_then(list("nodes")).ok_or("cargo metadata: no resolve")?;
-    let nodes: BTreeMap<String, &Value> = nodes.iter().map(|node| (text(node, "id"), node)).collect();
-    let is_root = |package: &&Value| {
-        ROOTS.contains(&text(package, "name").as_str()) && package.get("source").is_some_and(Value::is_null)
-    };
-    let mut left: Vec<String> = packages.iter().filter(is_root).map(|package| text(package, "id")).collect();
-    let mut reached = BTreeSet::new();
-    while let Some(id) = left.pop() {
-        let dependencies = nodes.get(&id).copied().and_then(list("deps")).unwrap_or_default();
-        if !reached.insert(id) {
-            continue;
-        }
-        let is_normal = |dependency: &&Value| {
-            let kinds = list("dep_kinds")(dependency).unwrap_or_default();
-            kinds.iter().any(|kind| kind.get("kind").is_some_and(Value::is_null))
-        };
-        left.extend(dependencies.iter().filter(is_normal).map(|dependency| text(dependency, "pkg")));
+/// The names and versions of the crates that are linked for a target. Procedural macros are not.
+fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
+    let mut linked = BTreeSet::new();
+    for package in ROOTS {
+        let mut tree = cargo(root);
+        tree.args(["tree", "--locked", "--package", package, "--target", triple, "--prefix", "none"]);
+        let output = output(tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]))?;
+        // `name v1.2.3 (/path)`.
+        linked.extend(String::from_utf8(output)?.lines().filter_map(|line| {
+            let (name, rest) = line.split_once(" v")?;
+            Some((name.to_owned(), rest.split_whitespace().next()?.to_owned()))
+        }));
     }
+    Ok(linked)
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(output.stdout)
+}
+
+/// The packages of `cargo metadata` that are linked, sorted.
+fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result<Vec<Part<'a>>> {
+    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata: no packages")?;
     let mut parts = Vec::new();
-    for package in packages.iter().filter(|package| reached.contains(&text(package, "id"))) {
+    for package in packages {
         let field = |key: &str| package.get(key).and_then(Value::as_str);
         let name = field("name").ok_or("cargo metadata: a package without a name")?;
-        // The sign that was usual before SPDX.
-        let licence = field("license").ok_or_else(|| format!("{name} states no licence"))?.replace('/', " OR ");
         let version = field("version").ok_or_else(|| format!("{name} has no version"))?;
-        parts.push(Part { name, version, licence, package });
+        if linked.contains(&(name.to_owned(), version.to_owned())) {
+            // A slash was usual before SPDX.
+            let licence = field("license").ok_or_else(|| format!("{name} states no licence"))?.replace('/', " OR ");
+            let licence = licence.split_whitespace().collect::<Vec<_>>().join(" ");
+            parts.push(Part { name, version, licence, package });
+        }
+    }
+    if parts.len() != linked.len() {
+        return Err(format!("cargo tree names {} crates, cargo metadata {} of them", linked.len(), parts.len()).into());
     }
     parts.sort_by_key(|part| (part.name, part.version));
     Ok(parts)
