@@ -132,8 +132,9 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
         active(&environment, &python)
             .args(["-c", LOAD, drop_in.trim()])
             .env("CUDNN_LAYERS", "trace")
-            .env("CUDNN_TRACE_FILE", &trace),
+            .env("CUDNN_TRACE", &trace),
     );
+    assert!(trace.metadata().is_ok_and(|file| file.len() > 0), "the layer wrote no trace");
     let listed = active(&environment, &doctor)
         .args(["layers", "--beside"])
         .arg(site_packages.join("cudnn_shim/lib"))
