@@ -7,6 +7,7 @@ mod dll_search;
 mod doctor;
 mod drop_in;
 mod fetch;
+mod install;
 mod linking;
 mod loader;
 mod reports;
