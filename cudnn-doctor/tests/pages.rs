@@ -1,0 +1,229 @@
+//! `preload --keep`, and preloads that read the pages of a kept list.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::fs::{File, Permissions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cudnn_loader::preload::pages::PageList;
+use cudnn_probe::Library;
+use serde_json::Value;
+use support::{FakeLibrary, TempDir, Version, lib_dir, not_run};
+
+/// Runs `preload --json` with these variables alone.
+fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.args(["preload", "--json"]).args(arguments).env_clear().envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// What became of reading the kept pages, if there was a list.
+fn outcome(value: &Value) -> Option<String> {
+    let steps = value["steps"].as_array().unwrap_or_else(|| panic!("{value}"));
+    let step = steps.iter().find(|step| step["step"] == "read the kept pages")?;
+    Some(step["outcome"].as_str().unwrap().to_owned())
+}
+
+/// An installation of one small library, and a list of its pages.
+fn installation() -> (TempDir, PathBuf) {
+    let dir = TempDir::new();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
+    let list = dir.path().join("app.pages");
+    let value = preload(
+        &[dir.path().to_str().unwrap(), "--no-context", "--keep", "--to", list.to_str().unwrap()],
+        &[("HOME", Path::new("/nonexistent"))],
+    );
+    assert_eq!(value["kept"]["file"].as_str(), list.to_str(), "{value}");
+    assert_eq!(value["kept"]["files"], 1, "{value}");
+    (dir, list)
+}
+
+/// Which pages of a file are in memory.
+fn resident(file: &Path) -> Vec<bool> {
+    let opened = File::open(file).unwrap();
+    let length = usize::try_from(opened.metadata().unwrap().len()).unwrap();
+    let mut pages = vec![0_u8; length.div_ceil(4096)];
+    // SAFETY: a new mapping of an open file, which nothing reads; the answer has a byte for each page.
+    unsafe {
+        let mapped = libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, libc::MAP_SHARED, opened.as_raw_fd(), 0);
+        assert_ne!(mapped, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(mapped, length, pages.as_mut_ptr()), 0);
+        libc::munmap(mapped, length);
+    }
+    pages.iter().map(|page| page & 1 == 1).collect()
+}
+
+/// Makes the kernel forget the file's pages. Returns whether it did, which a file system in memory cannot.
+fn evict(file: &Path) -> bool {
+    let opened = File::open(file).unwrap();
+    opened.sync_all().unwrap();
+    // SAFETY: the file is open.
+    unsafe { libc::posix_fadvise(opened.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    !resident(file).contains(&true)
+}
+
+#[test]
+fn a_preload_reads_what_a_former_start_has_mapped() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (dir, store) = (TempDir::new(), TempDir::new());
+    for library in [Library::Graph, Library::EnginesRuntimeCompiled] {
+        std::fs::copy(real.join(library.file_name()), dir.file(library)).unwrap();
+    }
+    let path = dir.path().to_str().unwrap();
+    let kept_in: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
+    let value = preload(&[path, "--no-context", "--keep"], kept_in);
+    let file = PathBuf::from(value["kept"]["file"].as_str().unwrap_or_else(|| panic!("{value}")));
+    assert_eq!(file.parent(), Some(store.path()));
+    let list = PageList::decode(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(list.installation(), dir.path());
+    assert!(list.files()[0].path.ends_with("libcudnn_graph.so.9"), "{list:?}");
+
+    let engines = dir.file(Library::EnginesRuntimeCompiled);
+    let pages = list.files().iter().find(|file| file.path == engines).unwrap();
+    assert!(pages.bytes() > 1 << 20, "{pages:?}");
+    // Without the registration of engines nothing else reads that file.
+    let without_engines: &[&str] = &[path, "--no-context", "--no-engines"];
+    if !evict(&engines) {
+        return not_run("a_preload_reads_what_a_former_start_has_mapped", "the file system keeps files in memory");
+    }
+    let value = preload(without_engines, &[("CUDNN_PLANS_DIR", dir.path())]);
+    assert_eq!(outcome(&value), None, "{value}");
+    let count = resident(&engines).into_iter().filter(|is_resident| *is_resident).count();
+    assert!(count as u64 * 4096 < pages.bytes() / 4, "{count} pages were read without a list");
+
+    assert!(evict(&engines));
+    let value = preload(without_engines, kept_in);
+    assert_eq!(outcome(&value).as_deref(), Some("done"), "{value}");
+    let steps = value["steps"].to_string();
+    assert!(!steps.contains("read ahead"), "{steps}");
+    let wanted: Vec<usize> = pages
+        .ranges
+        .iter()
+        .flat_map(|range| (range.start / 4096)..range.end.div_ceil(4096))
+        .map(|page| usize::try_from(page).unwrap())
+        .collect();
+    // The kernel reads in the background.
+    for attempt in 0.. {
+        let resident = resident(&engines);
+        let missing = wanted.iter().filter(|page| resident.get(**page) == Some(&false)).count();
+        if missing == 0 {
+            break;
+        }
+        assert!(attempt < 500, "{missing} of {} pages were not read", wanted.len());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+
+    let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
+        .args(["plans", "clear"])
+        .env_clear()
+        .envs(kept_in.iter().copied())
+        .output()
+        .unwrap();
+    assert!(!file.exists() && String::from_utf8_lossy(&output.stdout).contains("1 list of pages"), "{output:?}");
+}
+
+#[test]
+fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
+    let (dir, list) = installation();
+    let content = std::fs::read(&list).unwrap();
+    let place = dir.path().join("list");
+    let write = |content: &[u8]| std::fs::write(&place, content).unwrap();
+    let mode = |mode| std::fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
+    let mut damaged = content.clone();
+    damaged[20] ^= 1;
+    let long = [&content[..], &[0; 3 << 20]].concat();
+    let cases: &[(&str, &dyn Fn(), Option<&str>)] = &[
+        ("a good list", &|| write(&content), Some("done")),
+        ("a damaged one", &|| write(&damaged), Some("the list of pages is damaged")),
+        ("an empty one", &|| write(b""), Some("the list of pages is damaged")),
+        ("one that is too long", &|| write(&long), Some("the list of pages is damaged")),
+        ("others may write", &|| (write(&content), mode(0o622)).1, Some("other users can write to it")),
+        (
+            "a pipe",
+            &|| {
+                let name = std::ffi::CString::new(place.to_str().unwrap()).unwrap();
+                // SAFETY: the name ends in NUL.
+                assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+            },
+            Some("it is of another kind"),
+        ),
+        ("a link", &|| std::os::unix::fs::symlink(&list, &place).unwrap(), Some("symbolic link")),
+        ("a directory", &|| std::fs::create_dir(&place).unwrap(), Some("it is of another kind")),
+        ("nothing", &|| {}, Some("No such file")),
+    ];
+    for (case, make, expected) in cases {
+        make();
+        let arguments = [dir.path().to_str().unwrap(), "--no-context"];
+        let value = preload(&arguments, &[("CUDNN_LOADER_PAGES", &place)]);
+        let outcome = outcome(&value);
+        let is_expected = outcome.as_deref().zip(*expected).is_some_and(|(outcome, text)| outcome.contains(text));
+        assert!(is_expected, "{case}: {outcome:?}");
+        let steps = value["steps"].as_array().unwrap();
+        let loaded = steps.iter().find(|step| step["step"] == "load libcudnn_graph.so.9").unwrap();
+        assert_eq!(loaded["outcome"], "done", "{case}: {value}");
+        let _ = std::fs::remove_file(&place).or_else(|_| std::fs::remove_dir(&place));
+    }
+    // A path that depends on the working directory is none.
+    let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
+    assert_eq!(outcome(&value), None, "{value}");
+
+    let (other, _) = installation();
+    let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
+    assert!(outcome(&value).unwrap().contains("it is for cuDNN in "), "{value}");
+
+    let graph = File::options().write(true).open(dir.file(Library::Graph)).unwrap();
+    graph.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
+    assert!(outcome(&value).unwrap().contains("its 1 files have changed since"), "{value}");
+}
+
+#[test]
+fn a_directory_to_which_others_can_write_has_no_lists() {
+    let (dir, _) = installation();
+    let store = TempDir::new();
+    let arguments = [dir.path().to_str().unwrap(), "--no-context"];
+    let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
+    preload(&[&arguments[..], &["--keep"]].concat(), variables);
+    assert_eq!(outcome(&preload(&arguments, variables)).as_deref(), Some("done"));
+    std::fs::set_permissions(store.path(), Permissions::from_mode(0o777)).unwrap();
+    let text = outcome(&preload(&arguments, variables)).unwrap();
+    assert!(text.contains("other users can write to it"), "{text}");
+    let value = preload(&[&arguments[..], &["--keep"]].concat(), variables);
+    assert!(value["error"].as_str().unwrap().contains("can be written to by other users"), "{value}");
+}
+
+#[test]
+fn the_list_of_a_running_process_is_for_its_program() {
+    let (dir, _) = installation();
+    let store = TempDir::new();
+    let graph = dir.file(Library::Graph);
+    let spawn =
+        |preloaded: &Path| Command::new("sleep").arg("60").env_clear().env("LD_PRELOAD", preloaded).spawn().unwrap();
+    let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
+    let mut program = spawn(&graph);
+    let value = loop {
+        let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+        // ld.so may be on its way.
+        if value.get("kept").is_some() || program.try_wait().unwrap().is_some() {
+            break value;
+        }
+    };
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let list = PageList::decode(&std::fs::read(value["kept"]["file"].as_str().unwrap()).unwrap()).unwrap();
+    assert_eq!(list.installation(), dir.path(), "{value}");
+    // The doctor is in another directory than `sleep`.
+    assert_eq!(outcome(&preload(&[dir.path().to_str().unwrap(), "--no-context"], variables)), None);
+
+    let mut program = spawn(Path::new(""));
+    let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+    assert!(value["error"].as_str().unwrap().contains("has not loaded libcudnn_graph.so.9"), "{value}");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+    assert!(value["error"].as_str().unwrap().contains("/maps: No such file"), "{value}");
+}
