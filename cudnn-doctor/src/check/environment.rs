@@ -10,15 +10,17 @@ use crate::shell::{quoted_path, set_variable, unset_variable};
 /// The words of [`PRELOAD`].
 const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
+const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 const OLDER_LEVELS: [&str; 3] = ["CUDNN_LOGERR_DBG", "CUDNN_LOGWARN_DBG", "CUDNN_LOGINFO_DBG"];
 
 /// The names that the loader and cuDNN's log read.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     cudnn_probe::DIR_VARIABLE,
     PRELOAD,
+    PAGES,
     VERBOSE_ERRORS,
     LOG_LEVEL,
     LOG_DESTINATION,
@@ -64,6 +66,10 @@ fn problem(name: &str, value: &str, others: &dyn Fn(&str) -> Option<String>) -> 
         return Some(
             ignored("has no effect: only the value 1 turns the reasons on").help(set("turn them on:".into(), "1")),
         );
+    }
+    if name == PAGES && !value.is_empty() && !Path::new(value).is_absolute() {
+        let help = "name the list that `cudnn-doctor preload --keep --to FILE` has written, from the root directory on";
+        return Some(ignored("has no effect: it is no absolute path").help(Help::new(help.to_owned())));
     }
     if name == LOG_LEVEL && !matches!(number(), Some(0..=3)) && !value.is_empty() {
         let help = set("the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):".into(), "3");
@@ -124,6 +130,8 @@ mod tests {
             (PRELOAD, "libraries, engines", None),
             (PRELOAD, "", None),
             (PRELOAD, "library,contexts,kernels", Some("`library, kernels`, which are unknown")),
+            (PAGES, "/opt/app.pages", None),
+            (PAGES, "app.pages", Some("no absolute path")),
             (VERBOSE_ERRORS, "1", None),
             (VERBOSE_ERRORS, "true", Some("only the value 1")),
             (LOG_LEVEL, "3", None),
