@@ -144,10 +144,41 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     assert!(stdout(&listed).contains("libcudnn_layers.so"), "{listed:?}");
 
     std::fs::remove_file(site_packages.join("nvidia")).unwrap();
+    installs_and_runs(&environment, &site_packages, &cudnn, &dir.path().join("run.json"));
     pip(&environment, &[&"uninstall", &"--yes", &"cudnn-doctor"]);
     let is_of_wheel = |file: &PathBuf| !before.contains(file) && file.to_string_lossy().contains("cudnn");
     let left: Vec<PathBuf> = files(&environment).into_iter().filter(is_of_wheel).collect();
     assert!(left.is_empty() && !site_packages.join("cudnn_shim").exists(), "{left:?}");
+}
+
+/// The commands of the wheel's doctor that put the wheel's drop-in in front of the environment's cuDNN.
+fn installs_and_runs(environment: &Path, site_packages: &Path, cudnn: &Path, trace: &Path) {
+    // Not a link: `install` changes the directory.
+    let package = site_packages.join("nvidia");
+    succeed(Command::new("cp").arg("-rL").arg(cudnn.ancestors().nth(2).unwrap()).arg(&package));
+    let shim = package.join("cudnn_jit/lib/libcudnn.so.9");
+    let nvidias = std::fs::read(&shim).unwrap();
+    let drop_in = std::fs::read(site_packages.join("cudnn_shim/lib/libcudnn.so.9")).unwrap();
+    let doctor = environment.join("bin/cudnn-doctor");
+    let python = environment.join("bin/python");
+
+    let mut run = active(environment, &doctor);
+    run.arg("run").arg("--trace").arg(trace).arg("--").arg(&python).args(["-c", LOAD, "libcudnn.so.9"]);
+    assert_eq!(stdout(&succeed(&mut run)).trim(), "91900");
+    assert!(trace.metadata().is_ok_and(|file| file.len() > 0), "the layer wrote no trace");
+    assert!(std::fs::read(&shim).unwrap() == nvidias, "`run` has changed the environment");
+
+    for _ in 0..2 {
+        succeed(active(environment, &doctor).arg("install"));
+        assert!(std::fs::read(&shim).unwrap() == drop_in, "the drop-in is not in place");
+        let loaded = stdout(&succeed(active(environment, &python).args(["-c", LOAD]).arg(&shim)));
+        assert_eq!(loaded.trim(), "91900");
+    }
+    succeed(active(environment, &doctor).arg("uninstall"));
+    assert!(std::fs::read(&shim).unwrap() == nvidias, "NVIDIA's shim is not back");
+    let left: Vec<PathBuf> = files(shim.parent().unwrap());
+    assert_eq!(left.len(), files(cudnn).len(), "{left:?}");
+    std::fs::remove_dir_all(&package).unwrap();
 }
 
 #[test]

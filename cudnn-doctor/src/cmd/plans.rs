@@ -394,9 +394,12 @@ fn clear(store: &Store, problems: &[Problem], format: Format) -> Outcome {
             "removed_page_lists": cleared.page_lists,
         })),
         Format::Text => {
-            let (plans, lists) = (count(cleared.entries, "plan"), count(cleared.page_lists, "list"));
-            let files = count(cleared.temporaries, "temporary file");
-            outln!("Removed {plans}, {lists} of pages and {files}{}.", place(store));
+            let (plans, files) = (count(cleared.entries, "plan"), count(cleared.temporaries, "temporary file"));
+            let lists = match cleared.page_lists {
+                0 => String::new(),
+                lists => format!(", {} of pages", count(lists, "list")),
+            };
+            outln!("Removed {plans}{lists} and {files}{}.", place(store));
         }
     }
     Outcome::Fine

@@ -67,8 +67,9 @@ mod tests {
 
     #[test]
     fn small_gaps_are_filled() {
-        let ranges = vec![(GAP * 3)..(GAP * 3 + UNIT), 0..UNIT, UNIT..2 * UNIT, (2 * UNIT + GAP)..(GAP * 2)];
-        assert_eq!(joined(ranges), [0..GAP * 2, GAP * 3..GAP * 3 + UNIT].to_vec()[..].to_vec());
+        let apart = GAP * 3 + UNIT;
+        let ranges = vec![apart..apart + UNIT, 0..UNIT, UNIT..2 * UNIT, (2 * UNIT + GAP)..(GAP * 2)];
+        assert_eq!(joined(ranges), vec![0..GAP * 2, apart..apart + UNIT]);
         assert_eq!(joined(Vec::new()), Vec::new());
     }
 }
