@@ -79,8 +79,8 @@ impl Platform {
         }
     }
 
-    /// Compiles these packages, and returns the directory with the files.
-    fn compile(&self, packages: &[&str]) -> Result<PathBuf> {
+    /// Compiles these packages with this profile, and returns the directory with the files.
+    fn compile(&self, profile: &str, packages: &[&str]) -> Result<PathBuf> {
         let root = root()?;
         let target = target_dir()?;
         // The binaries must not contain paths of this machine, nor the time.
@@ -93,10 +93,10 @@ impl Platform {
             write!(flags, " -L{} -Clink-arg=-Wl,--allow-shlib-undefined", stand_ins.display())?;
         }
         let mut command = cargo(&root);
-        command.env("RUSTFLAGS", flags).args(["build", "--quiet", "--profile", "dist", "--target", self.triple]);
+        command.env("RUSTFLAGS", flags).args(["build", "--quiet", "--profile", profile, "--target", self.triple]);
         command.arg("--target-dir").arg(&target);
         run(command.args(packages.iter().flat_map(|package| ["--package", package])))?;
-        Ok(target.join(self.triple).join("dist"))
+        Ok(target.join(self.triple).join(profile))
     }
 
     /// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
@@ -121,7 +121,7 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;
     let platform = Platform::of(triple)?;
-    let built = platform.compile(&["cudnn-shim", "cudnn-layers"])?;
+    let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers"])?;
     let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.name));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
@@ -147,7 +147,7 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
 /// Builds the doctor for a platform, and returns the file.
 fn doctor(platform: &Platform) -> Result<PathBuf> {
     // Apart from the libraries: features of crates that it asks for would change them.
-    let built = platform.compile(&["cudnn-doctor"])?;
+    let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
     let dir = target_dir()?.join("dist/doctor").join(platform.triple);
     put_stripped(platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
 }
