@@ -53,6 +53,10 @@ typedef struct cudnnLayerHost {
     /* How many calls of the program have gone to cuDNN past the layers so far, because another thread was busy with layers. A layer that must see
      * every call compares it before it relies on what it has seen. It grows before such a call reaches cuDNN. */
     uint64_t (*missed_calls)(const struct cudnnLayerHost *host);
+
+    /* The layers between this one and cuDNN, as CUDNN_LAYERS names them, the outermost first, each followed by a newline. They may
+     * change what cuDNN is asked for. */
+    const char *inside;
 } cudnnLayerHost;
 
 /* Something that happened in the loader. What a kind does not list is 0 or NULL. */

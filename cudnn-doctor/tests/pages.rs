@@ -170,14 +170,24 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
     assert_eq!(outcome(&value), None, "{value}");
 
+    // Nor is anything else than a file replaced by one.
+    for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
+        let taken = dir.path().join(name);
+        assert!(Command::new(make).arg(&taken).status().unwrap().success());
+        let arguments = [dir.path().to_str().unwrap(), "--no-context", "--keep", "--to", taken.to_str().unwrap()];
+        let value = preload(&arguments, &[]);
+        assert!(value["error"].as_str().unwrap().contains("it is not a regular file"), "{value}");
+        assert!(!taken.is_file());
+    }
+
     let (other, _) = installation();
     let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("it is for cuDNN in "), "{value}");
+    assert!(outcome(&value).unwrap().contains("it is for cuDNN in another directory"), "{value}");
 
     let graph = File::options().write(true).open(dir.file(Library::Graph)).unwrap();
     graph.set_modified(std::time::UNIX_EPOCH).unwrap();
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("its 1 files have changed since"), "{value}");
+    assert!(outcome(&value).unwrap().contains("cuDNN's files have changed since"), "{value}");
 }
 
 #[test]

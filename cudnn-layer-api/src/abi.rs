@@ -46,6 +46,8 @@ pub struct Host {
     pub message: unsafe extern "C" fn(*const Host, c_int, *const c_char),
     /// How many calls have gone past the layers.
     pub missed_calls: unsafe extern "C" fn(*const Host) -> u64,
+    /// The layers between this one and cuDNN, each followed by a newline.
+    pub inside: *const c_char,
 }
 
 /// `cudnnLayerEvent`.

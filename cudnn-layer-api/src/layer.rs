@@ -80,6 +80,14 @@ impl Host {
         unsafe { (self.0.missed_calls)(self.0) }
     }
 
+    /// The layers between this one and cuDNN, as they were requested, the outermost first, each followed by a newline. They
+    /// may change what cuDNN is asked for.
+    #[must_use]
+    pub fn inside(&self) -> &'static CStr {
+        // SAFETY: as in `name`.
+        unsafe { CStr::from_ptr(self.0.inside) }
+    }
+
     /// Logs an error.
     pub fn error(&self, text: &str) {
         self.message(abi::ERROR, text);

@@ -42,8 +42,11 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, Stri
     Ok(Kept { list, file, is_found: true })
 }
 
-/// Writes a file completely or not at all.
+/// Writes a file completely or not at all. Replaces a regular file, and nothing else.
 fn write(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(dir)?;
     std::io::Write::write_all(&mut temporary, content)?;

@@ -52,7 +52,7 @@ enum Action {
     },
     /// Print cuDNN's description of this machine's first GPU, for `pack --device` on another machine.
     Device,
-    /// Remove the plans of the directory, and nothing else in it.
+    /// Remove the plans and the lists of pages of the directory, and nothing else in it.
     Clear,
 }
 

@@ -73,6 +73,12 @@ unsafe impl Layer for Plans {
         if host.cudnn_version() < FIRST_RELEASE {
             return Err("it needs cuDNN 9.8 or newer: older releases do not describe their devices".into());
         }
+        // It could change a graph behind this layer, which would keep the plan for the graph that the program has asked for.
+        let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+        if let Some(name) = inside.find(|name| *name != b"trace") {
+            let name = String::from_utf8_lossy(name);
+            return Err(format!("the layer {name} is inside of it, and may change graphs: name it before `plans`"));
+        }
         // SAFETY: the bytes are a path of this system.
         let dir = unsafe { std::ffi::OsStr::from_encoded_bytes_unchecked(host.cudnn_dir().to_bytes()) };
         let variables = environment::variables();

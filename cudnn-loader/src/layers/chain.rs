@@ -28,7 +28,7 @@ pub(super) struct Link {
     /// Its entry point.
     begin: abi::Begin,
     /// The next layer towards cuDNN.
-    inner: Option<&'static Link>,
+    pub(super) inner: Option<&'static Link>,
     /// What the layer returned for each function; null where it has not been asked.
     wrapped: Box<[AtomicPtr<()>]>,
 }

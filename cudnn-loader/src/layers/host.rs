@@ -18,6 +18,11 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
     let installation = installation()?;
     let version = installation.version;
     let leak = |text: CString| text.into_raw().cast_const();
+    let mut inside = Vec::new();
+    for link in std::iter::successors(inner, |link| link.inner) {
+        inside.extend_from_slice(link.name.to_bytes());
+        inside.push(b'\n');
+    }
     Some(Box::leak(Box::new(abi::Host {
         size: size_of::<abi::Host>(),
         abi: abi::ABI,
@@ -28,6 +33,8 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
         next,
         message,
         missed_calls,
+        // Names have no NUL, as strings of C.
+        inside: leak(CString::new(inside).unwrap_or_default()),
     })))
 }
 

@@ -261,7 +261,7 @@ fn read_pages<'scope>(
             recorder.step(Step::ReadPages, || {
                 while let Some(file) = list.files().get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = pages::request(file) {
-                        return StepOutcome::Skipped(format!("{}: {error}", file.path.display()));
+                        return StepOutcome::Skipped(error.to_string());
                     }
                 }
                 StepOutcome::Done

@@ -97,6 +97,24 @@ fn random_programs_see_no_difference() {
     assert_eq!(difference(&without, &threads.stdout), None, "in several threads");
 }
 
+/// A layer behind this one can change the graph that cuDNN gets, and this one would keep the plan for the other graph.
+#[test]
+fn nothing_is_kept_with_an_unknown_layer_inside() {
+    let world = World::new();
+    let args = ["0", "20", "1"];
+    let without = world.run("none", &args).stdout;
+    for layers in ["plans,other", "plans,trace,other"] {
+        let inside = world.run(layers, &args);
+        assert_eq!(difference(&without, &inside.stdout), None, "{layers}");
+        assert!(inside.stderr.contains("is inside of it, and may change graphs"), "{layers}: {}", inside.stderr);
+        assert!(!world.store().exists(), "{layers}");
+    }
+    for what in ["built in", "restored in"] {
+        let outside = world.run("other,plans", &args);
+        assert!(count(&outside, what) > 5, "{what}: {}", outside.stderr);
+    }
+}
+
 /// Plans that differ in one step from a kept one are not that one.
 #[test]
 fn no_other_plan_is_taken_for_a_kept_one() {

@@ -15,6 +15,9 @@ const MAGIC: &[u8; 16] = b"cuDNN pages 1\r\n\x1a";
 /// The unit of ranges in bytes.
 pub(super) const UNIT: u64 = 4096;
 
+/// The most that a list asks for, in bytes. A start maps some 120 MB.
+const MOST: u64 = 1 << 30;
+
 pub(super) fn encode(list: &PageList) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     block(&mut bytes, &list.installation);
@@ -45,17 +48,24 @@ pub(super) fn decode(content: &[u8]) -> Option<PageList> {
     let mut rest = Reader(content.strip_prefix(MAGIC)?);
     let installation = rest.path()?;
     let program = Some(rest.path()?).filter(|program| !program.as_os_str().is_empty());
-    let mut files = Vec::new();
+    let (mut files, mut total) = (Vec::new(), 0);
     for _ in 0..rest.u32()? {
         let (path, size, modified) = (rest.path()?, u64::from_le_bytes(rest.take()?), i64::from_le_bytes(rest.take()?));
         let mut ranges = Vec::new();
+        let mut end = 0;
         for _ in 0..rest.u32()? {
-            let (first, pages) = (u64::from(rest.u32()?) * UNIT, u64::from(rest.u32()?) * UNIT);
-            ranges.push(first..first + pages);
+            let (start, pages) = (u64::from(rest.u32()?) * UNIT, u64::from(rest.u32()?) * UNIT);
+            // Nothing is asked for twice, nor behind the end.
+            if start < end || start + pages > size.next_multiple_of(UNIT) {
+                return None;
+            }
+            end = start + pages;
+            total += pages;
+            ranges.push(start..end);
         }
         files.push(FilePages { path, size, modified, ranges });
     }
-    rest.0.is_empty().then_some(PageList { installation, program, files })
+    (rest.0.is_empty() && total <= MOST).then_some(PageList { installation, program, files })
 }
 
 /// FNV-1a.
@@ -109,7 +119,7 @@ mod tests {
         PageList {
             installation: "/opt/cudnn".into(),
             program: Some("/usr/bin".into()),
-            files: vec![file(odd, vec![0..4096, 8192..1 << 40]), file("/b".into(), Vec::new())],
+            files: vec![file(odd, vec![0..4096, 8192..1 << 29]), file("/b".into(), Vec::new())],
         }
     }
 
@@ -119,6 +129,22 @@ mod tests {
         let general = list().for_all_programs();
         assert_eq!(decode(&encode(&general)).unwrap(), general);
         assert_ne!(general.file_name(), list().file_name());
+    }
+
+    #[test]
+    fn ranges_are_bounded() {
+        let changed = |change: fn(&mut FilePages)| {
+            let mut list = list();
+            change(list.files.first_mut().unwrap());
+            decode(&encode(&list))
+        };
+        assert!(changed(|_| {}).is_some());
+        assert_eq!(changed(|file| file.ranges.push(4096..8192)), None, "out of order");
+        assert_eq!(changed(|file| file.ranges.push(8192..12288)), None, "twice");
+        assert_eq!(changed(|file| file.size = 1 << 28), None, "behind the end");
+        assert_eq!(changed(|file| file.ranges = vec![0..2 << 30]), None, "too much");
+        // The last page may be a part of one.
+        assert!(changed(|file| (file.size, file.ranges) = (4097, vec![0..8192])).is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! files that nobody else can write to. This must not know what a list contains.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{PageList, format};
@@ -40,40 +41,50 @@ impl Places {
     /// # Errors
     /// Why the list that is there cannot be used.
     pub(in crate::preload) fn find(&self, installation: &Path) -> Result<Option<PageList>, String> {
-        if let Some(file) = &self.file {
-            return read(file, installation).map(Some);
-        }
-        let Some(dir) = &self.dir else { return Ok(None) };
-        let program = program_dir();
-        for program in [program.as_deref(), None] {
-            let file = dir.join(file_name(installation, program));
-            if file.exists() {
-                pages::check_directory(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-                return read(&file, installation).map(Some);
+        let (file, dir) = match (&self.file, &self.dir) {
+            (Some(file), _) => (file.clone(), None),
+            (None, Some(dir)) => {
+                let program = program_dir();
+                let files = [program.as_deref(), None].map(|program| dir.join(file_name(installation, program)));
+                let Some(file) = files.into_iter().find(|file| file.exists()) else { return Ok(None) };
+                (file, Some(dir))
             }
-        }
-        Ok(None)
+            (None, None) => return Ok(None),
+        };
+        let trusted = dir.map_or(Ok(()), |dir| pages::check_directory(dir));
+        let list = trusted.and_then(|()| read(&file, installation));
+        list.map(Some).map_err(|error| format!("{}: {error}", file.display()))
     }
 }
 
-fn read(file: &Path, installation: &Path) -> Result<PageList, String> {
-    let list = pages::read_trusted(file).and_then(|content| PageList::decode(&content));
-    let mut list = list.map_err(|error| format!("{}: {error}", file.display()))?;
+fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
+    let mut list = PageList::decode(&pages::read_trusted(file)?)?;
     if list.installation != installation {
-        return Err(format!("{}: it is for cuDNN in {}", file.display(), list.installation.display()));
+        return Err(io::Error::other("it is for cuDNN in another directory"));
     }
-    let all = list.files.len();
-    list.files.retain(super::FilePages::is_current);
-    // After an update cuDNN's own files are others.
-    if !list.files.iter().any(|file| file.path.starts_with(installation)) {
-        return Err(format!("{}: its {all} files have changed since", file.display()));
-    }
-    Ok(list)
+    // After an update of cuDNN another list serves better. That of the driver takes its file off the list; what else a list
+    // may name, this process need not open.
+    let (mut is_old, mut has_cudnn) = (false, false);
+    list.files.retain(|file| {
+        let is_kept = is_wanted(&file.path) && file.is_current();
+        if file.path.starts_with(installation) {
+            is_old |= !is_kept;
+            has_cudnn = true;
+        }
+        is_kept
+    });
+    if is_old || !has_cudnn { Err(io::Error::other("cuDNN's files have changed since")) } else { Ok(list) }
 }
 
 /// The directory of this process's program.
 fn program_dir() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
+}
+
+/// The libraries of cuDNN, CUDA and the driver.
+pub(super) fn is_wanted(path: &Path) -> bool {
+    let name = path.file_name().map_or(&[][..], |name| name.as_encoded_bytes());
+    name.starts_with(b"libcu") || name.starts_with(b"libnv")
 }
 
 /// The name of a list's file. Two lists with one name cost the older one: the content tells which it is.

@@ -6,14 +6,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::format::UNIT;
+use super::place::is_wanted;
 use super::{FilePages, PageList};
 use crate::platform::pages;
 
 /// Gaps of so many bytes are asked for as well: a disk reads a longer piece in the time of two shorter ones.
 const GAP: u64 = 64 * UNIT;
-
-/// The libraries of cuDNN, CUDA and the driver.
-const PREFIXES: &[&str] = &["libcu", "libnv"];
 
 /// cuDNN's library whose directory is the installation.
 const GRAPH: &str = "libcudnn_graph.so.9";
@@ -24,10 +22,6 @@ const ORDER: &[&str] =
 
 pub(super) fn record(process: u32) -> io::Result<PageList> {
     let mut found: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();
-    let is_wanted = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-    };
     for (path, ranges) in pages::mapped(process, is_wanted)? {
         found.entry(path).or_default().extend(ranges);
     }

@@ -7,7 +7,7 @@
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
 //! ```
 //!
-//! The program adds its layers itself: `none`, `plans`, `trace` or `trace,plans`. With `PLANNER_SETS_LATE` it sets the variable
+//! The program adds its layers itself: `none`, or some of `plans`, `trace` and `other`. With `PLANNER_SETS_LATE` it sets the variable
 //! `CUDNN_STAND_IN` to that value after its first call.
 //!
 //! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and plans,
@@ -19,16 +19,33 @@ mod real;
 mod script;
 mod variants;
 
+use std::ffi::{CStr, c_void};
 use std::process::ExitCode;
 
+use cudnn_layer_api::{Host, Layer};
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+
+/// A layer that `plans` does not know.
+struct Other;
+
+// SAFETY: it passes on each function as it is.
+unsafe impl Layer for Other {
+    fn begin(_: Host) -> Result<Self, String> {
+        Ok(Other)
+    }
+
+    fn wrap(&self, _: &CStr, next: *const c_void) -> *const c_void {
+        next
+    }
+}
 
 fn main() -> ExitCode {
     for layer in std::env::args().nth(1).unwrap_or_default().split(',') {
         let added = match layer {
             "plans" => cudnn_loader::layers::add::<Plans>("plans"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
+            "other" => cudnn_loader::layers::add::<Other>("other"),
             _ => Ok(()),
         };
         if let Err(error) = added {
