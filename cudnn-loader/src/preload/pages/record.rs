@@ -32,7 +32,11 @@ pub(super) fn record(process: u32) -> io::Result<PageList> {
     let mut files = Vec::new();
     for (path, ranges) in found {
         let (size, modified, _) = pages::regular_file(&path)?;
-        files.push(FilePages { path, size, modified, ranges: joined(ranges) });
+        let mut ranges = joined(ranges);
+        // The last page may be larger than the unit of lists.
+        ranges.iter_mut().for_each(|range| range.end = range.end.min(size.next_multiple_of(UNIT)));
+        ranges.retain(|range| range.start < range.end);
+        files.push(FilePages { path, size, modified, ranges });
     }
     files.sort_by_key(|file| {
         let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
