@@ -192,6 +192,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the interpreter's addresses are not the process's")]
     fn this_process_has_mapped_its_libc() {
         let is_libc = |path: &Path| path.to_string_lossy().contains("libc.so");
         let found = mapped(std::process::id(), is_libc).unwrap();
