@@ -152,7 +152,7 @@ The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     /// Put the drop-in in front of the cuDNN of a Python environment: every program that uses it gets a status where
     /// NVIDIA's shim would end it.
     ///
-    /// Replaces NVIDIA's libcudnn.so.9, which is kept beside it. Exit status 3: nothing was changed.
+    /// Replaces NVIDIA's libcudnn.so.9, which is kept beside it. Exit status 3: the message says what is in place.
     #[command(after_help = "\
 Examples:
   cudnn-doctor install                         the active environment

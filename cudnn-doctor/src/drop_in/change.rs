@@ -212,7 +212,11 @@ impl Lock {
 
 fn unfinished(dir: &Path) -> Vec<PathBuf> {
     let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let is_unfinished = |name: &OsString| name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+    // The names that `tempfile` makes, and no file of somebody else's.
+    let is_unfinished = |name: &OsString| {
+        let random = name.as_encoded_bytes().strip_prefix(UNFINISHED.as_bytes());
+        random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
+    };
     names.filter(is_unfinished).map(|name| dir.join(name)).collect()
 }
 
