@@ -374,7 +374,10 @@ fn two_builds_in_different_directories_give_the_same_bytes() {
     let dir = TempDir::new();
     let copy = dir.path().join("elsewhere/copy");
     std::fs::create_dir_all(&copy).unwrap();
-    let listed = succeed(Command::new("git").args(["ls-files", "-z"]).current_dir(checkout()));
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(checkout()).output();
+    let Some(listed) = listed.ok().filter(|listed| listed.status.success()) else {
+        return not_run("two builds in different directories", "this is no git checkout");
+    };
     for name in stdout(&listed).split_terminator('\0') {
         let to = copy.join(name);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
