@@ -197,10 +197,10 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
             // Never in the caller's thread, because that would change its current context.
             recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder))
         });
-        // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to deliver
-        // it.
         let has_pages = read_pages(preload, recorder, scope, installation);
         if !has_pages {
+            // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to
+            // deliver it.
             read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
         }
         let has_graph =
