@@ -2,17 +2,12 @@
 //! fake, since a real convolution needs a GPU. The benchmarks link to its libraries directly; all other call paths find
 //! them through the run path of the program.
 
+use std::path::PathBuf;
+
+use support::{FakeLibrary, Library, Version, lib_dir};
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    #[cfg(feature = "full-releases")]
-    assemble();
-}
-
-#[cfg(feature = "full-releases")]
-fn assemble() {
-    use std::path::PathBuf;
-    use support::{FakeLibrary, Library, Version, lib_dir};
-
     let Some(real) = lib_dir("cu12-9.28.0") else { panic!("the benchmarks need cuDNN 9.28.0") };
     let dir = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("cudnn");
     let _ = std::fs::remove_dir_all(&dir);

@@ -3,7 +3,9 @@
 #   benches/measurements/examples-h200.sh target/release/examples CUDNN_DIR...
 # Build the programs first:
 #   cargo build --release -p cudnn-backend --examples
-#   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-backend-linked --features link-graph
+#   CUDNN_SYS_LIB_DIR=... cargo build --release -p cudnn-backend --no-default-features --features gpu,link \
+#       --example backend_convolution --target-dir target/linking
+#   mv target/linking/release/examples/backend_convolution target/release/examples/backend_convolution_linked
 set -u
 examples=$1
 shift
@@ -17,6 +19,6 @@ for cudnn in "$@"; do
         printf '```\n'
     done
     printf '\n## %s\n```\n' "backend_convolution_linked, $(basename "$(dirname "$cudnn")")/$(basename "$cudnn")"
-    LD_LIBRARY_PATH=$cudnn:${LD_LIBRARY_PATH:-} "$examples/../backend_convolution_linked" 2>&1
+    LD_LIBRARY_PATH=$cudnn:${LD_LIBRARY_PATH:-} "$examples/backend_convolution_linked" 2>&1
     printf '```\n'
 done

@@ -3,7 +3,6 @@
 //! The benchmarks call three functions: `cudnnGetVersion` has no argument and does next to nothing,
 //! `cudnnSetTensor4dDescriptor` is a typical small function, and `cudnnConvolutionForward` has thirteen arguments and
 //! comes from a fake library, where it returns at once.
-#![cfg(feature = "full-releases")]
 #![allow(deprecated, reason = "the benchmark needs a function with many arguments")]
 
 pub mod empty_layers;

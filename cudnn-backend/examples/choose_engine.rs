@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cudnn::cudnnBackendHeurMode_t as Mode;
-use cudnn::cudnnDataType_t;
+use cudnn_backend::cudnn::cudnnBackendHeurMode_t as Mode;
+use cudnn_backend::cudnn::cudnnDataType_t;
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::Target;
 use cudnn_backend::engine::{ConfigurationInfo, configuration, knobs, proposals, supporting_engines};

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use cudnn::cudnnDataType_t as DataType;
+use cudnn_backend::cudnn::cudnnDataType_t as DataType;
 use cudnn_backend::device::Target;
 use cudnn_backend::execute::VariantPack;
 use cudnn_backend::gpu::Gpu;

@@ -6,8 +6,8 @@
 
 use std::process::ExitCode;
 
-use cudnn::cudnnBackendHeurMode_t as Mode;
-use cudnn::cudnnDataType_t;
+use cudnn_backend::cudnn::cudnnBackendHeurMode_t as Mode;
+use cudnn_backend::cudnn::{self, cudnnDataType_t};
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
 use cudnn_backend::engine::{ConfigurationInfo, can_try_every_engine, configuration, proposals, supporting_engines};

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use cudnn::logging::{Event, Severity, set_hook};
+use cudnn_backend::cudnn;
+use cudnn_backend::cudnn::logging::{Event, Severity, set_hook};
 use cudnn_backend::program;
 
 #[path = "backend_convolution/convolution.rs"]

@@ -5,8 +5,8 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use cudnn::{
-    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+use crate::cudnn::{
+    self, Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind,
 };
 

@@ -1,6 +1,6 @@
 //! The device that engines and plans are for: a handle's, or one that a JSON text describes (since cuDNN 9.8).
 
-use cudnn::{Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use crate::cudnn::{Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use crate::descriptor::Descriptor;
 use crate::handle::Handle;

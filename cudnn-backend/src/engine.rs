@@ -1,8 +1,8 @@
 //! Engines and their configurations: what the heuristics propose, what you put together yourself, and what cuDNN
 //! reports about each before it runs.
 
-use cudnn::{
-    Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+use crate::cudnn::{
+    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
     cudnnBackendKnobType_t as KnobType, cudnnBackendNumericalNote_t as NumericalNote,
 };

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use cudnn::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use crate::cudnn::{self, Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use crate::descriptor::Descriptor;
 use crate::gpu::Memory;

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use cudnn::{Error, check, cudnnHandle_t};
+use crate::cudnn::{self, Error, check, cudnnHandle_t};
 
 /// A handle: cuDNN's state on the device that is current when it is created.
 pub struct Handle(cudnnHandle_t);

@@ -3,13 +3,11 @@
 //! interface follows what they need, and may change with each release.
 //!
 //! # Loaded or linked
-//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)` and does not know which crate `cudnn` is. `Cargo.toml`
-//! renames `cudnn-loader` to `cudnn`; `linked/Cargo.toml` compiles the same source as `cudnn-backend-linked`, with
-//! `cudnn-sys` under that name. A program that switches from loading to linking changes this one line, too.
+//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. [`cudnn`] is cudnn-loader with the feature `load`, which
+//! is on by default, and cudnn-sys with `link` alone. A program calls cuDNN's other functions by the same name, and so
+//! switches with the feature. Where cargo unites the features of several packages, `load` wins.
 //!
-//! These are two packages instead of one with a feature `linked`, because cargo unites the features of all packages in
-//! a build: one that enables `linked` would link cuDNN into the doctor as well. A trait or a table of function pointers
-//! would show in every signature, and this crate is there to be read.
+//! A trait or a table of function pointers would show in every signature, and this crate is there to be read.
 //!
 //! # Modules
 //! A module imports only modules above it in this list:
@@ -34,6 +32,16 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(not(any(feature = "link", feature = "load")))]
+compile_error!("enable a feature of cudnn-backend: `load` for cuDNN at run time, `link` for cuDNN at build time");
+
+/// cuDNN's functions, loaded at run time.
+#[cfg(feature = "load")]
+pub use cudnn_loader as cudnn;
+/// cuDNN's functions, linked.
+#[cfg(all(feature = "link", not(feature = "load")))]
+pub use cudnn_sys as cudnn;
 
 pub mod descriptor;
 pub mod device;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cudnn::{
+use crate::cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
 };
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::Failure;
+use crate::cudnn;
 use crate::gpu::Gpu;
 
 /// Runs an example on the first GPU. A machine without one is no failure: the example prints that and ends.

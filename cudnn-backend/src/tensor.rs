@@ -1,6 +1,6 @@
 //! A tensor of a graph: its id, data type, extents, and layout in memory.
 
-use cudnn::{
+use crate::cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
 

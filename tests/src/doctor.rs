@@ -20,6 +20,8 @@ pub fn doctor() -> PathBuf {
             let built = Command::new(cargo)
                 .args(["build", "--quiet", "--package", "cudnn-doctor"])
                 .args(is_release.then_some("--release"))
+                .arg("--target-dir")
+                .arg(dir.parent().unwrap())
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .status();
             assert!(built.is_ok_and(|status| status.success()), "cudnn-doctor cannot be built");

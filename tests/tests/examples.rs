@@ -148,14 +148,15 @@ fn the_same_convolution_is_linked_from_the_same_source() {
     let target = root().join("target/linking");
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
-        .args(["build", "--quiet", "--package", "cudnn-backend-linked", "--features", "link-graph"])
+        .args(["build", "--quiet", "--package", "cudnn-backend", "--example", "backend_convolution"])
+        .args(["--no-default-features", "--features", "gpu,link"])
         .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target)
         .env("CUDNN_SYS_LIB_DIR", &real)
         .output()
         .expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let program = target.join(support::TARGET).join("debug/backend_convolution_linked");
+    let program = target.join(support::TARGET).join("debug/examples/backend_convolution");
     let mut needed = dynamic_entries(&program, "NEEDED");
     needed.retain(|name| name.contains("libcudnn"));
     assert_eq!(needed, ["libcudnn_graph.so.9"]);

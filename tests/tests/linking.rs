@@ -32,7 +32,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(root())
-        .args(["build", "--package", "cudnn-backend-linked", "--bin", "linked_functions", "--features", features])
+        .args(["build", "--package", "linked-functions", "--features", features])
         .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target);
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CUDNN_LOADER_DIR", "CUDNN_SYS_LIB_DIR"] {
@@ -43,7 +43,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
         LibDir::VirtualEnvironment(root) => command.env("VIRTUAL_ENV", root),
     };
     let output = command.output().expect("cargo starts");
-    (target.join(support::TARGET).join("debug/linked_functions"), output)
+    (target.join(support::TARGET).join("debug/linked-functions"), output)
 }
 
 /// The cuDNN libraries among the program's NEEDED entries.

@@ -1,7 +1,6 @@
-//! The convolutions. The same file whether cuDNN is loaded (`backend_convolution`, `receive_log`) or linked
-//! (`backend_convolution_linked`).
+//! The convolutions, which `backend_convolution` and `receive_log` run. The same source whether cuDNN is loaded or linked.
 
-use cudnn::cudnnDataType_t;
+use cudnn_backend::cudnn::cudnnDataType_t;
 use cudnn_backend::device::Target;
 use cudnn_backend::execute::VariantPack;
 use cudnn_backend::gpu::Gpu;

@@ -1,7 +1,7 @@
 //! Mistakes in one descriptor: types, counts and values of attributes of tensors, convolutions and operations.
 
-use cudnn::{
-    Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+use cudnn_backend::cudnn::{
+    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
 use cudnn_backend::descriptor::Descriptor;

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null;
 
-use cudnn::{
+use cudnn_backend::cudnn::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
     cudnnDataType_t as DataType,
 };

@@ -7,8 +7,8 @@
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use cudnn::Error;
-use cudnn::logging::{Severity, set_hook};
+use cudnn_backend::cudnn::logging::{Severity, set_hook};
+use cudnn_backend::cudnn::{self, Error};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::{Failure, program};
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use cudnn::{Error, cudnnDataType_t as DataType};
+use cudnn_backend::cudnn::{Error, cudnnDataType_t as DataType};
 use cudnn_backend::device::Target;
 use cudnn_backend::execute::VariantPack;
 use cudnn_backend::gpu::Gpu;

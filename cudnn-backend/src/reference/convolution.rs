@@ -178,7 +178,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use cudnn::cudnnDataType_t as DataType;
+    use crate::cudnn::cudnnDataType_t as DataType;
 
     use super::*;
 

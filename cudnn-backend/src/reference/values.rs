@@ -1,6 +1,6 @@
 //! Input values for a tensor, and their encoding in its data type.
 
-use cudnn::cudnnDataType_t as DataType;
+use crate::cudnn::cudnnDataType_t as DataType;
 use half::f16;
 
 use crate::tensor::Tensor;

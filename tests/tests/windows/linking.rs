@@ -14,13 +14,13 @@ fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
     let target = root.join("target/linking");
     let output = Command::new(env!("CARGO"))
         .current_dir(&root)
-        .args(["build", "--package", "cudnn-backend-linked", "--bin", "linked_functions", "--features", features])
+        .args(["build", "--package", "linked-functions", "--features", features])
         .args(["--target", windows::TARGET, "--target-dir"])
         .arg(&target)
         .env("CUDNN_SYS_LIB_DIR", lib_dir.unwrap_or(Path::new("")))
         .output()
         .expect("cargo starts");
-    (target.join(windows::TARGET).join("debug/linked_functions.exe"), output)
+    (target.join(windows::TARGET).join("debug/linked-functions.exe"), output)
 }
 
 /// The program in a directory of its own, because Windows looks for DLLs there first.

@@ -7,9 +7,9 @@ fn main() {
     #[cfg(any(feature = "link-graph", feature = "link-cudnn"))]
     {
         // SAFETY: the function has no arguments.
-        println!("cudnnGetVersion {}", unsafe { cudnn::cudnnGetVersion() });
+        println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
         // SAFETY: the function rejects null with a status.
-        let checked = unsafe { cudnn::check!(cudnn::cudnnBackendFinalize(std::ptr::null_mut())) };
+        let checked = unsafe { cudnn_sys::check!(cudnn_sys::cudnnBackendFinalize(std::ptr::null_mut())) };
         println!("check {:?}", checked.map_err(|error| error.to_string()));
     }
     #[cfg(any(feature = "link-ops", feature = "link-cudnn"))]
@@ -17,24 +17,24 @@ fn main() {
         let mut descriptor = std::ptr::null_mut();
         // SAFETY: the pointer is to a local variable.
         println!("cudnnCreateTensorDescriptor {:?}", unsafe {
-            cudnn::cudnnCreateTensorDescriptor(&raw mut descriptor)
+            cudnn_sys::cudnnCreateTensorDescriptor(&raw mut descriptor)
         });
         // SAFETY: the function was given to this program, which does not use it again; it rejects null with a status.
-        println!("cudnnDestroyTensorDescriptor {:?}", unsafe { cudnn::cudnnDestroyTensorDescriptor(descriptor) });
+        println!("cudnnDestroyTensorDescriptor {:?}", unsafe { cudnn_sys::cudnnDestroyTensorDescriptor(descriptor) });
     }
     #[cfg(feature = "link-cnn")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-adv")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
     }
     #[cfg(feature = "link-ext")]
     {
         // Linked, not called: it has many arguments, and none may be null.
-        println!("{}", cudnn::cudnnGnnAggSimpleForward as *const () as usize != 0);
+        println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
     }
 }
