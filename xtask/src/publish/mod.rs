@@ -5,6 +5,7 @@ mod copy;
 mod index;
 mod manifest;
 mod report;
+mod unpacked;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,7 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     for package in &packages {
         index::check_name(&package.name, repository)?;
     }
+    unpacked::remove(&packages)?;
     publish(&workspace, &dir.join("target"))?;
     report::print(&packages, &workspace, repository);
     Ok(())
