@@ -210,13 +210,11 @@ fn a_layer_that_fails_is_left_out_with_a_message() {
     let dir = world.dir.path();
     std::fs::write(dir.join("libcudnn_layer_text.so"), "no library").unwrap();
     support::compile("int nothing;", &["-shared", "-fPIC"], &dir.join("libcudnn_layer_empty.so"));
-    // A build of the whole workspace puts this project's layers beside the driver.
-    let are_beside = Path::new(DRIVER).with_file_name("libcudnn_layers.so").exists();
     for (layer, reason) in [
         ("refuses", "it refused to begin (7)"),
         ("text", "libcudnn_layer_text.so"),
         ("empty", "it does not export cudnnLayerBegin"),
-        ("missing", if are_beside { "it has no layer of this name" } else { "was not found as" }),
+        ("missing", why_missing()),
         ("/no/such/file.so", "does not exist"),
         ("./relative.so", "is neither a name"),
     ] {
@@ -253,6 +251,13 @@ fn a_truncated_layer_is_left_out() {
     }
 }
 
+/// What the loader says about a layer that does not exist. A build of the whole workspace puts this project's layers beside
+/// the driver, where the loader then looks.
+fn why_missing() -> &'static str {
+    let are_beside = Path::new(DRIVER).with_file_name("libcudnn_layers.so").exists();
+    if are_beside { "it has no layer of this name" } else { "was not found as" }
+}
+
 /// With a log, the message is an entry of the log and not on the standard error.
 #[test]
 fn a_log_has_the_message_about_a_layer() {
@@ -262,7 +267,7 @@ fn a_log_has_the_message_about_a_layer() {
         world.child("missing").env("CUDNN_LOGLEVEL_DBG", "1").env("CUDNN_LOGDEST_DBG", &log).run(&["cudnnGetVersion"]);
     assert_eq!(output.stderr, "", "{output:#?}");
     let log = std::fs::read_to_string(log.with_extension("loader")).unwrap();
-    assert!(log.contains("cudnn_loader::layer") && log.contains("was not found as"), "{log}");
+    assert!(log.contains("cudnn_loader::layer") && log.contains(why_missing()), "{log}");
 }
 
 /// Such a layer writes more fields than this loader knows, and may refuse an older one.
