@@ -40,6 +40,6 @@ pub use limit::Scan;
 pub use pack::{Packed, write_pack};
 pub use problem::{Damage, Problem, ProblemKind};
 pub use settings::{DEFAULT_LIMIT, DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE, Settings};
-pub use store::{Entries, Store};
+pub use store::{Entries, Store, write_pages};
 
 pub use platform::unnoticed;

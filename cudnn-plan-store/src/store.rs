@@ -6,7 +6,7 @@ use crate::directory::{Cleared, Directory};
 use crate::entry::{Entry, Lookup, Source, Stored};
 use crate::limit::Scan;
 use crate::pack::Pack;
-use crate::platform::unnoticed::Unnoticed;
+use crate::platform::{self, unnoticed::Unnoticed};
 use crate::problem::{Cause, Problem, ProblemKind};
 use crate::settings::Settings;
 
@@ -130,6 +130,15 @@ impl Store {
         let _unnoticed = Unnoticed::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }
+}
+
+/// Writes a list of pages to a file of its own, completely or not at all, in place of a regular file and nothing else.
+///
+/// # Errors
+/// Why it could not be written. A file with this name is as before.
+pub fn write_pages(path: &Path, content: &[u8]) -> Result<(), Problem> {
+    let _unnoticed = Unnoticed::new();
+    platform::replace_file(path, std::iter::once(content)).map_err(|cause| cause.at(path))
 }
 
 /// The entries of a store.

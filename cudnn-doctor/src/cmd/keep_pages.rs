@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList};
-use cudnn_plan_store::{Settings, Store};
+use cudnn_plan_store::{Settings, Store, write_pages};
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
@@ -28,7 +28,7 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, Stri
     let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
     let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
     if let Some(file) = to {
-        write(file, &list.encode()).map_err(|error| format!("{}: {error}", file.printable()))?;
+        write_pages(file, &list.encode()).map_err(|problem| problem.what().to_string())?;
         return Ok(Kept { list, file: file.to_owned(), is_found: false });
     }
     let (settings, problems) = Settings::from_environment();
@@ -40,30 +40,6 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, Stri
         return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()));
     };
     Ok(Kept { list, file, is_found: true })
-}
-
-/// Writes a file completely or not at all. Replaces a regular file, and nothing else.
-fn write(file: &Path, content: &[u8]) -> std::io::Result<()> {
-    if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(std::io::Error::other("it is not a regular file"));
-    }
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::NamedTempFile::new_in(dir)?;
-    std::io::Write::write_all(&mut temporary, content)?;
-    // Other users run the programs of a container image.
-    readable_by_all(temporary.as_file())?;
-    temporary.persist(file)?;
-    Ok(())
-}
-
-#[cfg(unix)]
-fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable_by_all(_: &std::fs::File) -> std::io::Result<()> {
-    Ok(())
 }
 
 impl Kept {
