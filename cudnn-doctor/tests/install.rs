@@ -201,7 +201,15 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     // pip leaves a directory with what it does not know.
     pip(&["uninstall", "--yes", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), [KEPT, "libcudnn_layers.so"]);
-    assert!(succeed(&prefix, "uninstall", &venv).contains("is gone"));
+    let left = entries(&dir);
+    let output = run(&prefix, &["install".as_ref(), venv.as_os_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("has no cuDNN"), "{output:?}");
+    assert_eq!(entries(&dir), left);
+    // A copy of the environment had the drop-in, too.
+    std::fs::copy(prefix.lib().join("libcudnn.so.9"), dir.join("libcudnn.so.9")).unwrap();
+    assert_eq!(run(&prefix, &["install".as_ref(), venv.as_os_str()]).status.code(), Some(3));
+    paste(stderr.lines().last().unwrap().trim());
     assert_eq!(entries(&dir).len(), 0);
 }
 
@@ -579,6 +587,7 @@ fn a_drop_in_that_is_not_this_doctors_is_refused() {
     let dist = support::drop_in();
     let output = run(&prefix, &["install".as_ref(), dir.path().as_os_str(), "--from".as_ref(), dist.as_os_str()]);
     assert!(output.status.success() && dir.path().join("libcudnn_layers.so").exists(), "{output:?}");
+    paste(printed(&String::from_utf8_lossy(&output.stdout), "then run "));
     succeed(&prefix, "uninstall", dir.path());
     assert_eq!(entries(dir.path()), start);
 }

@@ -130,13 +130,13 @@ fn options_become_the_variables_that_they_stand_for() {
         (&[], "trace", "trace|unset|unset|unset"),
         (&["--plans"], "", "plans|unset|unset|unset"),
         (&["--plans"], "trace", "trace,plans|unset|unset|unset"),
-        (&["--trace", "t.%i.json"], "plans", "trace,plans|t.%i.json|unset|unset"),
-        (&["--layers", "plans,trace", "--trace", "t"], "trace", "plans,trace|t|unset|unset"),
+        (&["--trace", "t.%i.json"], "plans", "trace,plans|/t.%i.json|unset|unset"),
+        (&["--layers", "plans,trace", "--trace", "/tmp/%i/t"], "trace", "plans,trace|/tmp/%i/t|unset|unset"),
         (&["--verbose-errors", "--preload", "files,libraries"], "", "|unset|1|files,libraries"),
     ] {
         let script = format!("echo \"{script}\"");
         let mut shell = command(&prefix, &[options, &["--", "sh", "-c", &script]].concat());
-        let output = shell.env("CUDNN_LAYERS", before).output().unwrap();
+        let output = shell.current_dir("/").env("CUDNN_LAYERS", before).output().unwrap();
         assert_eq!(text(&output.stdout).trim(), expected, "{options:?}: {output:?}");
     }
 }
@@ -230,6 +230,8 @@ fn what_would_have_no_effect_is_refused() {
         (&prefix, &["--layers", "tarce", "--", "true"][..], "the layer tarce cannot be used"),
         (&prefix, &["--layers", "../x", "--", "true"], "is neither a name"),
         (&prefix, &["--layers", "/nowhere.so", "--", "true"], "does not exist"),
+        (&prefix, &["--trace", "/nowhere/t.json", "--", "true"], "cannot be written to /nowhere/t.json: No such file"),
+        (&prefix, &["--trace", "/bin/sh/t.json", "--", "true"], "cannot be written to /bin/sh/t.json: not a directory"),
         (&prefix, &["--preload", "everything", "--", "true"], "invalid value"),
         (&prefix, &["--from", "/nowhere", "--", "true"], "there is no drop-in to use in /nowhere"),
         (&without, &["--", "true"], "is not beside it"),

@@ -12,6 +12,7 @@ use crate::drop_in::target::{self, Named, line};
 use crate::drop_in::{KEPT, Refusal, VERSION, source};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::shell::quoted_path;
 
 /// The directory of cuDNN that a command is about.
 #[derive(clap::Args)]
@@ -52,11 +53,12 @@ pub(crate) struct UninstallArguments {
 }
 
 pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> Outcome {
+    let from = arguments.from.as_deref();
     let done = target::find(arguments.place.named(), "install", context).and_then(|dir| {
-        let source = source::find(arguments.from.as_deref())?;
+        let source = source::find(from)?;
         Ok((change::install(&dir, &source, &context.host)?, dir))
     });
-    answer(done, format, installed)
+    answer(done, format, |done, dir| installed(done, dir, from))
 }
 
 pub(crate) fn uninstall(arguments: &UninstallArguments, context: &Context, format: Format) -> Outcome {
@@ -65,7 +67,7 @@ pub(crate) fn uninstall(arguments: &UninstallArguments, context: &Context, forma
     answer(done, format, uninstalled)
 }
 
-fn answer(done: Result<(Done, PathBuf), Refusal>, format: Format, text: fn(&Done, &Path)) -> Outcome {
+fn answer(done: Result<(Done, PathBuf), Refusal>, format: Format, text: impl Fn(&Done, &Path)) -> Outcome {
     match (done, format) {
         (Err(refusal), format) => fail(format, refusal),
         (Ok((done, dir)), Format::Json) => {
@@ -107,7 +109,7 @@ fn cudnn(standing: &Standing, dir: &Path) -> String {
     format!("cuDNN{version} in {}", dir.printable())
 }
 
-fn installed(done: &Done, dir: &Path) {
+fn installed(done: &Done, dir: &Path, from: Option<&Path>) {
     let Done { change, standing } = done;
     let cudnn = cudnn(standing, dir);
     match change {
@@ -119,8 +121,10 @@ fn installed(done: &Done, dir: &Path) {
     if standing.layers != Layers::Ours {
         outln!("Without layers: the drop-in came without their library.");
     }
+    let from = from.and_then(|from| std::path::absolute(from).ok());
+    let from = from.map(|from| format!(" --from {}", quoted_path(&from))).unwrap_or_default();
     outln!("To take the drop-in away: {}", line("uninstall", dir));
-    outln!("When cuDNN is upgraded, its installer takes it away too: then run {} again.", line("install", dir));
+    outln!("When cuDNN is upgraded, its installer takes it away too: then run {}{from} again.", line("install", dir));
 }
 
 fn uninstalled(done: &Done, dir: &Path) {

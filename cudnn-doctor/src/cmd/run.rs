@@ -113,7 +113,9 @@ fn variables(
         check_layers(&layers, &source.file, context)?;
         variables.push((LAYERS_VARIABLE, layers));
     }
-    variables.extend(arguments.trace.as_ref().map(|file| ("CUDNN_TRACE", file.clone().into_os_string())));
+    if let Some(file) = &arguments.trace {
+        variables.push(("CUDNN_TRACE", trace_file(file)?));
+    }
     if arguments.verbose_errors {
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
     }
@@ -122,6 +124,25 @@ fn variables(
         variables.push(("CUDNN_LOADER_PRELOAD", parts.join(",").into()));
     }
     Ok(variables)
+}
+
+/// The trace's file, wherever the program goes from here.
+fn trace_file(file: &Path) -> Result<OsString, Refusal> {
+    let refused = |reason: std::io::Error| {
+        let message = format!("the trace cannot be written to {}: {reason}", file.printable());
+        Refusal::new(message).help("name a file in a directory that exists")
+    };
+    let file = std::path::absolute(file).map_err(refused)?;
+    match file.parent().map(std::fs::metadata) {
+        // The program's process may have a directory of its own.
+        _ if file
+            .parent()
+            .is_some_and(|dir| dir.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")) => {}
+        Some(Ok(dir)) if dir.is_dir() => {}
+        Some(Err(error)) => return Err(refused(error)),
+        _ => return Err(refused(ErrorKind::NotADirectory.into())),
+    }
+    Ok(file.into_os_string())
 }
 
 /// The value of CUDNN_LAYERS, if an option changes it.

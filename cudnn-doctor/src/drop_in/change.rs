@@ -54,6 +54,7 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
     let standing = Standing::read(dir, host);
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
+        (Shim::DropIn | Shim::Missing, _) if !standing.has_cudnn() => return Err(no_cudnn(dir)),
         (Shim::Missing, Kept::Missing) => return Err(no_shim(dir, &standing)),
         (Shim::DropIn | Shim::Missing, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
         (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
@@ -76,12 +77,13 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
 pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let lock = Lock::take(dir)?;
     let standing = Standing::read(dir, host);
-    let has_cudnn = standing.report.as_ref().is_some_and(|report| report.library(Library::Graph).is_some());
+    let has_cudnn = standing.has_cudnn();
     let is_clean = standing.kept == Kept::Missing && standing.layers != Layers::Ours;
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
-        (Shim::DropIn, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
         (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
+        (Shim::DropIn, _) if !has_cudnn => Change::Cleaned,
+        (Shim::DropIn, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
         (Shim::DropIn, Kept::OfThisRelease) => Change::Restored,
         (Shim::Missing, Kept::OfThisRelease) if has_cudnn => Change::Restored,
         (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
@@ -94,6 +96,9 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let Files { shim, kept, layers } = &standing.files;
     if change == Change::Restored {
         std::fs::rename(kept, shim).map_err(failed(shim))?;
+    }
+    if change == Change::Cleaned && standing.shim == Shim::DropIn {
+        std::fs::remove_file(shim).map_err(failed(shim))?;
     }
     if change == Change::Cleaned && standing.kept != Kept::Missing {
         std::fs::remove_file(kept).map_err(failed(kept))?;
@@ -239,6 +244,12 @@ fn unknown(standing: &Standing, reason: &str) -> Refusal {
         Some(report) => refusal.help(fix_commands::reinstall(report)),
         None => refusal,
     }
+}
+
+/// cuDNN was uninstalled.
+fn no_cudnn(dir: &Path) -> Refusal {
+    let message = format!("{} has no cuDNN, but what the drop-in has left there", dir.printable());
+    Refusal::new(message).help(Help::new("to remove that:").command(line("uninstall", dir)))
 }
 
 fn no_shim(dir: &Path, standing: &Standing) -> Refusal {

@@ -96,6 +96,11 @@ impl Standing {
         Standing { shim, kept, layers, report, files }
     }
 
+    /// Is a cuDNN there, whatever is in front of it?
+    pub(crate) fn has_cudnn(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.library(Library::Graph).is_some())
+    }
+
     /// The release of cuDNN: that of its graph library.
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
