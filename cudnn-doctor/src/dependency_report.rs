@@ -9,20 +9,10 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Identity, Library, Os, ProbeError, Version, damaged_symbol_table, identify, missing_symbols};
 
 use crate::cudnn_file;
+use crate::dependency::{BY_SHIM, Dependency};
 use crate::dll_report;
 use crate::escape::Printable;
 use crate::shim_release;
-
-/// A name that is looked up, and the file that ld.so finds.
-pub(crate) struct Dependency {
-    /// The library that opens it with dlopen; `None` for names that are linked.
-    pub(crate) dlopened_by: Option<Library>,
-    pub(crate) name: String,
-    pub(crate) file: Option<PathBuf>,
-    pub(crate) rule: String,
-    pub(crate) version: Option<Version>,
-    pub(crate) error: Option<String>,
-}
 
 /// What this system would load for a program or library.
 ///
@@ -52,9 +42,6 @@ pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     }
     dependencies
 }
-
-/// The libraries that NVIDIA's shim opens by their names.
-pub(crate) const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
 
 /// The other files of cuDNN that are loaded if a program's first call is into a library that is linked to graph: then
 /// ld.so searches graph for that library, and not for the shim. An RPATH of the shim does not apply, if the library has

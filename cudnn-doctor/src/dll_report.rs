@@ -9,7 +9,7 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, ProbeError};
 
 use crate::cudnn_file;
-use crate::dependency_report::{BY_SHIM, Dependency};
+use crate::dependency::{BY_SHIM, Dependency};
 use crate::escape::Printable;
 use crate::system::product;
 

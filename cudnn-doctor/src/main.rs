@@ -13,6 +13,7 @@ mod cmd;
 mod context;
 mod cudnn_file;
 mod demo;
+mod dependency;
 mod dependency_report;
 mod dll_report;
 mod docs;

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::packages::{self, Command};
-use cudnn_probe::{Origin, environment_of};
+use cudnn_probe::{Origin, Search, environment_of};
 
-use crate::context::Context;
 use crate::platform::python_in;
 use crate::python_shim::{self, Surroundings};
 
@@ -23,13 +22,13 @@ pub(crate) struct Python {
 impl Python {
     /// The interpreter that the user named, or named the environment of; else that of the first environment in which the
     /// search looks for cuDNN.
-    pub(crate) fn find(named: Option<&Path>, context: &Context) -> Option<Python> {
+    pub(crate) fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
             let program = if named.is_dir() { python_in(&named) } else { named };
             started_by_shim(&program).unwrap_or(program)
         } else {
-            let environments = context.search.environments();
+            let environments = search.environments();
             let mut programs = environments.iter().filter_map(Origin::root).map(python_in);
             programs.find(|program| program.is_file())?
         };

@@ -14,7 +14,8 @@ use super::finding::{
 };
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies, dependencies_of, problems};
+use crate::dependency::Dependency;
+use crate::dependency_report::{dependencies, dependencies_of, problems};
 use crate::escape::Printable;
 use crate::named_libraries::{Named, names_in};
 use crate::shell::{doctor, is_use_line, quoted_path};

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     };
     // The environment that is judged is the one whose Python is run.
     let python =
-        if requested.frameworks.is_empty() { None } else { Python::find(arguments.python.as_deref(), context) };
+        if requested.frameworks.is_empty() { None } else { Python::find(arguments.python.as_deref(), &context.search) };
     let of_python = python.map(|python| context.of_python(python));
     let diagnosis = diagnose(of_python.as_ref().unwrap_or(context), &requested, patience);
     match format {

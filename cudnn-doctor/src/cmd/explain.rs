@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency_report::{Dependency, dependencies_of, notes, problems};
+use crate::dependency::Dependency;
+use crate::dependency_report::{dependencies_of, notes, problems};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
 use crate::shell::{doctor, quoted_path};

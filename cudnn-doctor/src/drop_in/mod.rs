@@ -11,7 +11,7 @@ use std::fmt;
 
 use cudnn_probe::Os;
 
-use crate::check::Help;
+use crate::check::finding::Help;
 
 /// NVIDIA's shim, kept beside the drop-in. Programs open what matches `libcudnn.so*` (Transformer Engine takes the last
 /// one), `libcudnn*.so*` or `*.dll`: this matches none.

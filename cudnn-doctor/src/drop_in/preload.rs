@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::elf_interpreter;
 
 use super::Refusal;
-use crate::check::Help;
+use crate::check::finding::Help;
 use crate::escape::Printable;
 use crate::platform::{belongs_to_user, changes_rights, executable, is_noexec};
 use crate::shell::{doctor, link_name};

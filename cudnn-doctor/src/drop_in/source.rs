@@ -7,7 +7,7 @@ use cudnn_probe::layers::marker;
 use cudnn_probe::{Library, Os, exports, identify};
 
 use super::{LAYERS, Refusal, VERSION};
-use crate::check::Help;
+use crate::check::finding::Help;
 use crate::cudnn_file::{drop_in_version, is_drop_in};
 use crate::escape::Printable;
 use crate::platform::executable;

@@ -7,7 +7,7 @@ use cudnn_probe::{Library, Os};
 
 use super::standing::Files;
 use super::{KEPT, Refusal};
-use crate::check::Help;
+use crate::check::finding::Help;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python::Python;
@@ -61,8 +61,8 @@ fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, R
     let python = match named {
         Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
         Named::Dir(dir) => return Err(Refusal::new(format!("{} is no directory", dir.printable()))),
-        Named::Python(python) => Python::find(Some(python), context),
-        Named::Nothing => Python::find(None, context),
+        Named::Python(python) => Python::find(Some(python), &context.search),
+        Named::Nothing => Python::find(None, &context.search),
     };
     let no_python = || match named {
         Named::Python(python) => Refusal::new(format!("{} is no Python, and no environment", python.printable())),

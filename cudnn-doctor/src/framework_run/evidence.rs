@@ -3,13 +3,12 @@
 use cudnn_loader::logging::{Entry, Severity, parse};
 
 use super::child::Log;
+use super::line::shortened;
 use super::step::{Outcome, Step};
 use crate::subprocess::Ended;
 
-/// The number of last lines of a crashed child that become notes, and the characters that are kept of the beginning and
-/// of the end of each line.
+/// The number of last lines of a crashed child that become notes.
 const MAX_LAST_LINES: usize = 3;
-const MAX_LINE_PART: usize = 300;
 
 /// The number of lines of stderr that are examined.
 const MAX_LINES: usize = 100_000;
@@ -100,18 +99,6 @@ fn without_colours(line: &str) -> String {
 pub(super) fn status_in(text: &str) -> Option<&str> {
     let (_, rest) = text.split_at_checked(text.find("CUDNN_STATUS_")?)?;
     rest.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).next()
-}
-
-/// The beginning and the end of a long line.
-pub(super) fn shortened(line: &str) -> String {
-    let count = line.chars().count();
-    let omitted = count.saturating_sub(2 * MAX_LINE_PART);
-    if omitted == 0 {
-        return line.to_owned();
-    }
-    let beginning: String = line.chars().take(MAX_LINE_PART).collect();
-    let end: String = line.chars().skip(count - MAX_LINE_PART).collect();
-    format!("{beginning} ... ({omitted} characters) ... {end}")
 }
 
 #[cfg(test)]

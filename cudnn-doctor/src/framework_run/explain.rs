@@ -2,7 +2,8 @@
 
 use cudnn_probe::Version;
 
-use super::evidence::{Evidence, shortened};
+use super::evidence::Evidence;
+use super::line::shortened;
 
 /// What a cause is about, as far as it decides the help.
 #[derive(Clone, Debug, PartialEq, Eq)]

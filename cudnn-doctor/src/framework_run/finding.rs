@@ -6,9 +6,10 @@ use std::path::Path;
 use cudnn_probe::InstallationReport;
 
 use super::child::Log;
-use super::evidence::{self, Evidence, shortened};
+use super::evidence::{self, Evidence};
 use super::explain::{self, Cause, Kind};
 use super::foreign::{self, Foreign, Owner};
+use super::line::shortened;
 use super::step::{END, IMPORT, Outcome, START, Step, first_line};
 use super::{Run, help};
 use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, Finding, Help};

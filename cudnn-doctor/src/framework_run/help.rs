@@ -11,7 +11,7 @@ use super::framework::Framework;
 use super::{Run, build, foreign};
 use crate::check::finding::Help;
 use crate::check::fix_commands::{self, Wanted, with_commands};
-use crate::check::frameworks::help_for_libraries;
+use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
@@ -139,7 +139,7 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
                 framework.name()
             ));
         }
-        return fix_commands::install(context, machine);
+        return install_cudnn(context, machine);
     }
     match packages::cuda_wheel(library, None) {
         Some(wheel) => with_wheel(library, &wheel, python),
@@ -172,7 +172,7 @@ fn old_cudnn(
     context: &Context,
     machine: &Machine,
 ) -> Help {
-    let Some(report) = loaded else { return fix_commands::install(context, machine) };
+    let Some(report) = loaded else { return install_cudnn(context, machine) };
     let wanted = Wanted { minimum: built_for, ..Wanted::default() };
     fix_commands::meet(&report, &wanted, &[], context).unwrap_or_else(Help::new)
 }
@@ -222,4 +222,9 @@ fn other() -> Help {
          CUDNN_LOGDEST_DBG=cudnn.log in its environment, then run `{} log cudnn.log`",
         doctor()
     ))
+}
+
+/// Installs a cuDNN: what the frameworks of the active environment demand, or else the full one.
+fn install_cudnn(context: &Context, machine: &Machine) -> Help {
+    install_for_active(context, machine).unwrap_or_else(|| fix_commands::install(context, machine))
 }

@@ -9,6 +9,7 @@ mod finding;
 mod foreign;
 mod framework;
 mod help;
+mod line;
 mod report;
 mod step;
 

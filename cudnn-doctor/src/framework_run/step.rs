@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::evidence::shortened;
+use super::line::shortened;
 
 /// The step of a Python that has sent nothing.
 pub(super) const START: &str = "start of Python";

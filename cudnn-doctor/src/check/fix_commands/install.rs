@@ -10,7 +10,6 @@ use super::lines::lines;
 use super::package_help::with_commands;
 use super::places::{apart_dir, no_place};
 use crate::check::finding::{Effect, Help};
-use crate::check::frameworks;
 use crate::check::installers::SystemTools;
 use crate::check::limits::Choice;
 use crate::check::machine::Machine;
@@ -23,12 +22,9 @@ use crate::system::LOADER;
 /// The directory that JetPack's packages install cuDNN in.
 const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
 
-/// Installs the full cuDNN where there is none: what the frameworks of the active environment demand; else in the active
+/// Installs the full cuDNN where there is none, and no framework of the active environment demands one: in the active
 /// environment, or in a directory apart where the Python on `PATH` takes no packages.
 pub(crate) fn install(context: &Context, machine: &Machine) -> Help {
-    if let Some(help) = frameworks::install_for_active(context, machine) {
-        return help;
-    }
     match suitable([], machine) {
         Ok(Suitable { cuda_major, requirement, .. }) => {
             let text = "install the full cuDNN in the program's environment:";

@@ -12,7 +12,8 @@ use super::loaded::drop_in_note;
 use super::text::{found, how, title};
 use super::used::{UsedInstallation, is_graph};
 use crate::check::finding::{FRAMEWORK_MIX, Finding, FindingKind};
-use crate::dependency_report::{Dependency, mixes, with_canonical_dir};
+use crate::dependency::Dependency;
+use crate::dependency_report::{mixes, with_canonical_dir};
 use crate::escape::Printable;
 
 pub(super) fn finding(framework: &Framework, used: Option<&UsedInstallation>) -> Option<Finding> {
