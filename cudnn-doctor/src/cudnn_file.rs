@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cudnn_probe::{Identity, Library, Version, identify_any};
+use cudnn_probe::{Identity, InstallationReport, Library, Version, identify_any};
 
 use crate::system::cudnn_library;
 
@@ -15,6 +15,11 @@ pub(crate) fn version(file: &Path) -> Option<Version> {
         Library::Shim => version(&file.with_file_name(Library::Graph.file_name())),
         _ => identity(file)?.version,
     }
+}
+
+/// The version of the drop-in that is in front of this installation, if one is.
+pub(crate) fn drop_in_before(report: &InstallationReport) -> Option<String> {
+    drop_in_version(&report.library(Library::Shim)?.path)
 }
 
 /// The identity that the file states.

@@ -156,6 +156,23 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     assert_eq!(uses(), "91801 True True");
     assert!(dir.join("libcudnn_layers.so").exists());
     assert!(install().contains("already in front"));
+    // `check` names it, by the environment's name alone.
+    let check = |environment: &Path| {
+        let arguments = ["check".as_ref(), "--no-load".as_ref(), "--python".as_ref(), environment.as_os_str()];
+        run(&prefix, &arguments)
+    };
+    let output = check(&venv);
+    let text_of_check = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(text_of_check.contains(&format!("in front of it: the drop-in {version}")), "{output:?}");
+    let output = check(Path::new("/nowhere"));
+    assert!(
+        output.status.code() == Some(3) && String::from_utf8_lossy(&output.stderr).contains("is no Python"),
+        "{output:?}"
+    );
+    let list: Value =
+        serde_json::from_slice(&run(&prefix, &["list".as_ref(), "--json".as_ref(), dir.as_os_str()]).stdout).unwrap();
+    assert_eq!(list["installations"][0]["drop_in"], version, "{list}");
     for code in ["C014", "C024", "C110", "C111"] {
         assert_eq!(found(&prefix, &venv, code), None, "{code}");
     }
@@ -523,6 +540,15 @@ fn a_place_that_is_not_clear_is_refused() {
             assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
     }
+    let mut wrong = prefix.command(&["install".as_ref()]);
+    let output = wrong.env("VIRTUAL_ENV", world.path().join("nowhere")).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("VIRTUAL_ENV is "), "{output:?}");
+
+    // What an uninstalled cuDNN has left is no second one.
+    let left = two.import_dir().join("nvidia/cudnn_jit/lib");
+    std::fs::create_dir_all(&left).unwrap();
+    std::fs::write(left.join(KEPT), "").unwrap();
     let output = prefix.command(&["install", "two"].map(OsStr::new)).current_dir(world.path()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     // Each printed command is for one of them.

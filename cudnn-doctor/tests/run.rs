@@ -222,6 +222,33 @@ fn a_program_with_other_rights_is_refused() {
     }
 }
 
+/// As `env` and the shells tell it: 126 for a file that is there.
+#[test]
+fn a_program_that_cannot_start_is_told_from_one_that_is_not_there() {
+    let (prefix, world) = (Prefix::new(), TempDir::new());
+    let script = world.path().join("script");
+    std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, status, expected) in [
+        (script.to_str().unwrap(), 126, "the interpreter that it names does not exist"),
+        ("/nowhere/program", 127, "there is no program /nowhere/program"),
+        ("no-such-program", 127, "there is no program no-such-program"),
+    ] {
+        let output = run(&prefix, &["--", program]);
+        assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
+        assert!(text(&output.stderr).contains(expected), "{program}: {output:?}");
+    }
+}
+
+/// `layers` looks where the programs of `run` do.
+#[test]
+fn layers_beside_the_drop_in_are_found() {
+    let prefix = Prefix::new();
+    let mut layers = prefix.command(&["layers".as_ref()]);
+    let output = layers.env("CUDNN_LAYERS", "trace").output().unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("libcudnn_layers.so"), "{output:?}");
+}
+
 #[test]
 fn what_would_have_no_effect_is_refused() {
     let prefix = Prefix::new();

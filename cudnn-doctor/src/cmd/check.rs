@@ -11,9 +11,10 @@ use super::findings;
 use crate::check::kernels::description;
 use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
+use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
 use crate::framework_run::{Framework, Run};
-use crate::output::{Format, Outcome, SCHEMA, document, outln};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 use crate::platform::CAN_LOAD;
 use crate::python::Python;
 use crate::subprocess::Patience;
@@ -34,9 +35,8 @@ pub(crate) struct Arguments {
     /// Also run this framework: a convolution, an attention and an RNN step, and explain what fails. Can be repeated.
     #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load")]
     run: Vec<Framework>,
-    /// With --run: the Python to run it with, or its environment, which is the one to check. Default: the active
-    /// environment.
-    #[arg(long, value_name = "PATH", requires = "run")]
+    /// The environment to check, or its Python, with which --run runs. Default: the active environment.
+    #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
     /// The oldest cuDNN that the program can use: 9.3.0, or 9 for any cuDNN 9.
     #[arg(long, value_name = "VERSION", value_parser = minimum)]
@@ -79,8 +79,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         frameworks: arguments.run.clone(),
     };
     // The environment that is judged is the one whose Python is run.
-    let python =
-        if requested.frameworks.is_empty() { None } else { Python::find(arguments.python.as_deref(), &context.search) };
+    let named = arguments.python.as_deref();
+    let is_about_python = named.is_some() || !requested.frameworks.is_empty();
+    let python = Python::find(named, &context.search).filter(|_| is_about_python);
+    if requested.frameworks.is_empty()
+        && let Some(named) = named
+        && !python.as_ref().is_some_and(|python| python.program.is_file())
+    {
+        return fail(format, format_args!("error: {} is no Python, and no environment", named.printable()));
+    }
     let of_python = python.map(|python| context.of_python(python));
     let diagnosis = diagnose(of_python.as_ref().unwrap_or(context), &requested, patience);
     match format {
@@ -100,6 +107,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
         "machine": machine.value(),
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
+        "drop_in": report.as_ref().and_then(drop_in_before),
         "convolution": convolution,
         "runs": runs.iter().map(Run::value).collect::<Vec<Value>>(),
         "verified": verified.as_deref().unwrap_or_default(),
@@ -131,6 +139,9 @@ fn text(diagnosis: &Diagnosis) {
         let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
         let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant} build"));
         outln!("cuDNN   {version}{cuda}, {}{arm}, in {}", report.variant, report.dir.printable());
+    }
+    if let Some(version) = report.as_ref().and_then(drop_in_before) {
+        outln!("        in front of it: the drop-in {version}");
     }
     if let Some(program) = program {
         outln!("program {program}");

@@ -8,12 +8,13 @@ use cudnn_probe::{exports, shown_path};
 use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::drop_in::source;
 use crate::output::{Format, Outcome, SCHEMA, document, outln};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The directory of the drop-in, or of the program that contains cudnn-loader: layers are looked up there too.
-    /// Default: beside cudnn-doctor.
+    /// Default: that of the drop-in which `run` takes, or else beside cudnn-doctor.
     #[arg(long, value_name = "DIRECTORY")]
     beside: Option<PathBuf>,
 }
@@ -26,7 +27,9 @@ pub(super) struct Answer {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
-    let beside = arguments.beside.clone().or_else(|| Some(std::env::current_exe().ok()?.parent()?.to_owned()));
+    let of_drop_in = || Some(source::find(None).ok()?.file.parent()?.to_owned());
+    let of_doctor = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+    let beside = arguments.beside.clone().or_else(of_drop_in).or_else(of_doctor);
     let dirs = layer_dirs(&context.host, beside.as_deref());
     let answers: Vec<Answer> = requested_layers(&context.host, beside.as_deref()).into_iter().map(judge).collect();
     let available = available_layers(&dirs);

@@ -14,6 +14,7 @@ use crate::check::Help;
 use crate::check::fix_commands::{denied_dir, reinstall};
 use crate::check::installation::{repair, unusable_parts};
 use crate::context::Context;
+use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
 use crate::shell::{doctor, use_dir};
@@ -168,6 +169,9 @@ fn details(Row { installed, gpu_targets, .. }: &Row) {
             outln!("  found: {origin}, as {}", dir.printable());
         }
     }
+    if let Some(version) = drop_in_before(report) {
+        outln!("  in front of it: the drop-in {version}");
+    }
     if !report.other_packages.is_empty() {
         let names: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();
         outln!("  installed over each other: {}; `{} check` shows how to fix that", names.join(", "), doctor());
@@ -258,6 +262,7 @@ fn value(row: &Row) -> Value {
             "directory": candidate.dir.to_string_lossy(),
             "origin": candidate.origin.to_string(),
         })).collect::<Vec<_>>(),
+        "drop_in": drop_in_before(report),
         "libraries": libraries.collect::<Vec<_>>(),
         "missing": report.missing.iter().map(|library| library.name_on(report.os)).collect::<Vec<_>>(),
         "problems": problems(&row.installed).iter().map(|problem| json!({

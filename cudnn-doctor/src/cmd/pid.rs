@@ -117,7 +117,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
         }
         // A driver supports several CUDA majors.
         "driver" => (in_name, None),
-        "drop-in" => (None, None),
+        "drop-in" => (mapped.file.as_deref().and_then(cudnn_file::drop_in_version), None),
         _ => (in_name, major),
     };
     let needed_by = if product == "cuDNN" { dependents.of(mapped) } else { Vec::new() };

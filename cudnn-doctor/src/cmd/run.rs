@@ -80,13 +80,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     let mut command = Command::new(program);
     command.args(rest).envs(variables);
     let error = become_program(&mut command);
-    let program = Path::new(program).printable();
-    let (status, reason) = match error.kind() {
-        ErrorKind::NotFound => (NOT_FOUND, "error: there is no program"),
-        _ => (NOT_STARTED, "error: cannot start"),
-    };
-    remark(format_args!("{reason} {program}: {error}"));
-    ExitCode::from(status)
+    let name = Path::new(program).printable();
+    if error.kind() != ErrorKind::NotFound {
+        remark(format_args!("error: cannot start {name}: {error}"));
+        return ExitCode::from(NOT_STARTED);
+    }
+    if program.as_encoded_bytes().contains(&b'/') && Path::new(program).exists() {
+        remark(format_args!("error: cannot start {name}: the interpreter that it names does not exist"));
+        return ExitCode::from(NOT_STARTED);
+    }
+    remark(format_args!("error: there is no program {name}: {error}"));
+    ExitCode::from(NOT_FOUND)
 }
 
 /// The variables for the program.

@@ -122,8 +122,9 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, 
     let Files { shim, kept, layers } = &standing.files;
     let like = if standing.shim == Shim::Missing { kept } else { shim };
     // The complete copies first: a full disk shows here.
-    let new_shim = copy(&source.file, dir, like).map_err(at(&source.file))?;
-    let new_layers = source.layers.as_deref().map(|file| copy(file, dir, like).map_err(at(file))).transpose()?;
+    let copied = |from: &Path, to: &Path| copy(from, dir, like).map_err(|error| copy_failed(from, to, error));
+    let new_shim = copied(&source.file, shim)?;
+    let new_layers = source.layers.as_deref().map(|file| copied(file, layers)).transpose()?;
     let is_new = standing.shim == Shim::Nvidia;
     if is_new {
         keep(shim, kept, dir).map_err(at(kept))?;
@@ -139,6 +140,12 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, 
     }
     sync_dir(dir);
     in_place
+}
+
+/// Which file the error of a copy is about.
+fn copy_failed(from: &Path, to: &Path, error: std::io::Error) -> (String, std::io::Error) {
+    let file = if File::open(from).is_ok() { to } else { from };
+    (file.printable(), error)
 }
 
 /// A complete copy of a library under a temporary name, with the rights of another file.

@@ -50,7 +50,7 @@ pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
         None => format!("the drop-in of this doctor ({VERSION}) is not beside it"),
     };
     Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Help::new(format!(
-        "name the directory with the drop-in by --from; the Python package cudnn-shim has both, and in a checkout of the \
+        "name the directory with the drop-in by --from; the wheel of cudnn-doctor has both, and in a checkout of the \
          project `cargo xtask dist` builds it and prints a directory for --from. It must be of version {VERSION}, as this \
          doctor"
     ))))

@@ -30,13 +30,17 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
     let real_root = canonical(&root)?;
     let mut dirs: Vec<PathBuf> = Vec::new();
     for candidate in context.search.under_root(&root) {
-        if !is_of_cudnn(&candidate.dir) {
+        if !has_cudnn(&candidate.dir) && !has_left_over(&candidate.dir) {
             continue;
         }
         let dir = canonical(&candidate.dir)?;
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }
+    }
+    // What an uninstalled one has left is meant where there is no other.
+    if dirs.iter().any(|dir| has_cudnn(dir)) {
+        dirs.retain(|dir| has_cudnn(dir));
     }
     match dirs.as_slice() {
         [] => Err(nothing(&root, command, context)),
@@ -58,6 +62,15 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
 
 /// The root to look below.
 fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
+    if let (Named::Nothing, Some(active)) = (named, std::env::var_os("VIRTUAL_ENV").filter(|root| !root.is_empty()))
+        && !(Path::new(&active).is_absolute() && Path::new(&active).is_dir())
+    {
+        return Err(Refusal::new(format!(
+            "VIRTUAL_ENV is {}, which is no absolute path of a directory",
+            Path::new(&active).printable()
+        ))
+        .help("activate an environment that exists, or unset the variable"));
+    }
     let python = match named {
         Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
         Named::Dir(dir) => return Err(Refusal::new(format!("{} is no directory", dir.printable()))),
@@ -79,10 +92,13 @@ fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
         .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
 }
 
-/// Has this directory a cuDNN, or what an uninstalled one has left?
-fn is_of_cudnn(dir: &Path) -> bool {
-    let is_there = |file: PathBuf| file.symlink_metadata().is_ok();
-    is_there(dir.join(Library::Graph.name_on(Os::HOST))) || is_there(Files::in_dir(dir).kept)
+fn has_cudnn(dir: &Path) -> bool {
+    dir.join(Library::Graph.name_on(Os::HOST)).symlink_metadata().is_ok()
+}
+
+/// Has the drop-in left something here, and cuDNN was uninstalled?
+fn has_left_over(dir: &Path) -> bool {
+    Files::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
 fn nothing(root: &Path, command: &str, context: &Context) -> Refusal {
