@@ -3,14 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::ld_so::{KnownFiles, Resolution, Rule, Simulation};
-use cudnn_probe::{DIR_VARIABLE, Host, InstallationReport, Library, ProbeError, Variant};
+use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
+use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, ProbeError, Variant};
 
 use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
 };
 use super::fix_commands::{self, Companion};
 use super::load_test::Unusable;
+use super::plain_program::plain_program;
 use super::{culprit, installation, nvrtc};
 use crate::context::Context;
 use crate::cudnn_file;
@@ -36,13 +37,6 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
     });
     findings.extend(companions(report, context, &[]));
     findings
-}
-
-/// Programs without a run path: the doctor itself, unless /proc is missing, and others that most systems have.
-pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulation> {
-    let others = ["/bin/sh", "/usr/bin/env"].map(PathBuf::from);
-    let mut programs = std::env::current_exe().into_iter().chain(others);
-    programs.find_map(|program| Simulation::with_files(&program, host, files).ok())
 }
 
 /// Which cuDNN does a program get if it loads the shim by its name and has no run path?

@@ -15,6 +15,7 @@ use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
+use super::plain_program::plain_program;
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
@@ -353,7 +354,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.is_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
-    let Some(mut simulation) = super::ld_so::plain_program(host, &KnownFiles::new()) else {
+    let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
         return DriverLibrary::Missing;
     };
     let before = simulation.lookups().len();

@@ -19,6 +19,7 @@ pub(crate) mod machine;
 mod nvrtc;
 mod older;
 mod place;
+mod plain_program;
 mod program;
 mod requirements;
 pub(crate) mod suitable;

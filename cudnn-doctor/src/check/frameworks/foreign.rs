@@ -8,7 +8,7 @@ use cudnn_frameworks::{Framework, Opened};
 use cudnn_probe::Library;
 
 use super::help::keep_apart;
-use super::loaded::drop_in_note;
+use super::text::drop_in_note;
 use super::text::{found, how, title};
 use super::used::{UsedInstallation, is_graph};
 use crate::check::finding::{FRAMEWORK_MIX, Finding, FindingKind};

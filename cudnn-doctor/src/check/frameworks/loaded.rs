@@ -5,7 +5,7 @@ use cudnn_probe::Os;
 use cudnn_probe::packages::Command;
 
 use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
-use super::text::{found, source, title};
+use super::text::{drop_in_note, found, source, title};
 use super::used::UsedInstallation;
 use super::{foreign, incomplete};
 use crate::check::demand::is_of_conda;
@@ -67,17 +67,6 @@ pub(super) fn cudnn(
     } else {
         finding.help(make_last(first))
     })
-}
-
-/// The wheel has the file that the drop-in stands for.
-pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
-    let opened = &framework.opens.cudnn;
-    let is_in_wheel = || {
-        let dir = |index: usize| cudnn_probe::canonicalize(opened.get(index)?.path.parent()?).ok();
-        dir(0) == dir(1)
-    };
-    (framework.opens.has_drop_in && is_in_wheel())
-        .then_some("the wheel contains NVIDIA's shim: put the drop-in in its place again after that")
 }
 
 /// A shim that gets the libraries of a newer release, which works.

@@ -13,6 +13,17 @@ pub(crate) fn title(framework: &Framework) -> String {
     format!("{} {}", framework.kind.name, framework.version)
 }
 
+/// The wheel has the file that the drop-in stands for.
+pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
+    let opened = &framework.opens.cudnn;
+    let is_in_wheel = || {
+        let dir = |index: usize| cudnn_probe::canonicalize(opened.get(index)?.path.parent()?).ok();
+        dir(0) == dir(1)
+    };
+    (framework.opens.has_drop_in && is_in_wheel())
+        .then_some("the wheel contains NVIDIA's shim: put the drop-in in its place again after that")
+}
+
 /// How it finds a file.
 pub(crate) fn how(opened: &Opened) -> String {
     match &opened.by {
