@@ -201,7 +201,7 @@ Examples:
                               whether a program with this drop-in would be traced")]
     Layers(cmd::layers::Arguments),
     /// Print the data behind the other commands: drivers, GPUs, releases, known issues, and the codes of findings.
-    Facts,
+    Facts(cmd::facts::Arguments),
     /// Query NVML, for `check`.
     #[command(name = check::machine::COMMAND, hide = true)]
     InternalMachine,
@@ -278,7 +278,7 @@ fn main() -> ExitCode {
         Command::Install(arguments) => cmd::install::install(&arguments, &context, format),
         Command::Uninstall(arguments) => cmd::install::uninstall(&arguments, &context, format),
         Command::Run(arguments) => return cmd::run::run(&arguments, &context),
-        Command::Facts => cmd::facts::run(format),
+        Command::Facts(arguments) => cmd::facts::run(&arguments, format),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "cudnn-doctor", &mut text);

@@ -434,6 +434,14 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
 }
 
 #[test]
+fn facts_explains_one_finding() {
+    let (code, text) = doctor(&["facts", "c014"], &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("  C014 ") && text.contains("read more: ") && text.lines().count() < 5, "{text}");
+    assert_eq!(doctor(&["facts", "C999"], &[]).0, Some(3));
+}
+
+#[test]
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);

@@ -63,7 +63,7 @@ impl Pack {
             }
             Opened::open(path)?.check_index()
         };
-        check().map_err(|cause| cause.at(path))?;
+        check().map_err(|cause| cause.at_pack(path))?;
         Ok(Pack(path.to_owned()))
     }
 
@@ -80,7 +80,7 @@ impl Pack {
             let entry = opened.entry(&place)?;
             if entry.key == key { Ok(Some(entry)) } else { Err(Damage::OtherKey.into()) }
         };
-        find().map_err(|cause| cause.at(&self.0))
+        find().map_err(|cause| cause.at_pack(&self.0))
     }
 
     /// The entry at this place of the index. An error of the second kind is one of the pack.
@@ -93,7 +93,7 @@ impl Pack {
             let place = opened.place(at)?;
             Ok(Some((opened, place)))
         };
-        let Some((opened, place)) = place().map_err(|cause| cause.at(&self.0))? else { return Ok(None) };
+        let Some((opened, place)) = place().map_err(|cause| cause.at_pack(&self.0))? else { return Ok(None) };
         let entry = opened.entry(&place).and_then(|entry| {
             if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Damage::OtherKey.into()) }
         });
@@ -104,7 +104,7 @@ impl Pack {
             bytes: place.length,
             last_use: None,
         });
-        Ok(Some(stored.map_err(|cause| cause.at(&self.0))))
+        Ok(Some(stored.map_err(|cause| cause.at_pack(&self.0))))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::settings::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 pub struct Problem {
     kind: ProblemKind,
     path: PathBuf,
+    is_of_pack: bool,
     error: Option<io::Error>,
 }
 
@@ -93,7 +94,11 @@ pub(crate) struct Cause {
 
 impl Cause {
     pub(crate) fn at(self, path: &Path) -> Problem {
-        Problem { kind: self.kind, path: path.to_owned(), error: self.error }
+        Problem { kind: self.kind, path: path.to_owned(), is_of_pack: false, error: self.error }
+    }
+
+    pub(crate) fn at_pack(self, path: &Path) -> Problem {
+        Problem { is_of_pack: true, ..self.at(path) }
     }
 
     /// Whether there is no such file.
@@ -147,6 +152,17 @@ impl Problem {
     /// What to do, as a sentence without its full stop.
     pub fn help(&self) -> String {
         match &self.kind {
+            ProblemKind::NotAFile | ProblemKind::NotADirectory | ProblemKind::Denied | ProblemKind::System
+                if self.is_of_pack =>
+            {
+                format!("name a pack that this process can read in {PACK_VARIABLE}")
+            }
+            ProblemKind::Damaged(_) if self.is_of_pack => {
+                "make the pack again with `cudnn-doctor plans pack`".to_owned()
+            }
+            ProblemKind::NotOwned { .. } if self.is_of_pack => {
+                "give the pack to root or to this user with chown".to_owned()
+            }
             ProblemKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
             ProblemKind::NotAbsolute => {
                 format!("write a path that begins at the root in {DIR_VARIABLE} or {PACK_VARIABLE}")
@@ -162,7 +178,9 @@ impl Problem {
                 format!("set {DIR_VARIABLE} to a directory on a file system that can be written to")
             }
             ProblemKind::Full => "make room, or remove plans with `cudnn-doctor plans clear`".to_owned(),
-            ProblemKind::Denied => format!("set {DIR_VARIABLE} to a directory of this user"),
+            ProblemKind::Denied => {
+                format!("let this user read and write there, or set {DIR_VARIABLE} to another directory")
+            }
             ProblemKind::FileSizeLimit => "raise the limit (ulimit -f)".to_owned(),
             ProblemKind::TooLarge { .. } => format!("raise {LIMIT_VARIABLE}"),
             ProblemKind::Damaged(_) => "nothing is to be done: the plan is built again".to_owned(),
@@ -182,7 +200,7 @@ struct What<'a>(&'a Problem);
 
 impl Display for What<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        let Problem { kind, path, error } = self.0;
+        let Problem { kind, path, error, .. } = self.0;
         if !path.as_os_str().is_empty() {
             write!(to, "{} ", path.display())?;
         }

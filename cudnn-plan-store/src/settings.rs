@@ -80,7 +80,7 @@ impl Settings {
             if pack.is_absolute() {
                 settings.packs.push(pack);
             } else {
-                problems.push(Cause::from(ProblemKind::NotAbsolute).at(&pack));
+                problems.push(Cause::from(ProblemKind::NotAbsolute).at_pack(&pack));
             }
         }
         (settings, problems)

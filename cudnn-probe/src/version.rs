@@ -60,8 +60,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The error of [`Version::from_str`]: the text is not a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The error of [`Version::from_str`]: the text is not a version. Its `Debug` is its text, for a `main` that returns it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VersionError {
     input: String,
@@ -78,6 +78,12 @@ impl VersionError {
 impl fmt::Display for VersionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not a cuDNN version: write it as 9.10 or 9.10.2", self.input)
+    }
+}
+
+impl fmt::Debug for VersionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -28,6 +28,12 @@ struct Target {
     architecture: Architecture,
 }
 
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}", self.os, self.architecture)
+    }
+}
+
 impl Target {
     fn current() -> Result<Target, String> {
         let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
@@ -117,18 +123,28 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
                 ));
             }
             Ok(()) => return Ok(dir),
+            Err(_) if !dir.is_absolute() => searched.push_str(&format!("\n  {dir:?} ({origin}) is a relative path")),
             Err((library, error)) => {
                 searched.push_str(&format!("\n  {dir:?} ({origin}): {} {error}", library.name_on(target.os)));
             }
         }
     }
     let names: Vec<&str> = libraries.iter().map(|library| library.name_on(target.os)).collect();
+    let variable = vars::LIB_DIR;
+    let is_for_this_machine = target.os == Os::HOST && target.architecture == Architecture::HOST;
+    let help = if vars::read(variable).is_some() {
+        format!(
+            "set {variable} to the absolute path of a directory that has it for {target}, or unset it to have others searched"
+        )
+    } else if is_for_this_machine {
+        format!("install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {variable} to the directory that has it")
+    } else {
+        format!("set {variable} to a directory with a cuDNN for {target}")
+    };
     Err(format!(
-        "cudnn-sys found no directory with {} to link\n\
-         help: install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {} to the directory that has it; or use \
-         cudnn-loader, which links nothing\nsearched:{searched}",
+        "cudnn-sys found no directory with {} to link\nhelp: {help}; or use cudnn-loader, which links nothing\n\
+         searched:{searched}",
         names.join(" and "),
-        vars::LIB_DIR
     ))
 }
 

@@ -152,4 +152,17 @@ fn a_build_script_sets_a_cfg_by_version_and_says_what_is_missing() {
         );
     }
     assert_eq!(run(&program, &old, &[]).stdout, "without cuDNN\n");
+
+    // The next build sees what pip did in the same environment.
+    let venv = TempDir::new();
+    let lib = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
+    let built_now = || run(&built("versions", "", &[("VIRTUAL_ENV", venv.path())]), &old, &[]).stdout;
+    let before = built_now();
+    std::fs::create_dir_all(&lib).expect("it can be made");
+    for file in std::fs::read_dir(&old).expect("a release").flatten() {
+        std::os::unix::fs::symlink(file.path(), lib.join(file.file_name())).expect("links");
+    }
+    assert_eq!(built_now(), "for cuDNN 9.10 or newer\n");
+    std::fs::remove_dir_all(&lib).expect("it can be removed");
+    assert_eq!(built_now(), before);
 }

@@ -107,8 +107,17 @@ fn each_feature_links_its_library_and_no_other() {
     let (_, output) = build("link-graph", LibDir::Variable(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    for fragment in ["no directory with libcudnn_graph.so.9", &empty.path().display().to_string(), "CUDNN_SYS_LIB_DIR"]
-    {
+    for fragment in [
+        "no directory with libcudnn_graph.so.9",
+        &empty.path().display().to_string(),
+        "help: set CUDNN_SYS_LIB_DIR to the absolute path of a directory that has it for Linux on",
+    ] {
         assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
+    let (_, output) = build("link-graph", LibDir::Variable(Path::new("relative")));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("\"relative\" (set by CUDNN_SYS_LIB_DIR) is a relative path"), "{text}");
+    let (_, output) = build("link-graph", LibDir::VirtualEnvironment(empty.path()));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() || text.contains("help: install cuDNN (`pip install"), "{text}");
 }

@@ -7,12 +7,35 @@ use serde_json::{Value, json};
 use crate::check::frameworks::release;
 use crate::check::machine::capability;
 use crate::check::{FINDINGS, FindingKind};
-use crate::output::{Format, Outcome, SCHEMA, document, outln};
+use crate::docs;
+use crate::escape::Printable;
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 
-pub(crate) fn run(format: Format) -> Outcome {
+/// The options of `facts`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The code of a finding, to explain it alone: C014.
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+    let Some(code) = &arguments.code else {
+        match format {
+            Format::Json => document(&value()),
+            Format::Text => text(),
+        }
+        return Outcome::Fine;
+    };
+    let Some(kind) = FINDINGS.iter().find(|kind| kind.code.eq_ignore_ascii_case(code)) else {
+        return fail(format, format_args!("error: no finding has the code {}", code.printable()));
+    };
     match format {
-        Format::Json => document(&value()),
-        Format::Text => text(),
+        Format::Json => document(&json!({ "schema": SCHEMA, "findings": [finding(kind)] })),
+        Format::Text => {
+            print(kind);
+            outln!("read more: {}", docs::finding(kind.code));
+        }
     }
     Outcome::Fine
 }
@@ -41,13 +64,21 @@ fn value() -> Value {
             "url": fact.source.url,
             "date": fact.source.date,
         })).collect::<Vec<_>>(),
-        "findings": FINDINGS.iter().map(|kind| json!({
-            "code": kind.code,
-            "severity": kind.severity.as_str(),
-            "title": kind.title,
-            "cause": kind.cause,
-        })).collect::<Vec<_>>(),
+        "findings": FINDINGS.iter().map(finding).collect::<Vec<_>>(),
     })
+}
+
+fn finding(kind: &FindingKind) -> Value {
+    json!({
+        "code": kind.code,
+        "severity": kind.severity.as_str(),
+        "title": kind.title,
+        "cause": kind.cause,
+    })
+}
+
+fn print(FindingKind { code, severity, title, cause }: &FindingKind) {
+    outln!("  {code} {:<8} {title}\n       {cause}", severity.as_str());
 }
 
 fn cudnn(fact: &Fact) -> Option<String> {
@@ -84,7 +115,5 @@ fn text() {
         outln!("       {}: {}, read on {}", source.evidence.as_str(), source.url, source.date);
     }
     outln!("\nFindings of `cudnn-doctor check`:");
-    for FindingKind { code, severity, title, cause } in FINDINGS {
-        outln!("  {code} {:<8} {title}\n       {cause}", severity.as_str());
-    }
+    FINDINGS.iter().for_each(print);
 }

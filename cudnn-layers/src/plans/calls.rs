@@ -119,8 +119,7 @@ unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
     let status = unsafe { cudnnBackendInitialize(descriptor) };
     if status == SUCCESS {
         finalize::destroy_restored(state, descriptor);
-        // What it is now is not certain in each release.
-        shadow::attribute_failed(descriptor);
+        shadow::initialized(descriptor);
     }
     status
 }

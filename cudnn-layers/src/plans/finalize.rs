@@ -85,11 +85,8 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         return unsafe { next(descriptor) };
     }
     let start = Instant::now();
-    let key = take(descriptor).and_then(|configured| {
-        let key = key(state, descriptor, configured);
-        key.map_err(|reason| report_not_kept(state, reason)).ok()
-    });
-    if let Some(key) = &key
+    let key = take(descriptor).map(|configured| key(state, descriptor, configured));
+    if let Some(Ok(key)) = &key
         && let Some(plan) = look_up(state, key)
     {
         restored::insert(descriptor, plan);
@@ -102,10 +99,14 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     let duration = start.elapsed().saturating_sub(looked_up);
     if status == Status::CUDNN_STATUS_SUCCESS {
         shadow::finalized(descriptor);
-        if let Some(key) = key {
-            let start = Instant::now();
-            keep(state, key, descriptor, duration);
-            statistics::KEPT.add(looked_up + start.elapsed());
+        match key {
+            Some(Ok(key)) => {
+                let start = Instant::now();
+                keep(state, key, descriptor, duration);
+                statistics::KEPT.add(looked_up + start.elapsed());
+            }
+            Some(Err(reason)) => report_not_kept(state, reason),
+            None => {}
         }
     }
     status

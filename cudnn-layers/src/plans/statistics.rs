@@ -93,7 +93,7 @@ pub(super) fn report(title: &str) -> String {
             let _ = writeln!(text, "{count:>8} {what}");
         }
     };
-    line(UNUSABLE.get().0, "kept plans were unusable and built again");
+    line(UNUSABLE.get().0, "kept, but unusable, and built again");
     line(NOT_WRITTEN.get().0, "built and not kept: the store cannot be written");
     line(PRECOMPILED.get().0, "without code to compile, which are not kept");
     let reasons = NOT_KEPT.lock().and_then(|reasons| reasons.clone()).unwrap_or_default();

@@ -17,6 +17,8 @@ use super::value::{Child, Kind, Name, Type, Value};
 pub(crate) enum Obstacle {
     /// A descriptor whose creation, or one of whose attributes, was not seen.
     Unseen,
+    /// A descriptor of which it is not certain what cuDNN has.
+    Uncertain,
     /// A kind of descriptor that these bindings do not know.
     UnknownKind(Kind),
     /// An attribute that these bindings do not know, or of a type that they do not know.
@@ -31,6 +33,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Unseen => f.write_str("a descriptor was not seen from its creation on"),
+            Obstacle::Uncertain => f.write_str("a call for one of its descriptors failed, or emptied it"),
             Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
             Obstacle::UnknownAttribute(name) => write!(f, "{name:?} is newer than this layer"),
             Obstacle::Address(name) => write!(f, "{name:?} is an address"),
@@ -72,6 +75,9 @@ impl Canonical {
         // What cuDNN filled, only cuDNN knows.
         if content.lacks_attributes || content.origin.is_some() {
             return Err(Obstacle::Unseen);
+        }
+        if content.is_uncertain {
+            return Err(Obstacle::Uncertain);
         }
         if content.kind.name().is_none() {
             return Err(Obstacle::UnknownKind(content.kind));
@@ -130,7 +136,7 @@ impl Canonical {
             ) => {
                 self.devices.extend(children.iter().map(|child| {
                     let text = child.content().and_then(|child| {
-                        let is_one = child.attributes.len() == 1 && !child.lacks_attributes;
+                        let is_one = child.attributes.len() == 1 && !child.lacks_attributes && !child.is_uncertain;
                         is_one
                             .then(|| child.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).cloned())
                             .flatten()

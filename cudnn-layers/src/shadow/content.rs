@@ -21,6 +21,8 @@ pub(crate) struct Content {
     pub(crate) is_finalized: bool,
     /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
     pub(crate) lacks_attributes: bool,
+    /// A call for it has failed, or it was emptied: what cuDNN has of it is not certain in each release.
+    pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Origin>>,
     /// What the program has read from it. `None` for kinds of which there is nothing to learn.
@@ -57,10 +59,16 @@ impl Content {
             attributes: Vec::new(),
             is_finalized: false,
             lacks_attributes: false,
+            is_uncertain: false,
             origin: None,
             facts: (!is_plain).then(Arc::default),
             depth: 0,
         }
+    }
+
+    /// A descriptor that `cudnnBackendInitialize` has emptied.
+    pub(super) fn emptied(kind: Kind) -> Content {
+        Content { is_uncertain: true, ..Content::new(kind) }
     }
 
     /// A descriptor that cuDNN filled when the program read an attribute of another one.

@@ -47,7 +47,7 @@ pub(crate) fn initialized(descriptor: Raw) {
     let _former = table::with(address, |part| {
         let record = part.get(address)?;
         record.label = None;
-        let emptied = Arc::new(Content::new(record.content.kind));
+        let emptied = Arc::new(Content::emptied(record.content.kind));
         Some(std::mem::replace(&mut record.content, emptied))
     });
 }
@@ -85,7 +85,7 @@ pub(crate) fn attribute_failed(descriptor: Raw) {
     let address = descriptor.addr();
     let _former = table::with(address, |part| {
         let record = part.get(address)?;
-        Arc::make_mut(&mut record.content).lacks_attributes = true;
+        Arc::make_mut(&mut record.content).is_uncertain = true;
         record.label.take()
     });
 }

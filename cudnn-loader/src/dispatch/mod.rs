@@ -92,10 +92,8 @@ macro_rules! functions {
 
         $(
             #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
-            #[cfg_attr(
-                feature = "warn-deprecated",
-                allow(deprecated, reason = "deprecated functions take deprecated types")
-            )]
+            // Also where another package asks cudnn-sys for these warnings, and none asks this one.
+            #[allow(deprecated, reason = "deprecated functions take deprecated types")]
             pub mod $library {
                 #[allow(unused_imports, unreachable_pub, reason = "an older release may have none for this library")]
                 pub use cudnn_sys::types::$library::*;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::canonical::{Canonical, Obstacle};
 use super::content::Content;
 use super::value::{Child, Kind, Name, Raw, Type, Value};
 use super::*;
@@ -197,6 +198,22 @@ fn an_emptied_descriptor_has_no_attributes() {
     assert!(content.attributes.is_empty() && !content.is_finalized);
     assert_eq!(content.kind, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     destroy(descriptor);
+}
+
+/// Whatever follows, and whichever layer reports it first.
+#[test]
+fn what_cudnn_has_is_uncertain_once_a_call_failed_or_emptied_a_descriptor() {
+    let calls: [&[fn(Raw)]; 4] =
+        [&[attribute_failed], &[initialized], &[attribute_failed, initialized], &[initialized, attribute_failed]];
+    for calls in calls {
+        let descriptor = tensor(7, &[1, 2]);
+        assert!(Canonical::default().add(&content(descriptor).unwrap()).is_ok());
+        calls.iter().for_each(|call| call(descriptor));
+        set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
+        finalized(descriptor);
+        assert_eq!(Canonical::default().add(&content(descriptor).unwrap()), Err(Obstacle::Uncertain));
+        destroy(descriptor);
+    }
 }
 
 #[test]

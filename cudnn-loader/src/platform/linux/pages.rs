@@ -59,7 +59,7 @@ pub(crate) fn check_directory(path: &Path) -> io::Result<()> {
 
 /// The content of a small regular file of this user or root, to which nobody else can write.
 pub(crate) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     is_trusted(&metadata, metadata.is_file())?;

@@ -33,7 +33,7 @@ impl Places {
             Some(dir) => absolute(dir),
             None => pages::CACHES.iter().find_map(|(name, below)| Some(variable(name).and_then(absolute)?.join(below))),
         };
-        Places { file: variable(FILE_VARIABLE).and_then(absolute), dir }
+        Places { file: variable(FILE_VARIABLE).map(PathBuf::from), dir }
     }
 
     /// The list for this installation and program. `None` if there is none.
@@ -58,6 +58,9 @@ impl Places {
 }
 
 fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
+    if !file.is_absolute() {
+        return Err(io::Error::other("is not an absolute path"));
+    }
     let mut list = PageList::decode(&pages::read_trusted(file)?)?;
     if list.installation != installation {
         return Err(io::Error::other("it is for cuDNN in another directory"));
