@@ -16,6 +16,7 @@ use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
 };
 use cudnn_plan_store::{About, Entry, Lookup, Settings, Store};
+use cudnn_probe::read_bounded;
 use serde_json::json;
 
 use crate::child_report::{Work, begin, send};
@@ -125,11 +126,21 @@ pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The description of a device in this file.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn description(device: &Path) -> Result<String, String> {
+    /// cuDNN's have some 5 KB.
+    const MAX_SIZE: u64 = 1 << 20;
+    let bytes = read_bounded(device, MAX_SIZE).map_err(|error| format!("{}: {error}", device.printable()))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{} is no text", device.printable()))?;
+    Ok(text.trim_ascii().to_owned())
+}
+
 fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(), String> {
     begin(Work::Load, "loaded cuDNN");
-    let description = std::fs::read(device).map_err(|error| format!("cannot read {}: {error}", device.printable()))?;
-    let description = description.trim_ascii();
-    let text = std::str::from_utf8(description).map_err(|_| "the description of the device is no text".to_owned())?;
+    let text = &description(device)?;
     let installation = cudnn_loader::load().map_err(|error| error.to_string())?;
     let version = installation.version.number();
     let environment = environment(version, &installation.dir)?;
@@ -148,7 +159,7 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
             send(&json!({ FAILED: format!("{}: another release of this program has kept it", about.label) }));
             continue;
         };
-        let key = recorded.key_for(&environment, description);
+        let key = recorded.key_for(&environment, text.as_bytes());
         if matches!(to.get(&key), Lookup::Found(..)) {
             continue;
         }
@@ -156,7 +167,7 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
         match plan(&recorded, &device) {
             Ok((plan, workspace_size)) => {
                 let about = About {
-                    device: device_name(description),
+                    device: device_name(text.as_bytes()),
                     cudnn_version: version,
                     build_time: start.elapsed(),
                     restore_time: None::<Duration>,

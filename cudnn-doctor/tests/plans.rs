@@ -219,8 +219,15 @@ fn a_place_that_cannot_be_used_is_named() {
     let (code, text) = doctor(&["plans", "list"], &[]);
     assert!(code == Some(0) && text.contains("neither CUDNN_PLANS_DIR nor HOME names a directory"), "{text}");
     let (code, text) = doctor(&["plans", "verify", "--dir", "/no/such/dir"], &[]);
-    assert!(code == Some(3) && text.contains("no such directory: /no/such/dir"), "{text}");
+    assert!(code == Some(3) && text.contains("/no/such/dir does not exist"), "{text}");
     assert_eq!(doctor(&["plans"], &[]).0, Some(3));
+    // A description that nobody writes into a pipe, or that has no end.
+    let pack = home.join("pack");
+    for (device, expected) in [("/dev/zero", "not a file"), ("/nowhere/device.json", "No such file")] {
+        let arguments = ["plans", "pack", "--device", device, pack.to_str().unwrap(), "--from", dir.to_str().unwrap()];
+        let (code, text) = doctor(&arguments, &[]);
+        assert!(code == Some(3) && text.contains(device) && text.contains(expected), "{text}");
+    }
 
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
     let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", &dir), ("CUDNN_PLANS_LIMIT", Path::new("lots"))];

@@ -106,7 +106,10 @@ pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) ->
     }
     let (settings, mut problems) = match arguments.dir.as_deref().map(std::path::absolute).transpose() {
         Err(error) => return fail(format, error),
-        Ok(Some(dir)) if !dir.is_dir() => return fail(format, format!("no such directory: {}", dir.printable())),
+        Ok(Some(dir)) if !dir.is_dir() => {
+            let what = if dir.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
+            return fail(format, format!("{} {what}", dir.printable()));
+        }
         Ok(dir) => match Settings::from_environment() {
             // The limit is the variable's in any case.
             (settings, problems) if dir.is_none() => (settings, problems),
@@ -353,6 +356,10 @@ fn pack_again(
         Ok(dirs) => dirs,
         Err(error) => return fail(format, error),
     };
+    // Here already: a child that waits for a pipe says nothing.
+    if let Err(reason) = plan_again::description(&device) {
+        return fail(format, reason);
+    }
     let open = |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, packs: Vec::new() });
     let (wanted, _) = open(from.path());
     for stored in store.entries() {
@@ -450,10 +457,16 @@ fn texts(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
+/// How many problems are printed.
+const MAX_PROBLEMS: usize = 20;
+
 fn print_problems(problems: &[Problem]) {
-    for problem in problems {
+    for problem in problems.iter().take(MAX_PROBLEMS) {
         labelled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
         outln!("  = help: {}", problem.help());
+    }
+    if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {
+        outln!("{more} more warnings are not shown (`--json` lists all).");
     }
 }
 
