@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use cudnn_backend::descriptor::Descriptor;
@@ -170,7 +170,6 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
                     device: device_name(text.as_bytes()),
                     cudnn_version: version,
                     build_time: start.elapsed(),
-                    restore_time: None::<Duration>,
                     workspace_size,
                     ..about
                 };

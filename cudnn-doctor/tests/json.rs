@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use cudnn_plan_store::{About, Entry, Settings, Store, write_pack};
 use cudnn_probe::Library;
@@ -85,7 +84,7 @@ fn environment() -> TempDir {
 fn plans() -> (TempDir, PathBuf) {
     let dir = TempDir::new();
     let (store, _) = Store::open(&Settings { dir: Some(dir.path().join("plans")), ..Settings::default() });
-    let about = About { label: "conv_fwd".into(), restore_time: Some(Duration::from_millis(3)), ..About::default() };
+    let about = About { label: "conv_fwd".into(), ..About::default() };
     let entry = Entry { key: b"key".into(), plan: b"{}".into(), about };
     let pack = dir.path().join("pack");
     write_pack(&pack, [entry.clone()]).unwrap();

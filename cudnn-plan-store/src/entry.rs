@@ -27,8 +27,6 @@ pub struct About {
     pub cudnn_version: u32,
     /// How long cuDNN took to build the plan.
     pub build_time: Duration,
-    /// How long cuDNN took to restore it.
-    pub restore_time: Option<Duration>,
     /// The plan's workspace in bytes.
     pub workspace_size: i64,
 }

@@ -10,8 +10,8 @@
 //! | | the part about it, the key, the plan |
 //! | 32 | SHA-256 of everything before |
 //!
-//! The part about it has cuDNN's version (4 bytes), the times to build and to restore in nanoseconds (8 each, the second
-//! all ones if unknown), the workspace (8), and label and device, each with its length before it (4).
+//! The part about it has cuDNN's version (4 bytes), the time to build in nanoseconds (8), the workspace (8), and label and
+//! device, each with its length before it (4).
 
 use std::time::Duration;
 
@@ -24,8 +24,6 @@ const MAGIC: &[u8; 16] = b"cuDNN plan\r\n\x1a\n\0\0";
 const VERSION: u32 = 1;
 const HEADER: usize = 40;
 const CHECKSUM: usize = 32;
-/// The time to restore of a plan that was never restored.
-const UNKNOWN: u64 = u64::MAX;
 
 /// No entry is larger: 256 MiB. The largest plan of cuDNN 9 has less than 2 MiB.
 pub(crate) const MAX_ENTRY: u64 = 256 << 20;
@@ -41,7 +39,6 @@ pub(crate) fn encode(entry: &Entry) -> Option<Vec<u8>> {
     let mut part = Vec::with_capacity(64 + about.label.len() + about.device.len());
     part.extend(about.cudnn_version.to_le_bytes());
     part.extend(nanoseconds(about.build_time).to_le_bytes());
-    part.extend(about.restore_time.map_or(UNKNOWN, nanoseconds).to_le_bytes());
     part.extend(about.workspace_size.to_le_bytes());
     text(&mut part, &about.label)?;
     text(&mut part, &about.device)?;
@@ -61,7 +58,7 @@ pub(crate) fn encode(entry: &Entry) -> Option<Vec<u8>> {
 }
 
 fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(UNKNOWN).min(UNKNOWN - 1)
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The entry that these bytes are.
@@ -98,11 +95,9 @@ fn about(bytes: &[u8]) -> Option<About> {
     let mut part = Reader(bytes);
     let cudnn_version = part.u32()?;
     let build_time = Duration::from_nanos(part.u64()?);
-    let restore_time = part.u64()?;
     let about = About {
         cudnn_version,
         build_time,
-        restore_time: (restore_time != UNKNOWN).then_some(Duration::from_nanos(restore_time)),
         workspace_size: part.u64()?.cast_signed(),
         label: part.text()?,
         device: part.text()?,

@@ -81,7 +81,7 @@ fn lengths_that_lie_are_damage() {
     let good = std::fs::read(&file).unwrap();
     let about = 40;
     // The length's place and size: of the part about it, of key and plan, of the label.
-    for (at, size) in [(20, 4), (24, 8), (32, 8), (about + 28, 4)] {
+    for (at, size) in [(20, 4), (24, 8), (32, 8), (about + 20, 4)] {
         for length in [0, 1, 2, 255, u64::from(u32::MAX), 1 << 63, u64::MAX, u64::MAX - 39] {
             let mut bad = good.clone();
             bad[at..at + size].copy_from_slice(&length.to_le_bytes()[..size]);
@@ -103,7 +103,7 @@ fn lengths_that_lie_are_damage() {
     assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
     // A label that is not UTF-8.
     let mut bad = good;
-    bad[about + 32] = 0xff;
+    bad[about + 24] = 0xff;
     std::fs::write(&file, with_checksum(bad)).unwrap();
     assert_eq!(assert_replaced(dir.path(), &store, &entry, "label"), ProblemKind::Damaged(Damage::Content));
 }

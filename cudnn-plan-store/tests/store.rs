@@ -18,7 +18,6 @@ fn an_entry_comes_back_as_it_was_put() {
         device: String::new(),
         cudnn_version: u32::MAX,
         build_time: Duration::from_nanos(1),
-        restore_time: Some(Duration::ZERO),
         workspace_size: -1,
     };
     let entries = [

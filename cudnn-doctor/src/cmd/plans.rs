@@ -414,7 +414,7 @@ fn clear(store: &Store, problems: &[Problem], format: Format) -> Outcome {
 
 fn plan_value(content: &Content, stored: &Stored) -> Value {
     let Stored { entry, source, name, bytes, last_use } = stored;
-    let About { label, device, cudnn_version, build_time, restore_time, workspace_size } = &entry.about;
+    let About { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
     let file = match source {
         Source::Directory => content.store.dir().map(|dir| dir.join(name)),
         Source::Pack(pack) => Some(pack.clone()),
@@ -425,7 +425,6 @@ fn plan_value(content: &Content, stored: &Stored) -> Value {
         "device": device,
         "cudnn": shown_version(*cudnn_version),
         "build_ms": milliseconds(*build_time),
-        "restore_ms": restore_time.map(milliseconds),
         "workspace_size": workspace_size,
         "bytes": bytes,
         "last_use": last_use,

@@ -227,7 +227,6 @@ fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         device: device::name(&key.device),
         cudnn_version: state.host.cudnn_version(),
         build_time,
-        restore_time: None,
         workspace_size,
     };
     match state.store.put(&Entry { key: key.bytes, plan, about }) {

@@ -19,7 +19,6 @@ pub(crate) fn entry(key: &str) -> Entry {
         device: "NVIDIA H200".to_owned(),
         cudnn_version: 91_900,
         build_time: Duration::from_millis(97),
-        restore_time: None,
         workspace_size: 1024,
     };
     Entry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
