@@ -104,7 +104,7 @@ mod tests {
             ("/usr/bin/python3 -I -m pip install --target /opt/x/y z", true),
             ("/usr/bin/python3 -m venv /opt/x/y", true),
             ("/opt/x/y/bin/python3 -I -m pip install z", true),
-            ("/usr/bin/python3 -I -m pip install --target /tmp/x/y z", false),
+            ("/usr/bin/python3 -I -m pip install --target /tmp/cudnn-doctor-nowhere/y z", false),
             ("pip install x", false),
             // Debian's Python has its packages below /usr/local, which has no Python.
             ("pip install --break-system-packages --force-reinstall x", true),
