@@ -5,7 +5,8 @@
 //! # Loaded or linked
 //! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. [`cudnn`] is cudnn-loader with the feature `load`, which
 //! is on by default, and cudnn-sys with `link` alone. A program calls cuDNN's other functions by the same name, and so
-//! switches with the feature. Where cargo unites the features of several packages, `load` wins.
+//! switches with the feature. Where cargo unites the features of several packages, the calls are those of `load`, and the
+//! build still needs a cuDNN.
 //!
 //! A trait or a table of function pointers would show in every signature, and this crate is there to be read.
 //!

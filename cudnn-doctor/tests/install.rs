@@ -234,6 +234,20 @@ fn succeed_text(dir: &Path) -> String {
     format!("NVIDIA's libcudnn.so.9 is in front of cuDNN 9.19.0 in {} again.\n", dir.display())
 }
 
+/// An upgrade that was cut off has taken the graph library alone.
+#[test]
+fn a_cudnn_that_lacks_a_library_gets_its_shim_back() {
+    let Some((_cache, dir)) = linked_to_cache() else { return };
+    let prefix = Prefix::new();
+    let start = entries(dir.path());
+    succeed(&prefix, "install", dir.path());
+    std::fs::remove_file(dir.file(Library::Graph)).unwrap();
+    assert!(succeed(&prefix, "uninstall", dir.path()).contains("again"));
+    let mut left = start;
+    left.remove(OsStr::new(Library::Graph.file_name()));
+    assert_eq!(entries(dir.path()), left);
+}
+
 #[test]
 fn a_file_of_a_shared_cache_is_never_written_to() {
     let Some((cache, dir)) = linked_to_cache() else { return };
@@ -540,10 +554,15 @@ fn a_place_that_is_not_clear_is_refused() {
             assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
     }
-    let mut wrong = prefix.command(&["install".as_ref()]);
-    let output = wrong.env("VIRTUAL_ENV", world.path().join("nowhere")).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(3) && stderr.contains("VIRTUAL_ENV is "), "{output:?}");
+    // Not that of another Python, which PATH has.
+    std::fs::create_dir(world.path().join("without-python")).unwrap();
+    for (variable, root) in [("VIRTUAL_ENV", "nowhere"), ("VIRTUAL_ENV", "without-python"), ("CONDA_PREFIX", "nowhere")]
+    {
+        let mut wrong = prefix.command(&["install".as_ref()]);
+        let output = wrong.env(variable, world.path().join(root)).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(3) && stderr.contains(&format!("{variable} is ")), "{output:?}");
+    }
 
     // What an uninstalled cuDNN has left is no second one.
     let left = two.import_dir().join("nvidia/cudnn_jit/lib");

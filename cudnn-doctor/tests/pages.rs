@@ -169,7 +169,7 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
     }
     // A path that depends on the working directory is none.
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
-    assert!(outcome(&value).unwrap().contains("is not an absolute path"), "{value}");
+    assert!(outcome(&value).unwrap().contains("it is a relative path"), "{value}");
 
     // Nor is anything else than a file replaced by one.
     for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
@@ -183,12 +183,12 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
 
     let (other, _) = installation();
     let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("it is for cuDNN in another directory"), "{value}");
+    assert!(outcome(&value).unwrap().contains("it is for another cuDNN"), "{value}");
 
     let graph = File::options().write(true).open(dir.file(Library::Graph)).unwrap();
     graph.set_modified(std::time::UNIX_EPOCH).unwrap();
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("cuDNN's files have changed since"), "{value}");
+    assert!(outcome(&value).unwrap().contains("cuDNN has changed since"), "{value}");
 }
 
 #[test]

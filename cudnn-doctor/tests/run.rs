@@ -238,6 +238,9 @@ fn a_program_that_cannot_start_is_told_from_one_that_is_not_there() {
         assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
         assert!(text(&output.stderr).contains(expected), "{program}: {output:?}");
     }
+    // As a console script of an environment that was moved.
+    let output = command(&prefix, &["--", "script"]).env("PATH", world.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(126), "{output:?}");
 }
 
 /// `layers` looks where the programs of `run` do.

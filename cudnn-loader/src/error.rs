@@ -176,8 +176,8 @@ impl LoadError {
             LoadErrorKind::Rejected { error: ProbeError::MixedVersions { .. }, .. }
                 if self.installation().is_some_and(|installation| installation.origin == Origin::Loaded) =>
             {
-                "Restart the program: cuDNN was replaced on disk after the program had loaded a part of it. If that does \
-                 not help, remove the cuDNN in this directory and install one release again."
+                "Restart the program: a part of cuDNN was replaced after it was loaded. If that does not help, remove this \
+                 cuDNN and install one release again."
                     .into()
             }
             LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } => {

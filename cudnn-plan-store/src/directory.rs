@@ -1,6 +1,5 @@
 //! The directory of a store: one file an entry.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -243,9 +242,7 @@ fn create_temporary(directory: &platform::Directory) -> io::Result<(String, plat
     let mut error = ErrorKind::AlreadyExists.into();
     for _ in 0..8 {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Processes in two containers may have the same number.
-        let random = RandomState::new().hash_one(SystemTime::now());
-        let name = name::of_temporary(std::process::id(), count, random);
+        let name = name::of_temporary(std::process::id(), count, name::random());
         match directory.create_file(&name) {
             Ok(file) => return Ok((name, file)),
             Err(failure) if failure.kind() == ErrorKind::AlreadyExists => error = failure,

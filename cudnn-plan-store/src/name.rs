@@ -1,6 +1,9 @@
 //! The names of the files in a store's directory. The store touches no file with another name.
 
 use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
@@ -50,6 +53,18 @@ pub(crate) fn of_entry(hash: &Hash) -> String {
 /// A name that no other process or thread uses.
 pub(crate) fn of_temporary(process: u32, count: u32, random: u64) -> String {
     format!("{TEMPORARY_PREFIX}{process}-{count}-{random:016x}")
+}
+
+/// A name beside this file that no other process or thread uses.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".tmp-{}-{:016x}", std::process::id(), random()));
+    name.into()
+}
+
+/// A number that processes in two containers, which may have the same number, do not share.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(SystemTime::now())
 }
 
 /// What a file with this name is, if it is the store's.

@@ -204,11 +204,11 @@ pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Resu
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
         let too_large = ProblemKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
-        let bytes = bytes.ok_or_else(|| Cause::from(too_large).at(path))?;
+        let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
         encoded.entry(name::hash(&entry.key)).or_insert(bytes);
     }
     let _unnoticed = Unnoticed::new();
-    write(path, &encoded).map_err(|cause| cause.at(path))
+    write(path, &encoded).map_err(|cause| cause.at_output(path))
 }
 
 fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause> {

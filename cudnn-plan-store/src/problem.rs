@@ -12,8 +12,19 @@ use crate::settings::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 pub struct Problem {
     kind: ProblemKind,
     path: PathBuf,
-    is_of_pack: bool,
+    role: Role,
     error: Option<io::Error>,
+}
+
+/// What the file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// The store's directory, or an entry in it.
+    Store,
+    /// A pack that is read.
+    Pack,
+    /// A pack, or a list of pages, that is to be written.
+    Output,
 }
 
 /// What is wrong.
@@ -94,11 +105,15 @@ pub(crate) struct Cause {
 
 impl Cause {
     pub(crate) fn at(self, path: &Path) -> Problem {
-        Problem { kind: self.kind, path: path.to_owned(), is_of_pack: false, error: self.error }
+        Problem { kind: self.kind, path: path.to_owned(), role: Role::Store, error: self.error }
     }
 
     pub(crate) fn at_pack(self, path: &Path) -> Problem {
-        Problem { is_of_pack: true, ..self.at(path) }
+        Problem { role: Role::Pack, ..self.at(path) }
+    }
+
+    pub(crate) fn at_output(self, path: &Path) -> Problem {
+        Problem { role: Role::Output, ..self.at(path) }
     }
 
     /// Whether there is no such file.
@@ -151,22 +166,36 @@ impl Problem {
 
     /// What to do, as a sentence without its full stop.
     pub fn help(&self) -> String {
-        match &self.kind {
-            ProblemKind::NotAFile | ProblemKind::NotADirectory | ProblemKind::Denied | ProblemKind::System
-                if self.is_of_pack =>
-            {
-                format!("name a pack that this process can read in {PACK_VARIABLE}")
-            }
-            ProblemKind::Damaged(_) if self.is_of_pack => {
+        match (self.role, &self.kind) {
+            (Role::Pack, kind) => Self::help_for_pack(kind),
+            (Role::Output, ProblemKind::NotAFile) => "name another file".to_owned(),
+            (Role::Output, ProblemKind::Full) => "make room, or name a file on another disk".to_owned(),
+            (Role::Output, ProblemKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
+            (_, ProblemKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
+            (Role::Output, _) => "name a file in a directory that this user can write to".to_owned(),
+            (Role::Store, kind) => Self::help_for_store(kind),
+        }
+    }
+
+    fn help_for_pack(kind: &ProblemKind) -> String {
+        match kind {
+            ProblemKind::NotAbsolute => format!("write a path that begins at the root in {PACK_VARIABLE}"),
+            ProblemKind::NotOwned { .. } => "give the pack to root or to this user with chown".to_owned(),
+            ProblemKind::WritableByOthers { .. } => "take that permission away with chmod go-w".to_owned(),
+            ProblemKind::Damaged(_) | ProblemKind::TooLarge { .. } => {
                 "make the pack again with `cudnn-doctor plans pack`".to_owned()
             }
-            ProblemKind::NotOwned { .. } if self.is_of_pack => {
-                "give the pack to root or to this user with chown".to_owned()
+            ProblemKind::NewerFormat { .. } => {
+                "update this release, or make the pack with it: `cudnn-doctor plans pack`".to_owned()
             }
+            _ => format!("name a pack that this process can read in {PACK_VARIABLE}"),
+        }
+    }
+
+    fn help_for_store(kind: &ProblemKind) -> String {
+        match kind {
             ProblemKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
-            ProblemKind::NotAbsolute => {
-                format!("write a path that begins at the root in {DIR_VARIABLE} or {PACK_VARIABLE}")
-            }
+            ProblemKind::NotAbsolute => format!("write a path that begins at the root in {DIR_VARIABLE}"),
             ProblemKind::BadLimit(_) => format!("write {LIMIT_VARIABLE} as a number of bytes, or as 512M or 2G"),
             ProblemKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
             ProblemKind::NotAFile => "remove it".to_owned(),

@@ -138,7 +138,7 @@ impl Store {
 /// Why it could not be written. A file with this name is as before.
 pub fn write_pages(path: &Path, content: &[u8]) -> Result<(), Problem> {
     let _unnoticed = Unnoticed::new();
-    platform::replace_file(path, std::iter::once(content)).map_err(|cause| cause.at(path))
+    platform::replace_file(path, std::iter::once(content)).map_err(|cause| cause.at_output(path))
 }
 
 /// The entries of a store.

@@ -324,5 +324,12 @@ fn the_same_entries_make_the_same_pack() {
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
     // What is no file is not replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
-    assert_eq!(problem.kind(), &ProblemKind::NotAFile);
+    assert_eq!((problem.kind(), problem.help().as_str()), (&ProblemKind::NotAFile, "name another file"));
+    // Whatever the mask of the process that writes it.
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(temporary.path().join("one")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+    }
 }

@@ -101,11 +101,14 @@ fn a_pack_that_others_can_write_to_is_refused() {
     let kinds: Vec<_> = problems.iter().map(|problem| problem.kind().clone()).collect();
     assert_eq!(kinds, [ProblemKind::NotAbsolute, ProblemKind::NotAFile]);
     // The advice is about the variable that names packs, and never to remove what it names by mistake.
+    let letter = temporary.path().join("letter");
+    std::fs::write(&letter, "a letter").unwrap();
+    set_mode(&letter, 0o644);
     for (path, advice) in [
         (Path::new("/"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
         (Path::new("/dev/zero"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
         (Path::new("/nowhere/pack"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
-        (Path::new("/proc/self/exe"), "make the pack again with `cudnn-doctor plans pack`"),
+        (&letter, "make the pack again with `cudnn-doctor plans pack`"),
     ] {
         let (_, problems) = Store::open(&Settings { packs: vec![path.to_owned()], ..Settings::default() });
         assert_eq!(problems.first().map(|problem| problem.help()).as_deref(), Some(advice), "{path:?}");

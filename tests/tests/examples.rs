@@ -148,7 +148,7 @@ fn the_same_convolution_is_linked_from_the_same_source() {
     let target = root().join("target/linking");
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
-        .args(["build", "--quiet", "--package", "cudnn-backend", "--example", "backend_convolution"])
+        .args(["build", "--quiet", "--package", "cudnn-backend", "--examples"])
         .args(["--no-default-features", "--features", "gpu,link"])
         .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target)

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     // The environment that is judged is the one whose Python is run.
     let named = arguments.python.as_deref();
     let is_about_python = named.is_some() || !requested.frameworks.is_empty();
-    let python = Python::find(named, &context.search).filter(|_| is_about_python);
+    let python = if is_about_python { Python::find(named, &context.search) } else { None };
     if requested.frameworks.is_empty()
         && let Some(named) = named
         && !python.as_ref().is_some_and(|python| python.program.is_file())

@@ -465,7 +465,7 @@ fn print_problems(problems: &[Problem]) {
         outln!("  = help: {}", problem.help());
     }
     if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {
-        outln!("{more} more warnings are not shown (`--json` lists all).");
+        outln!("{} not shown (`--json` lists all).", count(more as u64, "more warning"));
     }
 }
 

@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Os};
 
 use super::layers::judge as judge_layer;
 use crate::context::Context;
-use crate::drop_in::preload::{PRELOAD, judge, value};
+use crate::drop_in::preload::{PRELOAD, find, judge, value};
 use crate::drop_in::{Refusal, source};
 use crate::escape::Printable;
 use crate::output::{Format, fail, remark};
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
         remark(format_args!("error: cannot start {name}: {error}"));
         return ExitCode::from(NOT_STARTED);
     }
-    if program.as_encoded_bytes().contains(&b'/') && Path::new(program).exists() {
+    if find(program).is_some_and(|file| file.exists()) {
         remark(format_args!("error: cannot start {name}: the interpreter that it names does not exist"));
         return ExitCode::from(NOT_STARTED);
     }
@@ -136,17 +136,18 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
         let message = format!("the trace cannot be written to {}: {reason}", file.printable());
         Refusal::new(message).help("name a file in a directory that exists")
     };
-    let file = std::path::absolute(file).map_err(refused)?;
-    match file.parent().map(std::fs::metadata) {
-        // The program's process may have a directory of its own.
-        _ if file
-            .parent()
-            .is_some_and(|dir| dir.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")) => {}
-        Some(Ok(dir)) if dir.is_dir() => {}
-        Some(Err(error)) => return Err(refused(error)),
-        _ => return Err(refused(ErrorKind::NotADirectory.into())),
+    let has_process = |path: &Path| path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i");
+    let absolute = std::path::absolute(file).map_err(refused)?;
+    // A process may have a directory of its own.
+    if !file.parent().is_some_and(has_process)
+        && let Some(dir) = absolute.parent()
+        && !std::fs::metadata(dir).map_err(refused)?.is_dir()
+    {
+        return Err(refused(ErrorKind::NotADirectory.into()));
     }
-    Ok(file.into_os_string())
+    // The first `%i` would be one in the name of the working directory.
+    let is_of_file = file.is_absolute() || !std::env::current_dir().is_ok_and(|dir| has_process(&dir));
+    Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())
 }
 
 /// The value of CUDNN_LAYERS, if an option changes it.

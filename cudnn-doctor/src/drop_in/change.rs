@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, Result as IoResult};
+use std::io::{ErrorKind, Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub(crate) enum Change {
     Updated,
     /// NVIDIA's shim is back.
     Restored,
-    /// NVIDIA's shim was in place, or there is none; only files that were left over are gone.
+    /// NVIDIA's shim was in place, or cuDNN was uninstalled; what was left over is gone.
     Cleaned,
 }
 
@@ -101,11 +101,12 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     if change == Change::Cleaned && standing.shim == Shim::DropIn {
         std::fs::remove_file(shim).map_err(failed(shim))?;
     }
-    if change == Change::Cleaned && standing.kept != Kept::Missing {
-        std::fs::remove_file(kept).map_err(failed(kept))?;
-    }
     if change != Change::None && standing.layers == Layers::Ours {
         std::fs::remove_file(layers).map_err(failed(layers))?;
+    }
+    // Last: it is what shows that something is left.
+    if change == Change::Cleaned && standing.kept != Kept::Missing {
+        std::fs::remove_file(kept).map_err(failed(kept))?;
     }
     sync_dir(dir);
     drop(lock);
@@ -122,7 +123,10 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, 
     let Files { shim, kept, layers } = &standing.files;
     let like = if standing.shim == Shim::Missing { kept } else { shim };
     // The complete copies first: a full disk shows here.
-    let copied = |from: &Path, to: &Path| copy(from, dir, like).map_err(|error| copy_failed(from, to, error));
+    let copied = |from: &Path, to: &Path| {
+        let content = std::fs::read(from).map_err(at(from))?;
+        copy(&content, dir, like).map_err(at(to))
+    };
     let new_shim = copied(&source.file, shim)?;
     let new_layers = source.layers.as_deref().map(|file| copied(file, layers)).transpose()?;
     let is_new = standing.shim == Shim::Nvidia;
@@ -142,17 +146,10 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, 
     in_place
 }
 
-/// Which file the error of a copy is about.
-fn copy_failed(from: &Path, to: &Path, error: std::io::Error) -> (String, std::io::Error) {
-    let file = if File::open(from).is_ok() { to } else { from };
-    (file.printable(), error)
-}
-
-/// A complete copy of a library under a temporary name, with the rights of another file.
-fn copy(from: &Path, dir: &Path, like: &Path) -> IoResult<TempPath> {
-    let mut from = File::open(from)?;
+/// A library's content under a temporary name, with the rights of another file.
+fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
-    std::io::copy(&mut from, new.as_file_mut())?;
+    new.write_all(content)?;
     take_rights(new.as_file(), &std::fs::symlink_metadata(like)?)?;
     new.as_file().sync_all()?;
     Ok(new.into_temp_path())
@@ -169,7 +166,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
         Ok(second) => second.into_temp_path(),
         // A file system without links, or a file of somebody else.
         Err(_) => {
-            let second = copy(shim, dir, shim)?;
+            let second = copy(&std::fs::read(shim)?, dir, shim)?;
             let times = std::fs::metadata(shim)?;
             let times = std::fs::FileTimes::new().set_accessed(times.accessed()?).set_modified(times.modified()?);
             File::options().write(true).open(&second)?.set_times(times)?;

@@ -125,7 +125,7 @@ fn is_musl(loader: &Path) -> bool {
 }
 
 /// The file of a command, as the system would find it.
-fn find(command: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     let path = Path::new(command);
     if path.components().count() != 1 || command.as_encoded_bytes().contains(&b'/') {
         return Some(path.to_owned());

@@ -96,9 +96,10 @@ impl Standing {
         Standing { shim, kept, layers, report, files }
     }
 
-    /// Is a cuDNN there, whatever is in front of it?
+    /// Is a cuDNN there, be it incomplete, whatever is in front of it?
     pub(crate) fn has_cudnn(&self) -> bool {
-        self.report.as_ref().is_some_and(|report| report.library(Library::Graph).is_some())
+        let libraries = self.report.iter().flat_map(|report| &report.libraries);
+        libraries.into_iter().any(|part| part.library != Library::Shim)
     }
 
     /// The release of cuDNN: that of its graph library.

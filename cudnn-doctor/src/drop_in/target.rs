@@ -10,6 +10,7 @@ use super::{KEPT, Refusal};
 use crate::check::finding::Help;
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::platform::python_in;
 use crate::python::Python;
 use crate::shell::{doctor, quoted_path};
 
@@ -62,14 +63,12 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
 
 /// The root to look below.
 fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
-    if let (Named::Nothing, Some(active)) = (named, std::env::var_os("VIRTUAL_ENV").filter(|root| !root.is_empty()))
-        && !(Path::new(&active).is_absolute() && Path::new(&active).is_dir())
+    if let Named::Nothing = named
+        && let Some((variable, root)) = active_environment()
+        && !(root.is_absolute() && python_in(&root).is_file())
     {
-        return Err(Refusal::new(format!(
-            "VIRTUAL_ENV is {}, which is no absolute path of a directory",
-            Path::new(&active).printable()
-        ))
-        .help("activate an environment that exists, or unset the variable"));
+        let message = format!("{variable} is {}, which is not the absolute path of an environment", root.printable());
+        return Err(Refusal::new(message).help("activate an environment that has a Python, or unset the variable"));
     }
     let python = match named {
         Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
@@ -85,6 +84,12 @@ fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, R
     python.map(|python| python.root).map_err(|refusal| {
         refusal.help(format!("activate the environment, or name it: `{} {command} --python ENVIRONMENT`", doctor()))
     })
+}
+
+/// The environment that the shell has activated, and the variable that names it.
+fn active_environment() -> Option<(&'static str, PathBuf)> {
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(|name| Some((name, value(name)?.into())))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, Refusal> {

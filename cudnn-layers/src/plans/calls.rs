@@ -120,6 +120,8 @@ unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
     if status == SUCCESS {
         finalize::destroy_restored(state, descriptor);
         shadow::initialized(descriptor);
+    } else {
+        shadow::attribute_failed(descriptor);
     }
     status
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Facts;
+use crate::name;
 use crate::problem::{Cause, ProblemKind};
 
 /// The variables that name a directory for caches, and the store's directory below it.
@@ -142,9 +143,7 @@ pub(crate) fn replace_file<'a>(path: &Path, pieces: impl Iterator<Item = &'a [u8
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(ProblemKind::NotAFile.into());
     }
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".tmp-{}", std::process::id()));
-    let _ = std::fs::remove_file(&temporary);
+    let temporary = name::beside(path);
     let file = File(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
     let mut pieces = pieces;
     let written = pieces.try_for_each(|piece| file.write(piece)).and_then(|()| {

@@ -9,7 +9,7 @@ use super::manifest::Package;
 
 /// Removes what cargo has unpacked of these packages.
 pub(super) fn remove(packages: &[Package]) -> Result<()> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let Some(home) = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))) else { return Ok(()) };
     let names: Vec<String> = packages.iter().map(|package| format!("{}-{}", package.name, package.version)).collect();
     remove_from(&home.join("registry/src"), &names)
@@ -23,7 +23,7 @@ fn remove_from(sources: &Path, names: &[String]) -> Result<()> {
     for registry in registries {
         let registry = registry?;
         // One that is a directory has no host, with which the names of the others begin.
-        if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
+        if !registry.file_name().as_encoded_bytes().starts_with(b"-") || !registry.path().is_dir() {
             continue;
         }
         for name in names {

@@ -59,6 +59,10 @@ pub(crate) fn check_directory(path: &Path) -> io::Result<()> {
 
 /// The content of a small regular file of this user or root, to which nobody else can write.
 pub(crate) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    // Some devices act when they are opened.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other(OTHER_KIND));
+    }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
@@ -68,11 +72,13 @@ pub(crate) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+const OTHER_KIND: &str = "it is of another kind";
+
 fn is_trusted(metadata: &std::fs::Metadata, is_kind: bool) -> io::Result<()> {
     // SAFETY: the call takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
     let reason = if !is_kind {
-        "it is of another kind"
+        OTHER_KIND
     } else if metadata.uid() != user && metadata.uid() != 0 {
         "it belongs to another user"
     } else if metadata.mode() & 0o022 != 0 {

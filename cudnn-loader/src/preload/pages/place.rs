@@ -59,11 +59,11 @@ impl Places {
 
 fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
     if !file.is_absolute() {
-        return Err(io::Error::other("is not an absolute path"));
+        return Err(io::Error::other("it is a relative path"));
     }
     let mut list = PageList::decode(&pages::read_trusted(file)?)?;
     if list.installation != installation {
-        return Err(io::Error::other("it is for cuDNN in another directory"));
+        return Err(io::Error::other("it is for another cuDNN"));
     }
     // After an update of cuDNN another list serves better. That of the driver takes its file off the list; what else a list
     // may name, this process need not open.
@@ -76,7 +76,7 @@ fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
         }
         is_kept
     });
-    if is_old || !has_cudnn { Err(io::Error::other("cuDNN's files have changed since")) } else { Ok(list) }
+    if is_old || !has_cudnn { Err(io::Error::other("cuDNN has changed since")) } else { Ok(list) }
 }
 
 /// The directory of this process's program.

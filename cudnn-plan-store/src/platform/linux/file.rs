@@ -1,13 +1,14 @@
 //! Files.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Result, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
 use super::super::Facts;
 use super::unnoticed::without_signal;
+use crate::name;
 use crate::problem::{Cause, ProblemKind};
 
 /// Any permission to write but the owner's.
@@ -84,14 +85,15 @@ pub(crate) fn replace_file<'a>(path: &Path, pieces: impl Iterator<Item = &'a [u8
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(ProblemKind::NotAFile.into());
     }
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".tmp-{}", std::process::id()));
-    // A process that was killed and had this number has left it.
-    let _ = std::fs::remove_file(&temporary);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+    let temporary = name::beside(path);
+    let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    // Other users run the programs of a container image.
+    let readable = file.set_permissions(Permissions::from_mode(0o644));
     let file = File::new(file);
     let mut pieces = pieces;
-    let written = pieces.try_for_each(|piece| file.write(piece)).and_then(|()| std::fs::rename(&temporary, path));
+    let written = readable
+        .and_then(|()| pieces.try_for_each(|piece| file.write(piece)))
+        .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
