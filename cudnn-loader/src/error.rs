@@ -507,7 +507,7 @@ mod tests {
         }
         // What is only true of a part that the program had loaded before.
         let replaced = error(mixed(), Some(Origin::Loaded), Vec::new());
-        assert!(replaced.help().starts_with("Restart the program: cuDNN was replaced on disk"), "{replaced:?}");
+        assert!(replaced.help().starts_with("Restart the program: a part of cuDNN was replaced"), "{replaced:?}");
         let installed =
             error(rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), Some(Origin::Loaded), Vec::new());
         assert!(installed.help().starts_with(one_release), "{installed:?}");
