@@ -101,7 +101,7 @@ fn has_cudnn(dir: &Path) -> bool {
     dir.join(Library::Graph.name_on(Os::HOST)).symlink_metadata().is_ok()
 }
 
-/// Has the drop-in left something here, and cuDNN was uninstalled?
+/// Has `install` kept NVIDIA's shim here? Without cuDNN, that is what an uninstalled one has left.
 fn has_left_over(dir: &Path) -> bool {
     Files::in_dir(dir).kept.symlink_metadata().is_ok()
 }

@@ -8,8 +8,7 @@ use cudnn_frameworks::{Framework, Opened};
 use cudnn_probe::Library;
 
 use super::help::keep_apart;
-use super::text::drop_in_note;
-use super::text::{found, how, title};
+use super::text::{drop_in_note, found, how, title};
 use super::used::{UsedInstallation, is_graph};
 use crate::check::finding::{FRAMEWORK_MIX, Finding, FindingKind};
 use crate::dependency::Dependency;

@@ -4,8 +4,7 @@ use cudnn_frameworks::{By, Framework, Survey};
 use cudnn_probe::{InstallationReport, dll_search};
 
 use super::help::{install, is_beside, without_named_dir, without_search};
-use super::text::drop_in_note;
-use super::text::{found, release, source, title};
+use super::text::{drop_in_note, found, release, source, title};
 use super::used::is_graph;
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
 use crate::check::machine::Machine;
