@@ -12,7 +12,7 @@ use super::cargo;
 use crate::error::Result;
 
 /// The packages of the workspace that binaries are made of.
-const ROOTS: [&str; 3] = ["cudnn-doctor", "cudnn-layers", "cudnn-shim"];
+const ROOTS: [&str; 3] = ["cudnn-doctor", "cudnn-layers-library", "cudnn-shim"];
 
 /// The beginnings of the names of files with a licence.
 const LICENCE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];

@@ -121,7 +121,7 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;
     let platform = Platform::of(triple)?;
-    let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers"])?;
+    let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers-library"])?;
     let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.name));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;

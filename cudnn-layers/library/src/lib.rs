@@ -1,11 +1,11 @@
-//! The entry point of the shared library, which has all layers: the loader asks for one by its name.
+//! `libcudnn_layers.so` or `cudnn_layers.dll`: a shared library with all layers. The loader finds it beside the drop-in, and
+//! asks it for a layer by name. It knows the names of the layers, and nothing of what they do.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use cudnn_layer_api::abi;
-
-use crate::plans::Plans;
-use crate::trace::Trace;
+use cudnn_layers::plans::Plans;
+use cudnn_layers::trace::Trace;
 
 /// States that this library has the layer: the loader and `cudnn-doctor layers` look for it.
 #[unsafe(no_mangle)]
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
     // SAFETY: the caller's obligation.
     let Some(known) = (unsafe { host.as_ref() }) else { return 1 };
     // SAFETY: the loader's string.
-    let name = unsafe { std::ffi::CStr::from_ptr(known.name) };
+    let name = unsafe { CStr::from_ptr(known.name) };
     match name.to_bytes() {
         // SAFETY: the caller's obligation, passed on.
         b"plans" => unsafe { abi::begin::<Plans>(host, layer) },
