@@ -25,7 +25,13 @@ macro_rules! open_enum {
             /// The enumerator's name in C; `None` if the value is unknown to the release of the bindings.
             #[must_use]
             pub fn name(self) -> Option<&'static core::ffi::CStr> {
-                Self::ENUMERATORS.iter().find(|(value, _)| *value == self).map(|(_, name)| *name)
+                // Not `ENUMERATORS`: as pointers to strings, the names need three times the space, and relocations.
+                const VALUES: &[$repr] = &[$( $value, )*];
+                const NAMES: &str = concat!($( stringify!($name), "\0", )*);
+                const STARTS: [u16; VALUES.len()] = $crate::open_enum::starts(NAMES.as_bytes());
+                let index = VALUES.iter().position(|value| *value == self.0)?;
+                let name = NAMES.as_bytes().get(usize::from(*STARTS.get(index)?)..)?;
+                core::ffi::CStr::from_bytes_until_nul(name).ok()
             }
         }
 
@@ -52,6 +58,24 @@ pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     }
 }
 
+/// Where each name starts in names that end with a NUL each, at compile time. More than 64 KiB of names do not compile.
+pub(crate) const fn starts<const COUNT: usize>(mut names: &[u8]) -> [u16; COUNT] {
+    let mut starts = [0; COUNT];
+    let mut rest: &mut [u16] = &mut starts;
+    let mut place = 0;
+    let mut is_start = true;
+    while let [byte, others @ ..] = names {
+        if is_start && let [start, later @ ..] = rest {
+            *start = place;
+            rest = later;
+        }
+        is_start = *byte == 0;
+        place += 1;
+        names = others;
+    }
+    starts
+}
+
 /// Writes `CUDNN_STATUS_BAD_PARAM (2000)`, with the type's name if the value has none.
 pub(crate) fn debug(
     f: &mut core::fmt::Formatter<'_>,
@@ -61,4 +85,35 @@ pub(crate) fn debug(
 ) -> core::fmt::Result {
     let name = name.and_then(|name| name.to_str().ok()).unwrap_or(type_name);
     write!(f, "{name} ({value})")
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    open_enum! {
+        #[doc = "An enum with a name twice, a gap and a negative value."]
+        Letter: core::ffi::c_int {
+            A = 0;
+            ALSO_A = 0;
+            LONGER = 7;
+            NEGATIVE = -1;
+        }
+    }
+
+    #[test]
+    fn a_value_has_the_first_of_its_names() {
+        assert_eq!([Letter::A, Letter::LONGER].map(Letter::name), [Some(c"A"), Some(c"LONGER")]);
+        assert_eq!(Letter(1).name(), None);
+        assert_eq!(format!("{:?} {:?}", Letter::NEGATIVE, Letter(1)), "NEGATIVE (-1) Letter (1)");
+    }
+
+    #[test]
+    fn every_status_has_its_name() {
+        let all = crate::cudnnStatus_t::ENUMERATORS;
+        for (status, _) in all {
+            let first = all.iter().find(|(value, _)| value == status).map(|(_, name)| *name);
+            assert_eq!(status.name(), first);
+        }
+    }
 }
