@@ -7,7 +7,7 @@ use cudnn_probe::{Identity, InstallationReport, Library, Version, identify_any};
 
 use crate::system::cudnn_library;
 
-pub(crate) use cudnn_frameworks::{drop_in_version, is_drop_in, is_drop_in_named};
+pub(crate) use cudnn_frameworks::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 
 /// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it.
 pub(crate) fn version(file: &Path) -> Option<Version> {

@@ -146,7 +146,9 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
     let environment = environment(version, &installation.dir)?;
     let device =
         device::from_json(text).map_err(|error| format!("cuDNN rejects the description of the device: {error}"))?;
-    let open = |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() }).0;
+    // A limit would remove plans that are to be packed.
+    let open =
+        |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, ..Settings::default() }).0;
     let (from, to) = (open(from), open(to));
     for (place, stored) in from.entries().flatten().enumerate() {
         if skip.contains(&place) {

@@ -438,6 +438,8 @@ fn facts_explains_one_finding() {
     let (code, text) = doctor(&["facts", "c014"], &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("  C014 ") && text.contains("read more: ") && text.lines().count() < 5, "{text}");
+    let findings = &json(&["facts", "c014"], &[])["findings"];
+    assert!(text.contains(findings[0]["read_more"].as_str().unwrap()), "{findings}");
     assert_eq!(doctor(&["facts", "C999"], &[]).0, Some(3));
 }
 
@@ -581,12 +583,12 @@ fn the_drop_in_is_not_taken_for_a_second_cudnn() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let dir = TempDir::new();
     let drop_in = dir.file(Library::Shim);
-    let code = "void cudnnShimPreloadStart(void) {}";
+    let code = "void cudnnShimPreloadStart(void) {} const char version[] = \"cudnn-shim drop-in 7.8.9\";";
     support::compile(code, &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"], &drop_in);
     let running = Sleeper::new(&[&drop_in, &release.join("libcudnn_graph.so.9")]);
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(0), "{stdout}");
-    assert!(stdout.contains("drop-in"), "{stdout}");
+    assert!(stdout.contains("drop-in") && stdout.contains("7.8.9"), "{stdout}");
     let (code, stdout) = doctor(&["explain", drop_in.to_str().unwrap()], &[("CUDNN_LOADER_DIR", &release)]);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("the drop-in, which loads"), "{stdout}");

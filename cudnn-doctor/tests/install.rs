@@ -172,7 +172,10 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     );
     let list: Value =
         serde_json::from_slice(&run(&prefix, &["list".as_ref(), "--json".as_ref(), dir.as_os_str()]).stdout).unwrap();
-    assert_eq!(list["installations"][0]["drop_in"], version, "{list}");
+    // Others of this machine may be listed, too.
+    let mut listed = list["installations"].as_array().unwrap().iter();
+    let listed = listed.find(|installation| installation["directory"] == dir.to_str().unwrap());
+    assert_eq!(listed.map(|installation| &installation["drop_in"]), Some(&version.into()), "{list}");
     for code in ["C014", "C024", "C110", "C111"] {
         assert_eq!(found(&prefix, &venv, code), None, "{code}");
     }
@@ -232,6 +235,63 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
 
 fn succeed_text(dir: &Path) -> String {
     format!("NVIDIA's libcudnn.so.9 is in front of cuDNN 9.19.0 in {} again.\n", dir.display())
+}
+
+/// `uninstall` means what the drop-in has left, wherever a new cuDNN is.
+#[test]
+fn what_is_left_is_removed_beside_another_cudnn() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (prefix, root) = (Prefix::new(), TempDir::new());
+    let venv = PythonEnvironment::venv(root.path());
+    let put = |package: &str| {
+        let dir = venv.import_dir().join("nvidia").join(package).join("lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+        }
+        std::fs::canonicalize(dir).unwrap()
+    };
+    let old = put("cudnn_jit");
+    succeed(&prefix, "install", root.path());
+    for library in Library::ALL {
+        let _ = std::fs::remove_file(old.join(library.file_name()));
+    }
+    let new = put("cudnn");
+    let start = entries(&new);
+    assert!(succeed(&prefix, "uninstall", root.path()).contains("has left in"));
+    assert_eq!((entries(&old).len(), entries(&new)), (0, start.clone()));
+    // An incomplete one counts, too, and the one with the drop-in is meant.
+    succeed(&prefix, "install", root.path());
+    let old = put("cudnn_jit");
+    std::fs::remove_file(old.join(Library::Graph.file_name())).unwrap();
+    assert!(succeed(&prefix, "uninstall", root.path()).contains("again"));
+    assert_eq!(entries(&new), start);
+    assert_eq!(run(&prefix, &["install".as_ref(), root.path().as_os_str()]).status.code(), Some(3));
+}
+
+/// Somebody has deleted cuDNN's libraries; for pip they are there.
+#[test]
+fn a_shim_that_an_installer_has_recorded_comes_back_without_its_libraries() {
+    let Some(release) = release("jit-cu12-9.19.0") else { return };
+    let (prefix, root) = (Prefix::new(), TempDir::new());
+    let venv = PythonEnvironment::venv(root.path());
+    let copy = Command::new("cp").arg("-a").arg(release.join(".")).arg(venv.import_dir()).status().unwrap();
+    assert!(copy.success());
+    let dir = venv.import_dir().join("nvidia/cudnn_jit/lib");
+    succeed(&prefix, "install", root.path());
+    for library in Library::ALL.iter().filter(|library| **library != Library::Shim) {
+        let _ = std::fs::remove_file(dir.join(library.file_name()));
+    }
+    assert!(succeed(&prefix, "uninstall", &dir).contains("again"));
+    assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), ["libcudnn.so.9"]);
+    assert!(!is_drop_in(&dir));
+    // What is left of an older `install` does not make a cuDNN of it.
+    std::fs::write(dir.join(KEPT), "").unwrap();
+    let before = entries(&dir);
+    let output = run(&prefix, &["install".as_ref(), dir.as_os_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("none of cuDNN's other libraries"), "{stderr}");
+    assert_eq!(entries(&dir), before);
 }
 
 /// An upgrade that was cut off has taken the graph library alone.
@@ -563,12 +623,29 @@ fn a_place_that_is_not_clear_is_refused() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(3) && stderr.contains(&format!("{variable} is ")), "{output:?}");
     }
+    // An upgrade of the system may take the Python away.
+    let lost = venv("lost");
+    let in_lost = put(lost.import_dir().join("nvidia/cudnn/lib"));
+    std::fs::remove_dir_all(world.path().join("lost/bin")).unwrap();
+    let output = prefix.command(&["install".as_ref()]).env("VIRTUAL_ENV", lost.root()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("which has no Python"), "{stderr}");
+    paste(stderr.lines().last().unwrap().trim());
+    assert!(is_drop_in(&in_lost));
+    let arguments = ["check", "--no-load", "--json", "--python", "lost"].map(OsStr::new);
+    let output = prefix.command(&arguments).current_dir(world.path()).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["findings"].to_string().contains("C028"), "{document:#}");
 
     // What an uninstalled cuDNN has left is no second one.
     let left = two.import_dir().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join(KEPT), "").unwrap();
-    let output = prefix.command(&["install", "two"].map(OsStr::new)).current_dir(world.path()).output().unwrap();
+    // The commands name the drop-in where this doctor has none beside it.
+    let elsewhere = Prefix::without_drop_in();
+    let from = prefix.lib();
+    let install_two = ["install".as_ref(), "two".as_ref(), "--from".as_ref(), from.as_os_str()];
+    let output = elsewhere.command(&install_two).current_dir(world.path()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     // Each printed command is for one of them.
     let commands: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("      ")).collect();

@@ -218,7 +218,7 @@ fn a_place_that_cannot_be_used_is_named() {
     let (code, text) = doctor(&["plans", "list"], &[]);
     assert!(code == Some(0) && text.contains("neither CUDNN_PLANS_DIR nor HOME names a directory"), "{text}");
     let (code, text) = doctor(&["plans", "verify", "--dir", "/no/such/dir"], &[]);
-    assert!(code == Some(3) && text.contains("/no/such/dir does not exist"), "{text}");
+    assert!(code == Some(3) && text.contains("/no/such/dir: No such file"), "{text}");
     assert_eq!(doctor(&["plans"], &[]).0, Some(3));
     // A description that nobody writes into a pipe, or that has no end.
     let pack = home.join("pack");

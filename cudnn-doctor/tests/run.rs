@@ -262,6 +262,8 @@ fn what_would_have_no_effect_is_refused() {
         (&prefix, &["--layers", "/nowhere.so", "--", "true"], "does not exist"),
         (&prefix, &["--trace", "/nowhere/t.json", "--", "true"], "cannot be written to /nowhere/t.json: No such file"),
         (&prefix, &["--trace", "/bin/sh/t.json", "--", "true"], "cannot be written to /bin/sh/t.json: not a directory"),
+        (&prefix, &["--trace", "/usr/bin", "--", "true"], "cannot be written to /usr/bin: is a directory"),
+        (&prefix, &["--trace", "/tmp/%i/", "--", "true"], "cannot be written to /tmp/%i/: is a directory"),
         (&prefix, &["--preload", "everything", "--", "true"], "invalid value"),
         (&prefix, &["--from", "/nowhere", "--", "true"], "there is no drop-in to use in /nowhere"),
         (&without, &["--", "true"], "is not beside it"),

@@ -39,7 +39,13 @@ pub fn is_drop_in_named(name: &Path, file: &Path) -> bool {
 /// The version that the drop-in library in this file states; `None` for another file.
 #[must_use]
 pub fn drop_in_version(file: &Path) -> Option<String> {
-    if !is_drop_in(file) {
+    drop_in_version_named(file, file)
+}
+
+/// Like [`drop_in_version`], for a file that can only be read at another path.
+#[must_use]
+pub fn drop_in_version_named(name: &Path, file: &Path) -> Option<String> {
+    if !is_drop_in_named(name, file) {
         return None;
     }
     let bytes = cudnn_probe::read_bounded(file, MAX_LEN).ok()?;

@@ -55,7 +55,7 @@ pub use built_for::{BuiltFor, Source, Stated};
 pub use cudnn_name::is_cudnn;
 pub use distribution::Distribution;
 pub use driver::is_of_driver;
-pub use drop_in::{drop_in_version, is_drop_in, is_drop_in_named};
+pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
 pub use kind::{Comparison, KINDS, Kind};
 pub use opens::{By, Damaged, Opened, Opens, Unfound};

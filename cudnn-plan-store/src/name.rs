@@ -1,4 +1,5 @@
-//! The names of the files in a store's directory. The store touches no file with another name.
+//! The names of the files in a store's directory, in which the store touches no others, and of unfinished files
+//! elsewhere.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};

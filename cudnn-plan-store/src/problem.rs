@@ -182,6 +182,8 @@ impl Problem {
             ProblemKind::NotAbsolute => format!("write a path that begins at the root in {PACK_VARIABLE}"),
             ProblemKind::NotOwned { .. } => "give the pack to root or to this user with chown".to_owned(),
             ProblemKind::WritableByOthers { .. } => "take that permission away with chmod go-w".to_owned(),
+            // To write a pack there would replace somebody's file.
+            ProblemKind::Damaged(Damage::NotOurs) => format!("name a pack in {PACK_VARIABLE}"),
             ProblemKind::Damaged(_) | ProblemKind::TooLarge { .. } => {
                 "make the pack again with `cudnn-doctor plans pack`".to_owned()
             }

@@ -325,11 +325,22 @@ fn the_same_entries_make_the_same_pack() {
     // What is no file is not replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
     assert_eq!((problem.kind(), problem.help().as_str()), (&ProblemKind::NotAFile, "name another file"));
-    // Whatever the mask of the process that writes it.
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(temporary.path().join("one")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o644);
-    }
+}
+
+/// Other users run the programs of a container image, and none of them may write to its packs.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pack_has_the_same_rights_whatever_the_mask_of_the_process() {
+    use std::os::unix::fs::PermissionsExt;
+
+    const TEST: &str = "a_pack_has_the_same_rights_whatever_the_mask_of_the_process";
+    let Some(pack) = common::child_dir() else {
+        let temporary = tempfile::tempdir().unwrap();
+        return ["pack-077", "pack-000"].iter().for_each(|pack| common::run_child(TEST, &temporary.path().join(pack)));
+    };
+    let mask = if pack.ends_with("pack-077") { 0o077 } else { 0 };
+    // SAFETY: the call takes a number. No other test runs in this process.
+    unsafe { libc::umask(mask) };
+    write_pack(&pack, [entry("a")]).unwrap();
+    assert_eq!(std::fs::metadata(&pack).unwrap().permissions().mode() & 0o777, 0o644);
 }

@@ -104,11 +104,16 @@ fn a_pack_that_others_can_write_to_is_refused() {
     let letter = temporary.path().join("letter");
     std::fs::write(&letter, "a letter").unwrap();
     set_mode(&letter, 0o644);
+    let torn = temporary.path().join("torn");
+    let whole = std::fs::read(&pack).unwrap();
+    std::fs::write(&torn, &whole[..whole.len() - 1]).unwrap();
+    set_mode(&torn, 0o644);
     for (path, advice) in [
         (Path::new("/"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
         (Path::new("/dev/zero"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
         (Path::new("/nowhere/pack"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
-        (&letter, "make the pack again with `cudnn-doctor plans pack`"),
+        (&letter, "name a pack in CUDNN_PLANS_PACK"),
+        (&torn, "make the pack again with `cudnn-doctor plans pack`"),
     ] {
         let (_, problems) = Store::open(&Settings { packs: vec![path.to_owned()], ..Settings::default() });
         assert_eq!(problems.first().map(|problem| problem.help()).as_deref(), Some(advice), "{path:?}");

@@ -133,9 +133,9 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     let variable = vars::LIB_DIR;
     let is_for_this_machine = target.os == Os::HOST && target.architecture == Architecture::HOST;
     let help = if vars::read(variable).is_some() {
-        format!(
-            "set {variable} to the absolute path of a directory that has it for {target}, or unset it to have others searched"
-        )
+        // On another system there are no others.
+        let others = if target.os == Os::HOST { ", or unset it to have others searched" } else { "" };
+        format!("set {variable} to the absolute path of a directory that has it for {target}{others}")
     } else if is_for_this_machine {
         format!("install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {variable} to the directory that has it")
     } else {

@@ -58,8 +58,9 @@ pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     }
 }
 
-/// Where each name starts in names that end with a NUL each, at compile time. More than 64 KiB of names do not compile.
+/// Where each name starts in names that end with a NUL each, at compile time.
 pub(crate) const fn starts<const COUNT: usize>(mut names: &[u8]) -> [u16; COUNT] {
+    assert!(names.len() <= u16::MAX as usize, "the names are too long for the type of their places");
     let mut starts = [0; COUNT];
     let mut rest: &mut [u16] = &mut starts;
     let mut place = 0;

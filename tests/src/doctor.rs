@@ -22,6 +22,8 @@ pub fn doctor() -> PathBuf {
                 .args(is_release.then_some("--release"))
                 .arg("--target-dir")
                 .arg(dir.parent().unwrap())
+                // The directory is that of the target already.
+                .env_remove("CARGO_BUILD_TARGET")
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .status();
             assert!(built.is_ok_and(|status| status.success()), "cudnn-doctor cannot be built");

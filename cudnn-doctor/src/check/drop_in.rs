@@ -7,7 +7,7 @@ use super::finding::{DROP_IN_REPLACED, Effect, Finding, Help, STALE_SHIM};
 use crate::context::Context;
 use crate::drop_in::change::bring_back;
 use crate::drop_in::standing::{Files, Kept, Shim, Standing};
-use crate::drop_in::target::line;
+use crate::drop_in::target::Command;
 use crate::drop_in::{KEPT, source};
 use crate::escape::Printable;
 
@@ -33,11 +33,11 @@ fn replaced(report: &InstallationReport, kept: &Kept) -> Finding {
     let finding = Finding::new(DROP_IN_REPLACED, message)
         .note("an installer that upgrades cuDNN, or installs it again, replaces the drop-in without a word")
         .note(note);
-    let away = line("uninstall", dir);
+    let away = Command::Uninstall.line(dir);
     // Without a drop-in, `install` could not work.
     let help = match source::find(None) {
         Ok(_) => Help::new(format!("put the drop-in in front again (or remove what is left of it: `{away}`):"))
-            .command(line("install", dir)),
+            .command(Command::Install { from: None }.line(dir)),
         Err(_) => Help::new("remove what is left of the drop-in, which is not beside this doctor:").command(away),
     };
     finding.help(help.effect(Effect::SameDir))
@@ -48,7 +48,7 @@ fn stale(report: &InstallationReport, reason: &str) -> Finding {
     let message = format!("the drop-in is in front of the cuDNN in {dir}, but NVIDIA's shim of that is not kept");
     let help = bring_back(report);
     let help = match source::find(None) {
-        Ok(_) => help.command(line("install", &report.dir)),
+        Ok(_) => help.command(Command::Install { from: None }.line(&report.dir)),
         Err(_) => help,
     };
     Finding::new(STALE_SHIM, message)

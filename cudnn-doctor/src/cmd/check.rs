@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cudnn_loader::Function;
-use cudnn_probe::packages::CUDA_MAJORS;
+use cudnn_probe::packages::{CUDA_MAJORS, python_problem};
 use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     let python = if is_about_python { Python::find(named, &context.search) } else { None };
     if requested.frameworks.is_empty()
         && let Some(named) = named
-        && !python.as_ref().is_some_and(|python| python.program.is_file())
+        && !python.as_ref().is_some_and(|python| python.program.is_file() || python_problem(&python.root).is_some())
     {
         return fail(format, format_args!("error: {} is no Python, and no environment", named.printable()));
     }

@@ -74,6 +74,7 @@ fn finding(kind: &FindingKind) -> Value {
         "severity": kind.severity.as_str(),
         "title": kind.title,
         "cause": kind.cause,
+        "read_more": docs::finding(kind.code),
     })
 }
 

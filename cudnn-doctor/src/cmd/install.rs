@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::drop_in::change::{self, Change, Done};
 use crate::drop_in::standing::{Layers, Shim, Standing};
-use crate::drop_in::target::{self, Named, line};
+use crate::drop_in::target::{self, Command, Named};
 use crate::drop_in::{KEPT, Refusal, VERSION, source};
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
-use crate::shell::quoted_path;
 
 /// The directory of cuDNN that a command is about.
 #[derive(clap::Args)]
@@ -54,7 +53,7 @@ pub(crate) struct UninstallArguments {
 
 pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> Outcome {
     let from = arguments.from.as_deref();
-    let done = target::find(arguments.place.named(), "install", context).and_then(|dir| {
+    let done = target::find(arguments.place.named(), Command::Install { from }, context).and_then(|dir| {
         let source = source::find(from)?;
         Ok((change::install(&dir, &source, &context.host)?, dir))
     });
@@ -62,7 +61,7 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
 }
 
 pub(crate) fn uninstall(arguments: &UninstallArguments, context: &Context, format: Format) -> Outcome {
-    let done = target::find(arguments.place.named(), "uninstall", context)
+    let done = target::find(arguments.place.named(), Command::Uninstall, context)
         .and_then(|dir| Ok((change::uninstall(&dir, &context.host)?, dir)));
     answer(done, format, uninstalled)
 }
@@ -121,10 +120,9 @@ fn installed(done: &Done, dir: &Path, from: Option<&Path>) {
     if standing.layers != Layers::Ours {
         outln!("Without layers: the drop-in came without their library.");
     }
-    let from = from.and_then(|from| std::path::absolute(from).ok());
-    let from = from.map(|from| format!(" --from {}", quoted_path(&from))).unwrap_or_default();
-    outln!("To take the drop-in away: {}", line("uninstall", dir));
-    outln!("When cuDNN is upgraded, its installer takes it away too: then run {}{from} again.", line("install", dir));
+    outln!("To take the drop-in away: {}", Command::Uninstall.line(dir));
+    let again = Command::Install { from }.line(dir);
+    outln!("When cuDNN is upgraded, its installer takes it away too: then run {again} again.");
 }
 
 fn uninstalled(done: &Done, dir: &Path) {

@@ -117,7 +117,10 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
         }
         // A driver supports several CUDA majors.
         "driver" => (in_name, None),
-        "drop-in" => (mapped.file.as_deref().and_then(cudnn_file::drop_in_version), None),
+        "drop-in" => {
+            let file = mapped.file.as_deref();
+            (file.and_then(|file| cudnn_file::drop_in_version_named(&mapped.path, file)), None)
+        }
         _ => (in_name, major),
     };
     let needed_by = if product == "cuDNN" { dependents.of(mapped) } else { Vec::new() };

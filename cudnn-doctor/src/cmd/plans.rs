@@ -107,8 +107,11 @@ pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) ->
     let (settings, mut problems) = match arguments.dir.as_deref().map(std::path::absolute).transpose() {
         Err(error) => return fail(format, error),
         Ok(Some(dir)) if !dir.is_dir() => {
-            let what = if dir.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
-            return fail(format, format!("{} {what}", dir.printable()));
+            let what = match dir.metadata() {
+                Ok(_) => "it is no directory".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            return fail(format, format!("{}: {what}", dir.printable()));
         }
         Ok(dir) => match Settings::from_environment() {
             // The limit is the variable's in any case.

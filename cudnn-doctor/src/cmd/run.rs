@@ -145,6 +145,11 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     {
         return Err(refused(ErrorKind::NotADirectory.into()));
     }
+    let ends_in_separator =
+        file.as_os_str().as_encoded_bytes().last().is_some_and(|last| std::path::is_separator(*last as char));
+    if ends_in_separator || absolute.is_dir() {
+        return Err(refused(ErrorKind::IsADirectory.into()));
+    }
     // The first `%i` would be one in the name of the working directory.
     let is_of_file = file.is_absolute() || !std::env::current_dir().is_ok_and(|dir| has_process(&dir));
     Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())

@@ -13,7 +13,7 @@ use tempfile::TempPath;
 
 use super::source::Source;
 use super::standing::{Files, Kept, Layers, Shim, Standing};
-use super::target::line;
+use super::target::Command;
 use super::{KEPT, LAYERS, Refusal};
 use crate::check::finding::Help;
 use crate::check::fix_commands;
@@ -56,6 +56,7 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
         (Shim::DropIn | Shim::Missing, _) if !standing.has_cudnn() => return Err(no_cudnn(dir)),
+        (Shim::Nvidia, _) if !standing.has_cudnn() => return Err(shim_alone(dir, &standing)),
         (Shim::Missing, Kept::Missing) => return Err(no_shim(dir, &standing)),
         (Shim::DropIn | Shim::Missing, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
         (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
@@ -83,7 +84,8 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
         (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
-        (Shim::DropIn, _) if !has_cudnn => Change::Cleaned,
+        // An installer still counts on a file of this name.
+        (Shim::DropIn, _) if !has_cudnn && !standing.has_recorded_shim() => Change::Cleaned,
         (Shim::DropIn, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
         (Shim::DropIn, Kept::OfThisRelease) => Change::Restored,
         (Shim::Missing, Kept::OfThisRelease) if has_cudnn => Change::Restored,
@@ -254,7 +256,17 @@ fn unknown(standing: &Standing, reason: &str) -> Refusal {
 /// cuDNN was uninstalled.
 fn no_cudnn(dir: &Path) -> Refusal {
     let message = format!("{} has no cuDNN, but what the drop-in has left there", dir.printable());
-    Refusal::new(message).help(Help::new("to remove that:").command(line("uninstall", dir)))
+    Refusal::new(message).help(Help::new("to remove that:").command(Command::Uninstall.line(dir)))
+}
+
+/// Without the libraries behind it, no shim can be replaced by another.
+fn shim_alone(dir: &Path, standing: &Standing) -> Refusal {
+    let name = Library::Shim;
+    let refusal = Refusal::new(format!("{} has NVIDIA's {name}, but none of cuDNN's other libraries", dir.printable()));
+    match &standing.report {
+        Some(report) => refusal.help(fix_commands::reinstall(report)),
+        None => refusal,
+    }
 }
 
 fn no_shim(dir: &Path, standing: &Standing) -> Refusal {
@@ -287,7 +299,7 @@ pub(crate) fn bring_back(report: &InstallationReport) -> Help {
     let text = help.text.replace(fix_commands::PUT_DROP_IN_AGAIN, "");
     let text = text.trim_end_matches(':');
     Help { text: format!("{text}, which brings NVIDIA's {} back:", Library::Shim), ..help }
-        .command(line("uninstall", &report.dir))
+        .command(Command::Uninstall.line(&report.dir))
 }
 
 fn foreign_layers(standing: &Standing) -> Refusal {

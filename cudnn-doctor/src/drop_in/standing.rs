@@ -102,6 +102,12 @@ impl Standing {
         libraries.into_iter().any(|part| part.library != Library::Shim)
     }
 
+    /// Has the installer of a package a `libcudnn.so.9` in its records?
+    pub(crate) fn has_recorded_shim(&self) -> bool {
+        let shim = self.report.as_ref().and_then(|report| report.library(Library::Shim));
+        shim.is_some_and(|shim| !shim.recorded.is_empty())
+    }
+
     /// The release of cuDNN: that of its graph library.
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version

@@ -14,6 +14,43 @@ use crate::platform::python_in;
 use crate::python::Python;
 use crate::shell::{doctor, quoted_path};
 
+/// The command that is asked for a directory.
+#[derive(Clone, Copy)]
+pub(crate) enum Command<'a> {
+    /// `install`, with the directory of its option `--from`.
+    Install {
+        from: Option<&'a Path>,
+    },
+    Uninstall,
+}
+
+impl Command<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Command::Install { .. } => "install",
+            Command::Uninstall => "uninstall",
+        }
+    }
+
+    /// The command for this directory.
+    pub(crate) fn line(self, dir: &Path) -> String {
+        let from = match self {
+            Command::Install { from } => from.and_then(|from| std::path::absolute(from).ok()),
+            Command::Uninstall => None,
+        };
+        let from = from.map(|from| format!(" --from {}", quoted_path(&from))).unwrap_or_default();
+        format!("{} {} {}{from}", doctor(), self.name(), quoted_path(dir))
+    }
+
+    /// Is this a directory that the command is for, rather than another one that could be meant?
+    fn is_for(self, dir: &Path) -> bool {
+        match self {
+            Command::Install { .. } => has_cudnn(dir),
+            Command::Uninstall => has_left_over(dir),
+        }
+    }
+}
+
 /// What the user has named.
 #[derive(Clone, Copy)]
 pub(crate) enum Named<'a> {
@@ -25,8 +62,8 @@ pub(crate) enum Named<'a> {
     Nothing,
 }
 
-/// The canonical directory. `command` is the doctor's, for the help.
-pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
+/// The canonical directory.
+pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let root = root(named, command, context)?;
     let real_root = canonical(&root)?;
     let mut dirs: Vec<PathBuf> = Vec::new();
@@ -39,9 +76,8 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
             dirs.push(dir);
         }
     }
-    // What an uninstalled one has left is meant where there is no other.
-    if dirs.iter().any(|dir| has_cudnn(dir)) {
-        dirs.retain(|dir| has_cudnn(dir));
+    if dirs.iter().any(|dir| command.is_for(dir)) {
+        dirs.retain(|dir| command.is_for(dir));
     }
     match dirs.as_slice() {
         [] => Err(nothing(&root, command, context)),
@@ -51,10 +87,10 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
             root.printable(),
             dir.printable()
         ))
-        .help(Help::new("to mean it for all of them, name the directory:").command(line(command, dir)))),
+        .help(Help::new("to mean it for all of them, name the directory:").command(command.line(dir)))),
         several => {
             let help = Help::new("name the directory that you mean; one of:");
-            let help = several.iter().fold(help, |help, dir| help.command(line(command, dir)));
+            let help = several.iter().fold(help, |help, dir| help.command(command.line(dir)));
             let count = several.len();
             Err(Refusal::new(format!("{} has {count} installations of cuDNN", root.printable())).help(help))
         }
@@ -62,11 +98,15 @@ pub(crate) fn find(named: Named<'_>, command: &str, context: &Context) -> Result
 }
 
 /// The root to look below.
-fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, Refusal> {
+fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     if let Named::Nothing = named
         && let Some((variable, root)) = active_environment()
         && !(root.is_absolute() && python_in(&root).is_file())
     {
+        if root.is_absolute() && root.is_dir() {
+            let refusal = Refusal::new(format!("{variable} is {}, which has no Python", root.printable()));
+            return Err(refusal.help(Help::new("if it is meant all the same:").command(command.line(&root))));
+        }
         let message = format!("{variable} is {}, which is not the absolute path of an environment", root.printable());
         return Err(Refusal::new(message).help("activate an environment that has a Python, or unset the variable"));
     }
@@ -82,7 +122,11 @@ fn root(named: Named<'_>, command: &str, context: &Context) -> Result<PathBuf, R
     };
     let python = python.filter(|python| python.program.is_file()).ok_or_else(no_python);
     python.map(|python| python.root).map_err(|refusal| {
-        refusal.help(format!("activate the environment, or name it: `{} {command} --python ENVIRONMENT`", doctor()))
+        refusal.help(format!(
+            "activate the environment, or name it: `{} {} --python ENVIRONMENT`",
+            doctor(),
+            command.name()
+        ))
     })
 }
 
@@ -97,16 +141,18 @@ fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
         .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
 }
 
+/// Is a cuDNN here, be it incomplete?
 fn has_cudnn(dir: &Path) -> bool {
-    dir.join(Library::Graph.name_on(Os::HOST)).symlink_metadata().is_ok()
+    let mut parts = Library::ALL.iter().filter(|library| **library != Library::Shim);
+    parts.any(|library| dir.join(library.name_on(Os::HOST)).symlink_metadata().is_ok())
 }
 
-/// Has `install` kept NVIDIA's shim here? Without cuDNN, that is what an uninstalled one has left.
+/// Has `install` kept NVIDIA's shim here, be cuDNN there or not?
 fn has_left_over(dir: &Path) -> bool {
     Files::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
-fn nothing(root: &Path, command: &str, context: &Context) -> Refusal {
+fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
     let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
     // `uninstall` after the kept file is gone, too.
     let other = context.selected().filter(|other| !other.dir.starts_with(root));
@@ -117,7 +163,7 @@ fn nothing(root: &Path, command: &str, context: &Context) -> Refusal {
                 other.dir.printable(),
                 other.origin
             ))
-            .command(line(command, &other.dir)),
+            .command(command.line(&other.dir)),
         ),
         None => refusal.help(format!(
             "install cuDNN into it first (`{} check` shows how), or name the directory with {} or {KEPT}",
@@ -125,9 +171,4 @@ fn nothing(root: &Path, command: &str, context: &Context) -> Refusal {
             Library::Graph
         )),
     }
-}
-
-/// The command for this directory.
-pub(crate) fn line(command: &str, dir: &Path) -> String {
-    format!("{} {command} {}", doctor(), quoted_path(dir))
 }

@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
         finalize::destroy_restored(state, descriptor);
         shadow::initialized(descriptor);
     } else {
-        shadow::attribute_failed(descriptor);
+        shadow::failed(descriptor);
     }
     status
 }
@@ -145,7 +145,7 @@ unsafe extern "C-unwind" fn set_attribute(
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
     if status != SUCCESS {
-        shadow::attribute_failed(descriptor);
+        shadow::failed(descriptor);
         return status;
     }
     // SAFETY: the arguments of a call that succeeded.

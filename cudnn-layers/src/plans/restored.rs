@@ -8,7 +8,7 @@ use crate::shadow::value::Raw;
 
 /// A restored plan. Never freed, but used again: as many as there ever were plans at once.
 pub(super) struct Restored {
-    /// The address of the program's descriptor; 0 if this is free.
+    /// The address of the program's descriptor, or [`FREE`] or [`TAKEN`].
     program: AtomicUsize,
     plan: AtomicPtr<std::ffi::c_void>,
     /// How far the program's own descriptor is: see [`Built`].
@@ -28,6 +28,10 @@ pub(super) mod built {
     /// It is finalized, and answers what the restored plan does not.
     pub(in super::super) const DONE: u8 = 2;
 }
+
+const FREE: usize = 0;
+/// Not free, but not to be found yet. No descriptor has this address.
+const TAKEN: usize = 1;
 
 const BUCKETS: usize = 1024;
 
@@ -53,17 +57,19 @@ fn all_in(bucket: &AtomicPtr<Restored>) -> impl Iterator<Item = &'static Restore
 #[inline]
 pub(super) fn find(descriptor: Raw) -> Option<&'static Restored> {
     let address = descriptor.addr();
+    // A null pointer of the program is no free place's.
+    if address <= TAKEN {
+        return None;
+    }
     all_in(bucket(address)).find(|restored| restored.program.load(Ordering::Acquire) == address)
 }
 
 /// From now on, calls with the program's descriptor go to this plan.
 pub(super) fn insert(descriptor: Raw, plan: Raw) {
-    /// Taken, but not to be found yet: no descriptor has this address.
-    const TAKEN: usize = 1;
     let address = descriptor.addr();
     let bucket = bucket(address);
     let is_free = |restored: &&Restored| {
-        restored.program.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        restored.program.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
     if let Some(free) = all_in(bucket).find(is_free) {
         free.plan.store(plan, Ordering::Relaxed);
@@ -89,7 +95,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw) {
 pub(super) fn remove(descriptor: Raw) -> Option<Raw> {
     let restored = find(descriptor)?;
     let plan = restored.plan();
-    restored.program.store(0, Ordering::Release);
+    restored.program.store(FREE, Ordering::Release);
     Some(plan)
 }
 
@@ -106,6 +112,7 @@ mod tests {
     #[test]
     fn plans_are_found_by_the_programs_descriptor_and_forgotten() {
         let raw = |address: usize| std::ptr::without_provenance_mut(address);
+        assert!((1..5000_usize).any(|number| std::ptr::eq(bucket(number * 64), bucket(FREE))), "null has a free place");
         for round in 0..3_usize {
             for descriptor in (1..5000_usize).map(|number| number * 64) {
                 insert(raw(descriptor), raw(descriptor + 8 + round));
@@ -118,6 +125,7 @@ mod tests {
                 assert_eq!(remove(raw(descriptor)).map(|plan| plan.addr()), Some(descriptor + 8 + round));
                 assert_eq!(remove(raw(descriptor)), None);
             }
+            assert_eq!(remove(null_mut()), None);
         }
         // Those of the first round serve the others.
         let nodes: usize = TABLE.iter().map(|bucket| all_in(bucket).count()).sum();

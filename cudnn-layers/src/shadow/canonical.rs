@@ -33,9 +33,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Unseen => f.write_str("a descriptor was not seen from its creation on"),
-            Obstacle::Uncertain => {
-                f.write_str("an attribute of one of its descriptors was refused, or the descriptor was emptied")
-            }
+            Obstacle::Uncertain => f.write_str("cuDNN refused to change one of its descriptors, or emptied it"),
             Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
             Obstacle::UnknownAttribute(name) => write!(f, "{name:?} is newer than this layer"),
             Obstacle::Address(name) => write!(f, "{name:?} is an address"),

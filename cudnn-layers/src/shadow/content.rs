@@ -21,7 +21,7 @@ pub(crate) struct Content {
     pub(crate) is_finalized: bool,
     /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
     pub(crate) lacks_attributes: bool,
-    /// An attribute of it was refused, or it was emptied: what cuDNN has of it is not certain in each release.
+    /// A change of it was refused, or it was emptied: what cuDNN has of it is not certain in each release.
     pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Origin>>,

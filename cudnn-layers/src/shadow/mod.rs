@@ -1,9 +1,9 @@
 //! What each backend descriptor has been given: it follows Create, SetAttribute, Finalize and Destroy. Shared by all
 //! layers that need it; knows none of them, and makes no call of cuDNN.
 //!
-//! A layer reports each call of the program after cuDNN returned success, with the program's arguments, and nothing of a
-//! call that failed. [`destroying`] alone comes before the call: once cuDNN has destroyed a descriptor, another thread may
-//! get a new one at its address. Two layers that report the same call do no harm.
+//! A layer reports each call of the program after cuDNN returned success, with the program's arguments; of the calls that
+//! failed, those that may have changed a descriptor, by [`failed`]. [`destroying`] alone comes before the call: once cuDNN
+//! has destroyed a descriptor, another thread may get a new one at its address. Two layers that report the same call do no harm.
 //!
 //! | module | |
 //! | --- | --- |
@@ -80,8 +80,9 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
     });
 }
 
-/// `cudnnBackendSetAttribute` has failed for this descriptor: whether it left something of the attribute is not known.
-pub(crate) fn attribute_failed(descriptor: Raw) {
+/// `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed for this descriptor: what it has changed is not
+/// known.
+pub(crate) fn failed(descriptor: Raw) {
     let address = descriptor.addr();
     let _former = table::with(address, |part| {
         let record = part.get(address)?;

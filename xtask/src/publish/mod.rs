@@ -37,8 +37,9 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     for package in &packages {
         index::check_name(&package.name, repository)?;
     }
-    unpacked::remove(&packages)?;
-    publish(&workspace, &dir.join("target"))?;
+    let target = dir.join("target");
+    unpacked::remove(&packages, &target)?;
+    publish(&workspace, &target)?;
     report::print(&packages, &workspace, repository);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What cargo has unpacked of our packages, when it built a package with the others as its dependencies. Cargo takes these
-//! files again for a package of the same name and version, also if its content is another.
+//! What cargo has unpacked of our packages, when it built a package with the others as its dependencies, and what it has
+//! built of that. Cargo takes both again for a package of the same name and version, also if its content is another.
 
 use std::ffi::OsStr;
 use std::io::{Error, ErrorKind, Result};
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::Package;
 
-/// Removes what cargo has unpacked of these packages.
-pub(super) fn remove(packages: &[Package]) -> Result<()> {
+/// Removes what cargo has unpacked of these packages, and all that it has built in this target directory.
+pub(super) fn remove(packages: &[Package], target: &Path) -> Result<()> {
+    remove_dir(target)?;
     let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let Some(home) = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))) else { return Ok(()) };
     let names: Vec<String> = packages.iter().map(|package| format!("{}-{}", package.name, package.version)).collect();
@@ -27,16 +28,20 @@ fn remove_from(sources: &Path, names: &[String]) -> Result<()> {
             continue;
         }
         for name in names {
-            let dir = registry.path().join(OsStr::new(name));
-            match std::fs::remove_dir_all(&dir) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::new(error.kind(), format!("cannot remove {}: {error}", dir.display())));
-                }
-                _ => {}
-            }
+            remove_dir(&registry.path().join(OsStr::new(name)))?;
         }
     }
     Ok(())
+}
+
+/// Removes a directory, if it is there.
+fn remove_dir(dir: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::new(error.kind(), format!("cannot remove {}: {error}", dir.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -203,8 +203,7 @@ fn an_emptied_descriptor_has_no_attributes() {
 /// Whatever follows, and whichever layer reports it first.
 #[test]
 fn what_cudnn_has_is_uncertain_once_a_call_failed_or_emptied_a_descriptor() {
-    let calls: [&[fn(Raw)]; 4] =
-        [&[attribute_failed], &[initialized], &[attribute_failed, initialized], &[initialized, attribute_failed]];
+    let calls: [&[fn(Raw)]; 4] = [&[failed], &[initialized], &[failed, initialized], &[initialized, failed]];
     for calls in calls {
         let descriptor = tensor(7, &[1, 2]);
         assert!(Canonical::default().add(&content(descriptor).unwrap()).is_ok());

@@ -76,6 +76,10 @@ pub(super) fn user() -> u32 {
 
 /// Opens a pack: a file of this user or of root.
 pub(crate) fn open_pack(path: &Path) -> std::result::Result<File, Cause> {
+    // Some devices act when they are opened.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(ProblemKind::NotAFile.into());
+    }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     File::trusted(OpenOptions::new().read(true).custom_flags(flags).open(path)?, true)
 }
@@ -86,7 +90,8 @@ pub(crate) fn replace_file<'a>(path: &Path, pieces: impl Iterator<Item = &'a [u8
         return Err(ProblemKind::NotAFile.into());
     }
     let temporary = name::beside(path);
-    let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    // Whoever opens it before its rights are set could write to it afterwards.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     // Other users run the programs of a container image.
     let readable = file.set_permissions(Permissions::from_mode(0o644));
     let file = File::new(file);
