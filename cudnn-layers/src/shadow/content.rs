@@ -21,7 +21,8 @@ pub(crate) struct Content {
     pub(crate) is_finalized: bool,
     /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
     pub(crate) lacks_attributes: bool,
-    /// A change of it was refused, or it was emptied: what cuDNN has of it is not certain in each release.
+    /// A change of it was refused, it was emptied, or cuDNN filled it with more than it states: what cuDNN has of it is
+    /// not certain in each release.
     pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Origin>>,
@@ -68,7 +69,12 @@ impl Content {
 
     /// A descriptor that `cudnnBackendInitialize` has emptied.
     pub(super) fn emptied(kind: Kind) -> Content {
-        Content { is_uncertain: true, ..Content::new(kind) }
+        Content::new(kind).uncertain()
+    }
+
+    /// The same, but that cuDNN may have something else.
+    pub(super) fn uncertain(self) -> Content {
+        Content { is_uncertain: true, ..self }
     }
 
     /// A descriptor that cuDNN filled when the program read an attribute of another one.

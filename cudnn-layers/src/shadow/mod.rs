@@ -1,9 +1,10 @@
 //! What each backend descriptor has been given: it follows Create, SetAttribute, Finalize and Destroy. Shared by all
 //! layers that need it; knows none of them, and makes no call of cuDNN.
 //!
-//! A layer reports each call of the program after cuDNN returned success, with the program's arguments; of the calls that
-//! failed, those that may have changed a descriptor, by [`failed`]. [`destroying`] alone comes before the call: once cuDNN
-//! has destroyed a descriptor, another thread may get a new one at its address. Two layers that report the same call do no harm.
+//! A layer reports each call of the program after cuDNN returned success, with the program's arguments; of the calls
+//! that failed, those that may have changed a descriptor, by [`failed`]. [`destroying`] alone comes before the call:
+//! once cuDNN has destroyed a descriptor, another thread may get a new one at its address. Two layers that report the
+//! same call do no harm.
 //!
 //! | module | |
 //! | --- | --- |
@@ -195,10 +196,12 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
         let set = source.children(name).get(index).and_then(Child::content);
         let filled = |kind| match (set, facts.get(index)) {
             // What the program has set itself.
+            (Some(set), _) if has_more_than_it_states(name) => Some(Arc::new(Content::clone(set).uncertain())),
             (Some(set), _) => Some(set.clone()),
             (None, Some(facts)) => {
                 let origin = Origin { source: source.clone(), name, index };
-                Some(Arc::new(Content::read_from(kind, origin, facts.clone())))
+                let content = Content::read_from(kind, origin, facts.clone());
+                Some(Arc::new(if has_more_than_it_states(name) { content.uncertain() } else { content }))
             }
             (None, None) => None,
         };
@@ -210,6 +213,13 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
             Some(std::mem::replace(&mut record.content, filled))
         });
     }
+}
+
+/// Whether a descriptor that cuDNN fills from this attribute may have what cuDNN does not state of it. An engine that is
+/// read from a configuration keeps its knobs: a plan of another configuration of this engine, without knobs, is compiled
+/// with them (cuDNN 9.19). What a configuration keeps that is read from a plan is not known.
+fn has_more_than_it_states(name: Name) -> bool {
+    matches!(name, Name::CUDNN_ATTR_ENGINECFG_ENGINE | Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
 }
 
 /// `cudnnGetExecutionPlanWorkspaceSize` has returned this size.

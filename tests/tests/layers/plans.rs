@@ -245,6 +245,13 @@ impl Real {
     }
 
     fn run(&self, layers: &str, devices: &[String], variables: &[(&str, &Path)]) -> ChildOutput {
+        let devices = devices.iter().map(String::as_str);
+        // The engine that compiles in the shortest time.
+        let args: Vec<&str> = [layers, "real", "7"].into_iter().chain(devices).collect();
+        self.planner(&args, variables)
+    }
+
+    fn planner(&self, args: &[&str], variables: &[(&str, &Path)]) -> ChildOutput {
         let mut child = Child::new(PLANNER, Subject::Loader, &self.cudnn)
             .env("LD_LIBRARY_PATH", &self.libraries)
             .env("CUDNN_PLANS_DIR", self.dir.path().join("plans"))
@@ -252,10 +259,7 @@ impl Real {
         for (name, value) in variables {
             child = child.env(name, value);
         }
-        // The engine that compiles in the shortest time.
-        let devices = devices.iter().map(String::as_str);
-        let args: Vec<&str> = [layers, "real", "7"].into_iter().chain(devices).collect();
-        let output = child.run(&args);
+        let output = child.run(args);
         assert_eq!(output.code, Some(0), "{output:#?}");
         output
     }
@@ -282,6 +286,35 @@ fn plans_of_a_real_cudnn_are_restored() {
     assert_eq!(lines(&cold), lines(&warm));
     assert_eq!((count(&cold, "built in"), count(&cold, "restored in")), (6, 0), "{cold:#?}");
     assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
+}
+
+/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any more. Its
+/// plans are not those of the same engine that the program has made itself.
+#[test]
+fn a_plan_of_an_engine_that_was_read_is_not_confused_with_one_of_the_programs_own() {
+    let Some(real) = Real::new("a_plan_of_an_engine_that_was_read") else { return };
+    let run = |layers, which: &[&str]| {
+        let args = [&[layers, "read", "7", "24=9", &real.devices[0]], which].concat();
+        real.planner(&args, &[])
+    };
+    let sorted = |output: &ChildOutput| {
+        let mut lines: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let without = sorted(&run("none", &["own", "read"]));
+    assert!(without[0].contains(r#""CUDNN_KNOB_TYPE_KERNEL_CFG":-1"#), "{without:?}");
+    assert!(without[1].contains(r#""CUDNN_KNOB_TYPE_KERNEL_CFG":9"#), "{without:?}");
+    for which in [["own", "read"], ["read", "own"]] {
+        for layers in ["plans", "trace,plans"] {
+            let _ = std::fs::remove_dir_all(real.dir.path().join("plans"));
+            for start in ["cold", "warm"] {
+                let output = run(layers, &which);
+                assert_eq!(sorted(&output), without, "{layers} {which:?} {start}: {output:#?}");
+                assert_eq!(count(&output, "restored in"), usize::from(start == "warm"), "{output:#?}");
+            }
+        }
+    }
 }
 
 /// What a program has planned for one device is planned again for another one, which is not here. A program that finds the

@@ -215,6 +215,36 @@ fn what_cudnn_has_is_uncertain_once_a_call_failed_or_emptied_a_descriptor() {
     }
 }
 
+/// cuDNN compiles with the knobs of the configuration that the engine was read from, and does not state them.
+#[test]
+fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
+    let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    set_numbers(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[7]);
+    finalized(engine);
+    let own = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set_children(own, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[engine]);
+    finalized(own);
+    assert!(Canonical::default().add(&content(own).unwrap()).is_ok());
+    let proposed = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    finalized(proposed);
+    for configuration in [own, proposed] {
+        let copy = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        read(configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[copy]);
+        assert!(content(copy).unwrap().is_uncertain);
+        let other = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        set_children(other, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[copy]);
+        finalized(other);
+        assert!(Canonical::default().add(&content(other).unwrap()).is_err());
+        // What a key has of the level of the engine alone.
+        let settings = Arc::new(content(copy).unwrap().without(&[]));
+        assert_eq!(Canonical::default().add(&settings), Err(Obstacle::Uncertain));
+        [other, copy].into_iter().for_each(destroy);
+    }
+    // The engine of the program is what it was.
+    assert!(Canonical::default().add(&content(engine).unwrap()).is_ok());
+    [own, proposed, engine].into_iter().for_each(destroy);
+}
+
 #[test]
 fn what_is_unknown_too_large_or_missing_is_marked() {
     let descriptor = create(Kind(999));
@@ -372,9 +402,13 @@ fn what_the_program_set_itself_comes_back_when_it_reads_it() {
     let copy = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     let name = Name::CUDNN_ATTR_ENGINECFG_ENGINE;
     read(configuration, name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[copy]);
-    assert!(Arc::ptr_eq(&content(copy).unwrap(), &content(engine).unwrap()));
+    assert_eq!(content(copy).unwrap().numbers(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX), [5]);
+    let read_graph = create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    let name = Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH;
+    read(copy, name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[read_graph]);
+    assert!(Arc::ptr_eq(&content(read_graph).unwrap(), &content(graph).unwrap()));
     assert_eq!(text(configuration), format!("{GRAPH_LABEL}; engine 5"));
-    [graph, engine, configuration, copy].into_iter().for_each(destroy);
+    [graph, engine, configuration, copy, read_graph].into_iter().for_each(destroy);
 }
 
 #[test]

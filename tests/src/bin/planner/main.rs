@@ -5,6 +5,7 @@
 //! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
 //! planner LAYERS variants                        plans that differ in one step: see `variants`
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
+//! planner LAYERS read ENGINE KNOB=VALUE DEVICE.json WHICH...      plans of an engine that was read: see `real::run_read`
 //! ```
 //!
 //! The program adds its layers itself: `none`, or some of `plans`, `trace` and `other`. With `PLANNER_SETS_LATE` it sets the variable
@@ -64,6 +65,12 @@ fn main() -> ExitCode {
         && mode == "real"
     {
         real::run(engine.parse().unwrap_or(0), devices);
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, engine, knob, device, which @ ..] = arguments.as_slice()
+        && mode == "read"
+    {
+        real::run_read(engine.parse().unwrap_or(0), knob, device, which);
         return ExitCode::SUCCESS;
     }
     if arguments == ["variants"] {
