@@ -70,13 +70,23 @@ fn is_drop_in(dir: &Path) -> bool {
     bytes.windows(18).any(|window| window == b"cudnn-shim drop-in")
 }
 
+fn put_copies(release: &Path, dir: &Path) {
+    for file in std::fs::read_dir(release).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+    }
+}
+
+fn put_links(release: &Path, dir: &Path) {
+    for file in std::fs::read_dir(release).unwrap().map(|entry| entry.unwrap()) {
+        symlink(file.path(), dir.join(file.file_name())).unwrap();
+    }
+}
+
 /// A directory of cuDNN whose files are hard links into a cache, as those of uv and conda are.
 fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     let release = lib_dir("jit-cu12-9.19.0")?;
     let cache = TempDir::new();
-    for file in std::fs::read_dir(release).unwrap().map(|entry| entry.unwrap()) {
-        std::fs::copy(file.path(), cache.path().join(file.file_name())).unwrap();
-    }
+    put_copies(&release, cache.path());
     let dir = TempDir::copy_of(cache.path());
     Some((cache, dir))
 }
@@ -246,9 +256,7 @@ fn what_is_left_is_removed_beside_another_cudnn() {
     let put = |package: &str| {
         let dir = venv.import_dir().join("nvidia").join(package).join("lib");
         std::fs::create_dir_all(&dir).unwrap();
-        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
-            std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
-        }
+        put_copies(&release, &dir);
         std::fs::canonicalize(dir).unwrap()
     };
     let old = put("cudnn_jit");
@@ -535,9 +543,7 @@ fn what_is_not_recognised_is_refused_and_stays() {
     ];
     for (name, change, expected) in cases {
         let dir = TempDir::new();
-        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
-            symlink(file.path(), dir.path().join(file.file_name())).unwrap();
-        }
+        put_links(&release, dir.path());
         std::fs::remove_file(shim(dir.path())).unwrap();
         std::fs::copy(shim(&release), shim(dir.path())).unwrap();
         change(dir.path());
@@ -583,9 +589,7 @@ fn a_place_that_is_not_clear_is_refused() {
     let venv = |name: &str| PythonEnvironment::venv(&world.path().join(name));
     let put = |dir: PathBuf| {
         std::fs::create_dir_all(&dir).unwrap();
-        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
-            symlink(file.path(), dir.join(file.file_name())).unwrap();
-        }
+        put_links(&release, &dir);
         dir
     };
     let two = venv("two");
@@ -782,9 +786,7 @@ fn every_example_of_the_help_texts_works() {
     let dirs = [venv.import_dir().join("nvidia/cudnn/lib"), prefix.path().join("cudnn/lib")];
     for dir in &dirs {
         std::fs::create_dir_all(dir).unwrap();
-        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
-            symlink(file.path(), dir.join(file.file_name())).unwrap();
-        }
+        put_links(&release, dir);
     }
     std::fs::write(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n").unwrap();
     std::fs::set_permissions(prefix.path().join("bin/python"), std::fs::Permissions::from_mode(0o755)).unwrap();

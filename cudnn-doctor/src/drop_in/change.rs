@@ -245,12 +245,7 @@ fn refuse_shared(standing: &Standing) -> Result<(), Refusal> {
 }
 
 fn unknown(standing: &Standing, reason: &str) -> Refusal {
-    let message = format!("{} {reason}; it stays as it is", standing.files.shim.printable());
-    let refusal = Refusal::new(message);
-    match &standing.report {
-        Some(report) => refusal.help(fix_commands::reinstall(report)),
-        None => refusal,
-    }
+    reinstall(format!("{} {reason}; it stays as it is", standing.files.shim.printable()), standing)
 }
 
 /// cuDNN was uninstalled.
@@ -262,16 +257,17 @@ fn no_cudnn(dir: &Path) -> Refusal {
 /// Without the libraries behind it, no shim can be replaced by another.
 fn shim_alone(dir: &Path, standing: &Standing) -> Refusal {
     let name = Library::Shim;
-    let refusal = Refusal::new(format!("{} has NVIDIA's {name}, but none of cuDNN's other libraries", dir.printable()));
-    match &standing.report {
-        Some(report) => refusal.help(fix_commands::reinstall(report)),
-        None => refusal,
-    }
+    reinstall(format!("{} has NVIDIA's {name}, but none of cuDNN's other libraries", dir.printable()), standing)
 }
 
 fn no_shim(dir: &Path, standing: &Standing) -> Refusal {
     let name = Library::Shim;
-    let refusal = Refusal::new(format!("{} has no {name} for the drop-in to stand in front of", dir.printable()));
+    reinstall(format!("{} has no {name} for the drop-in to stand in front of", dir.printable()), standing)
+}
+
+/// A refusal that cuDNN's installer mends, if it is known.
+fn reinstall(message: String, standing: &Standing) -> Refusal {
+    let refusal = Refusal::new(message);
     match &standing.report {
         Some(report) => refusal.help(fix_commands::reinstall(report)),
         None => refusal,
