@@ -33,9 +33,9 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Unseen => f.write_str("a descriptor was not seen from its creation on"),
-            Obstacle::Uncertain => f.write_str(
-                "a descriptor was read from another one, emptied, or refused a change: cuDNN may know more of it",
-            ),
+            Obstacle::Uncertain => {
+                f.write_str("a descriptor was set twice, refused a change, was emptied, or was read from another one")
+            }
             Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
             Obstacle::UnknownAttribute(name) => write!(f, "{name:?} is newer than this layer"),
             Obstacle::Address(name) => write!(f, "{name:?} is an address"),

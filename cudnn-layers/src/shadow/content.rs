@@ -21,8 +21,9 @@ pub(crate) struct Content {
     pub(crate) is_finalized: bool,
     /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
     pub(crate) lacks_attributes: bool,
-    /// A change of it was refused, it was emptied, or cuDNN filled it with more than it states: what cuDNN has of it is
-    /// not certain in each release.
+    /// What cuDNN has of it is not certain in each release. A change of it was refused; it was emptied; cuDNN filled it
+    /// with more than it states; or an attribute was set again, to something else: cuDNN replaces most values, but adds
+    /// operations to those that a graph has.
     pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Origin>>,
@@ -39,6 +40,24 @@ pub(crate) struct Attribute {
     /// As the program gave it.
     pub(crate) count: i64,
     pub(crate) value: Value,
+}
+
+impl Attribute {
+    /// The very same: two layers may report one call.
+    fn is_same(&self, other: &Attribute) -> bool {
+        let is_same = match (&self.value, &other.value) {
+            (Value::Elements(one), Value::Elements(other)) => one.as_slice() == other.as_slice(),
+            (Value::Descriptors(one), Value::Descriptors(other)) => {
+                let is_same = |(one, other): (&Child, &Child)| match (one.content(), other.content()) {
+                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                    _ => false,
+                };
+                one.len() == other.len() && one.iter().zip(other.iter()).all(is_same)
+            }
+            _ => false,
+        };
+        is_same && (self.ty, self.count) == (other.ty, other.count)
+    }
 }
 
 /// Where cuDNN's contents of a descriptor are from.
@@ -102,7 +121,10 @@ impl Content {
         }
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
         match self.attributes.iter_mut().find(|known| known.name == attribute.name) {
-            Some(known) => Some(std::mem::replace(known, attribute)),
+            Some(known) => {
+                self.is_uncertain |= !known.is_same(&attribute);
+                Some(std::mem::replace(known, attribute))
+            }
             None if is_full => {
                 self.lacks_attributes = true;
                 Some(attribute)
@@ -120,10 +142,14 @@ impl Content {
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
         match self.attributes.iter_mut().find(|known| known.name == name) {
             Some(Attribute { ty: known_ty, count: known_count, value: Value::Elements(known), .. }) => {
+                self.is_uncertain |= (*known_ty, *known_count, known.as_slice()) != (ty, count, bytes);
                 (*known_ty, *known_count) = (ty, count);
                 known.assign(bytes);
             }
-            Some(known) => *known = Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) },
+            Some(known) => {
+                self.is_uncertain = true;
+                *known = Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) };
+            }
             None if is_full => self.lacks_attributes = true,
             None => self.attributes.push(Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) }),
         }

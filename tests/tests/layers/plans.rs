@@ -288,30 +288,31 @@ fn plans_of_a_real_cudnn_are_restored() {
     assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
 }
 
-/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any more. Its
-/// plans are not those of the same engine that the program has made itself.
+/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any more. A
+/// graph whose operations are set twice has all of them.
 #[test]
-fn a_plan_of_an_engine_that_was_read_is_not_confused_with_one_of_the_programs_own() {
-    let Some(real) = Real::new("a_plan_of_an_engine_that_was_read") else { return };
-    let run = |layers, which: &[&str]| {
-        let args = [&[layers, "read", "7", "24=9", &real.devices[0]], which].concat();
-        real.planner(&args, &[])
-    };
+fn plans_that_are_asked_for_in_the_same_words_are_not_confused() {
+    let Some(real) = Real::new("plans_that_are_asked_for_in_the_same_words") else { return };
+    let run = |layers, which: &[&str]| real.planner(&[&[layers, "alike", &real.devices[0]], which].concat(), &[]);
     let sorted = |output: &ChildOutput| {
         let mut lines: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
-    let without = sorted(&run("none", &["own", "read"]));
-    assert!(without[0].contains(r#""CUDNN_KNOB_TYPE_KERNEL_CFG":-1"#), "{without:?}");
-    assert!(without[1].contains(r#""CUDNN_KNOB_TYPE_KERNEL_CFG":9"#), "{without:?}");
-    for which in [["own", "read"], ["read", "own"]] {
-        for layers in ["plans", "trace,plans"] {
-            let _ = std::fs::remove_dir_all(real.dir.path().join("plans"));
-            for start in ["cold", "warm"] {
-                let output = run(layers, &which);
-                assert_eq!(sorted(&output), without, "{layers} {which:?} {start}: {output:#?}");
-                assert_eq!(count(&output, "restored in"), usize::from(start == "warm"), "{output:#?}");
+    for (pair, expected) in [
+        (["own", "read"], [r#"KERNEL_CFG":-1"#, r#"KERNEL_CFG":9"#]),
+        (["add", "relu"], ["add: 2 operations", "relu: 1 operations"]),
+    ] {
+        let without = sorted(&run("none", &pair));
+        assert!(without.iter().zip(expected).all(|(line, expected)| line.contains(expected)), "{without:?}");
+        for which in [pair, [pair[1], pair[0]]] {
+            for layers in ["plans", "trace,plans"] {
+                let _ = std::fs::remove_dir_all(real.dir.path().join("plans"));
+                for start in ["cold", "warm"] {
+                    let output = run(layers, &which);
+                    assert_eq!(sorted(&output), without, "{layers} {which:?} {start}: {output:#?}");
+                    assert_eq!(count(&output, "restored in"), usize::from(start == "warm"), "{output:#?}");
+                }
             }
         }
     }

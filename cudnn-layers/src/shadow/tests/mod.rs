@@ -135,6 +135,27 @@ fn an_attribute_that_is_set_again_has_the_last_value_and_its_first_place() {
     destroy(tensor);
 }
 
+/// cuDNN replaces most values, but adds to the operations of a graph. Two layers that report one call are no second call.
+#[test]
+fn a_descriptor_is_uncertain_once_an_attribute_is_set_to_something_else() {
+    let is_uncertain = |descriptor| content(descriptor).unwrap().is_uncertain;
+    let (one, other) = (tensor(7, &[1, 2]), tensor(8, &[1, 2]));
+    set_numbers(one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[1, 2]);
+    assert!(!is_uncertain(one));
+    for second in [&[one][..], &[other], &[one, other], &[]] {
+        let operation = create(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+        set_children(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &[one]);
+        set_children(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, second);
+        assert_eq!(is_uncertain(operation), second != [one]);
+        destroy(operation);
+    }
+    set_numbers(one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[1, 3]);
+    assert!(is_uncertain(one) && !is_uncertain(other));
+    set(other, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT32, &[1, 2]);
+    assert!(is_uncertain(other));
+    [one, other].into_iter().for_each(destroy);
+}
+
 #[test]
 fn a_long_attribute_that_is_set_again_leaves_a_copy_alone() {
     let pack = create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -5,7 +5,7 @@
 //! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
 //! planner LAYERS variants                        plans that differ in one step: see `variants`
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
-//! planner LAYERS read ENGINE KNOB=VALUE DEVICE.json WHICH...      plans of an engine that was read: see `real::run_read`
+//! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! ```
 //!
 //! The program adds its layers itself: `none`, or some of `plans`, `trace` and `other`. With `PLANNER_SETS_LATE` it sets the variable
@@ -15,6 +15,7 @@
 //! shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly, asks plans
 //! for all attributes, finalizes them twice, and executes them.
 
+mod alike;
 mod random;
 mod real;
 mod script;
@@ -67,10 +68,10 @@ fn main() -> ExitCode {
         real::run(engine.parse().unwrap_or(0), devices);
         return ExitCode::SUCCESS;
     }
-    if let [mode, engine, knob, device, which @ ..] = arguments.as_slice()
-        && mode == "read"
+    if let [mode, device, which @ ..] = arguments.as_slice()
+        && mode == "alike"
     {
-        real::run_read(engine.parse().unwrap_or(0), knob, device, which);
+        alike::run(device, which);
         return ExitCode::SUCCESS;
     }
     if arguments == ["variants"] {

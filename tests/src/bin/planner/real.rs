@@ -9,8 +9,7 @@ use cudnn_backend::graph::{Convolution, graph};
 use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
 use cudnn_loader::{
-    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t,
-    cudnnDataType_t as DataType,
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
 
 /// Plans with this engine for each of these devices. Prints what each plan is, and how long it took.
@@ -34,34 +33,8 @@ pub(crate) fn run(engine: i64, devices: &[String]) {
     }
 }
 
-/// Plans of one engine, as `which` says: of the program's own, `own`; or of the engine that cuDNN returns of a configuration
-/// with a knob, `read`. Neither plan's configuration has knobs. Prints the knobs of each plan.
-pub(crate) fn run_read(engine: i64, knob: &str, device: &str, which: &[String]) {
-    let (Ok(json), Some((knob, value))) = (std::fs::read_to_string(device), knob.split_once('=')) else { return };
-    let knob = (cudnnBackendKnobType_t(knob.parse().unwrap_or(0)), value.parse().unwrap_or(0));
-    for which in which {
-        let knobs = knobs_of_plan(&json, engine, knob, which == "read");
-        println!("{which}: {}", knobs.unwrap_or_else(|error| format!("failed: {error:?}")));
-    }
-}
-
-fn knobs_of_plan(json: &str, index: i64, knob: (cudnnBackendKnobType_t, i64), is_read: bool) -> Result<String, Error> {
-    let device = device::from_json(json)?;
-    let target = Target::Device(&device);
-    let engine = engine(&convolution(16, DataType::CUDNN_DATA_HALF)?, index, target)?;
-    let with_knob = configuration(&engine, &[knob])?;
-    let name = Name::CUDNN_ATTR_ENGINECFG_ENGINE;
-    let read = with_knob.descriptors_up_to(name, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)?;
-    let chosen = if is_read { read.first().unwrap_or(&engine) } else { &engine };
-    let plan = Plan::new(&configuration(chosen, &[])?, target)?;
-    let text = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
-    let text = text.strip_suffix(&[0]).unwrap_or(&text);
-    let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
-    Ok(json["engine"]["knobChoices"].to_string())
-}
-
 /// The graph of a convolution.
-fn convolution(channels: i64, data_type: DataType) -> Result<Descriptor, Error> {
+pub(crate) fn convolution(channels: i64, data_type: DataType) -> Result<Descriptor, Error> {
     let tensor = |uid, dims: &[i64]| Tensor::channels_last(uid, data_type, dims);
     let x = tensor(1, &[4, channels, 14, 14]);
     let (w, y) = (tensor(2, &[32, channels, 3, 3]), tensor(3, &[4, 32, 14, 14]));

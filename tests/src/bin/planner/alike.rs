@@ -1,0 +1,62 @@
+//! Plans of a real cuDNN that a program asks for in the same words, and that are not the same: cuDNN keeps in a descriptor
+//! what it does not state, or adds to what was set before.
+//!
+//! | which | the plan of |
+//! | --- | --- |
+//! | `own` | an engine without knobs |
+//! | `read` | that engine, as cuDNN returns it of a configuration with a knob |
+//! | `relu` | a graph of one operation |
+//! | `add` | that graph, to which another operation was given in a call before |
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::{self, Target};
+use cudnn_backend::engine::{configuration, engine};
+use cudnn_backend::graph::{add, relu};
+use cudnn_backend::plan::Plan;
+use cudnn_backend::tensor::Tensor;
+use cudnn_loader::{
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
+    cudnnDataType_t as DataType,
+};
+
+use crate::real::convolution;
+
+/// Plans for a device. Prints each plan's knobs and the number of its operations.
+pub(crate) fn run(device: &str, which: &[String]) {
+    let Ok(json) = std::fs::read_to_string(device) else { return };
+    for which in which {
+        println!("{which}: {}", plan(&json, which).unwrap_or_else(|error| format!("failed: {error:?}")));
+    }
+}
+
+fn plan(json: &str, which: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let target = Target::Device(&device);
+    let configuration = match which {
+        "relu" | "add" => configuration(&engine(&elementwise(which == "add")?, 1, target)?, &[])?,
+        _ => {
+            let own = engine(&convolution(16, DataType::CUDNN_DATA_HALF)?, 7, target)?;
+            let with_knob = configuration(&own, &[(Knob::CUDNN_KNOB_TYPE_KERNEL_CFG, 9)])?;
+            let (name, kind) = (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+            let read = with_knob.descriptors_up_to(name, kind, 1)?;
+            let chosen = if which == "read" { read.first().unwrap_or(&own) } else { &own };
+            configuration(chosen, &[])?
+        }
+    };
+    let plan = Plan::new(&configuration, target)?;
+    let text = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
+    let operations = json["operationGraph"]["nodes"].as_array().map_or(0, Vec::len);
+    Ok(format!("{operations} operations, {}", json["engine"]["knobChoices"]))
+}
+
+/// The graph of y = max(m, 0); before, perhaps, it gets m = x + b.
+fn elementwise(has_add: bool) -> Result<Descriptor, Error> {
+    let tensor = |uid| Tensor::channels_last(uid, DataType::CUDNN_DATA_HALF, &[2, 8, 16, 16]);
+    let [x, b, m, y] = [1, 2, 3, 4].map(tensor);
+    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+    let name = Name::CUDNN_ATTR_OPERATIONGRAPH_OPS;
+    let graph = if has_add { graph.set_descriptors(name, &[&add([&x, &b, &m])?])? } else { graph };
+    graph.set_descriptors(name, &[&relu([&m, &y])?])?.finalize()
+}
