@@ -78,7 +78,7 @@ fn random_programs_see_no_difference() {
         return;
     }
     let world = World::new();
-    let args = ["0", "400", "1"];
+    let args = ["0", "500", "1"];
     let without = world.run("none", &args).stdout;
     assert!(without.lines().filter(|line| line.starts_with("computed")).count() > 1000, "{without}");
     let cold = world.run("plans", &args);

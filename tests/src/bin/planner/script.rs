@@ -110,7 +110,10 @@ impl Script {
         for setting in &settings {
             if self.random.once_in(12) {
                 let mut other = setting.clone();
-                other.3.iter_mut().for_each(|byte| *byte ^= 1);
+                // The plan of a descriptor that was set to something else is not kept.
+                if self.is_wild {
+                    other.3.iter_mut().for_each(|byte| *byte ^= 1);
+                }
                 self.set(descriptor, &other);
             }
             self.set(descriptor, setting);
