@@ -82,6 +82,14 @@ fn put_links(release: &Path, dir: &Path) {
     }
 }
 
+/// An environment at this root, into which pip has installed the wheel. Returns the directory of cuDNN.
+fn venv_with_wheel(unpacked: &Path, root: &Path) -> PathBuf {
+    let venv = PythonEnvironment::venv(root);
+    let copy = Command::new("cp").arg("-a").arg(unpacked.join(".")).arg(venv.import_dir()).status().unwrap();
+    assert!(copy.success());
+    venv.import_dir().join("nvidia/cudnn_jit/lib")
+}
+
 /// A directory of cuDNN whose files are hard links into a cache, as those of uv and conda are.
 fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     let release = lib_dir("jit-cu12-9.19.0")?;
@@ -282,10 +290,7 @@ fn what_is_left_is_removed_beside_another_cudnn() {
 fn a_shim_that_an_installer_has_recorded_comes_back_without_its_libraries() {
     let Some(release) = release("jit-cu12-9.19.0") else { return };
     let (prefix, root) = (Prefix::new(), TempDir::new());
-    let venv = PythonEnvironment::venv(root.path());
-    let copy = Command::new("cp").arg("-a").arg(release.join(".")).arg(venv.import_dir()).status().unwrap();
-    assert!(copy.success());
-    let dir = venv.import_dir().join("nvidia/cudnn_jit/lib");
+    let dir = venv_with_wheel(&release, root.path());
     succeed(&prefix, "install", root.path());
     for library in Library::ALL.iter().filter(|library| **library != Library::Shim) {
         let _ = std::fs::remove_file(dir.join(library.file_name()));
@@ -564,10 +569,7 @@ fn what_is_not_recognised_is_refused_and_stays() {
 fn a_shim_that_is_not_as_its_wheel_installed_it_stays() {
     let Some(release) = release("jit-cu12-9.19.0") else { return };
     let (prefix, root) = (Prefix::new(), TempDir::new());
-    let venv = PythonEnvironment::venv(root.path());
-    let copy = Command::new("cp").arg("-a").arg(release.join(".")).arg(venv.import_dir()).status().unwrap();
-    assert!(copy.success());
-    let dir = venv.import_dir().join("nvidia/cudnn_jit/lib");
+    let dir = venv_with_wheel(&release, root.path());
     let file = dir.join("libcudnn.so.9");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.push(0);

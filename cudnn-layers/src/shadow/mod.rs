@@ -194,16 +194,21 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
         // SAFETY: the caller's obligation.
         let address = unsafe { elements.add(index).read_unaligned() }.addr();
         let set = source.children(name).get(index).and_then(Child::content);
-        let filled = |kind| match (set, facts.get(index)) {
-            // What the program has set itself.
-            (Some(set), _) if has_more_than_it_states(name) => Some(Arc::new(Content::clone(set).uncertain())),
-            (Some(set), _) => Some(set.clone()),
-            (None, Some(facts)) => {
-                let origin = Origin { source: source.clone(), name, index };
-                let content = Content::read_from(kind, origin, facts.clone());
-                Some(Arc::new(if has_more_than_it_states(name) { content.uncertain() } else { content }))
-            }
-            (None, None) => None,
+        let filled = |kind| {
+            let content = match (set, facts.get(index)) {
+                // What the program has set itself.
+                (Some(set), _) => set.clone(),
+                (None, Some(facts)) => {
+                    let origin = Origin { source: source.clone(), name, index };
+                    Arc::new(Content::read_from(kind, origin, facts.clone()))
+                }
+                (None, None) => return None,
+            };
+            Some(if has_more_than_it_states(name) {
+                Arc::new(Arc::unwrap_or_clone(content).uncertain())
+            } else {
+                content
+            })
         };
         // Only the program's descriptors are followed: nobody would tell when cuDNN destroys others.
         let _former = table::with(address, |part| {
