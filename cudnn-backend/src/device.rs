@@ -1,12 +1,11 @@
 //! The device that engines and plans are for: a handle's, or one that a JSON text describes (since cuDNN 9.8).
 
+pub use crate::cudnn::devices::H200;
+
 use crate::cudnn::{Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use crate::descriptor::Descriptor;
 use crate::handle::Handle;
-
-/// cuDNN's description of an H200.
-pub const H200: &str = include_str!("../devices/h200.json");
 
 /// The device to plan for.
 #[derive(Clone, Copy)]

@@ -1,8 +1,10 @@
 //! Writes the parsed declarations as the files of `cudnn-sys/src/generated`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::annotations::{ItemMeta, Version};
+use crate::attributes::Elements;
 use crate::error::Error;
 use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
@@ -199,6 +201,43 @@ pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> Stri
         parsed.functions.iter().for_each(|function| line(&function.name, &function.meta));
     }
     text
+}
+
+/// The elements of the attributes of backend descriptors, by the attributes' numbers.
+pub(crate) fn attributes(
+    modules: &[(Module, Parsed)],
+    elements: &BTreeMap<String, Elements>,
+    source: &Source,
+) -> Result<String, Error> {
+    let enumerators = |of: &'static str| {
+        let enums = modules.iter().flat_map(|(_, parsed)| &parsed.enums).filter(move |item| item.name == of);
+        enums.flat_map(|item| &item.enumerators)
+    };
+    let known_types: Vec<&String> = enumerators("cudnnBackendAttributeType_t").map(|(name, ..)| name).collect();
+    let mut rows: Vec<(u32, &str, &Elements)> = Vec::new();
+    for (name, value, _) in enumerators("cudnnBackendAttributeName_t") {
+        // Several names may have one number.
+        if let (Some(elements), Ok(number)) = (elements.get(name), value.parse())
+            && rows.iter().all(|(known, ..)| *known != number)
+        {
+            if let Some(ty) = elements.types.iter().find(|ty| !known_types.contains(ty)) {
+                return Err(Error::new(format!(
+                    "the type of {name}, {ty}, does not exist; add the attribute to cudnn-bindgen/src/measured_attributes.txt"
+                )));
+            }
+            rows.push((number, name, elements));
+        }
+    }
+    rows.sort_unstable_by_key(|(number, ..)| *number);
+    let mut text = first_line(source);
+    let _ = writeln!(text, "[");
+    for (_, name, Elements { types, most }) in rows {
+        let types: Vec<String> = types.iter().map(|ty| format!("Type::{ty}")).collect();
+        let most = most.map_or("u32::MAX".to_owned(), |most| most.to_string());
+        let _ = writeln!(text, "    (Name::{name}, Elements {{ types: &[{}], most: {most} }}),", types.join(", "));
+    }
+    text.push_str("]\n");
+    Ok(text)
 }
 
 fn first_line(source: &Source) -> String {

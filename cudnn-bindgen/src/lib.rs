@@ -24,6 +24,7 @@
 //! `buildtime-bindgen`.
 
 mod annotations;
+mod attributes;
 mod emit;
 mod error;
 mod headers;
@@ -54,7 +55,10 @@ pub struct File {
 /// name. Headers of older releases state them for few names.
 pub const ANNOTATIONS: &str = "annotations.txt";
 
-/// Generates all files of `cudnn-sys/src/generated`, and [`ANNOTATIONS`]. Writes umbrella headers into the directory
+/// The generated file that belongs to `cudnn-layers`: the elements that each attribute of a backend descriptor takes.
+pub const ATTRIBUTES: &str = "attributes.rs";
+
+/// Generates all files of `cudnn-sys/src/generated`, [`ANNOTATIONS`] and [`ATTRIBUTES`]. Writes umbrella headers into the directory
 /// `scratch`.
 ///
 /// # Errors
@@ -103,6 +107,7 @@ pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
     files.push(file("functions.rs", emit::function_table(&modules, source)));
     files.push(file("names.rs", emit::name_table(&modules, source)));
     files.push(file(ANNOTATIONS, emit::annotations(&modules, source)));
+    files.push(file(ATTRIBUTES, emit::attributes(&modules, &attributes::collect(include)?, source)?));
     files.extend(version(include).map(|version| file("version.txt", version + "\n")));
     Ok(files)
 }

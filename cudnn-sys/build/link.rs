@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{
-    Architecture, Candidate, DIR_VARIABLE, Host, Identity, Library, Os, ProbeError, Search, VARIABLES, Version,
+    Architecture, Candidate, DIR_VARIABLE, Host, Identity, Library, Origin, Os, ProbeError, Search, VARIABLES, Version,
     identify_any, identify_for,
 };
 
@@ -109,7 +109,7 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     // This machine has libraries for itself alone; those for another system are in a directory that the user names.
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
     let candidates: Vec<Candidate> = if target.os == Os::HOST {
-        search.candidates().collect()
+        search.candidates().filter(|candidate| !is_of_cargo(candidate)).collect()
     } else {
         search.explicit_candidate().into_iter().collect()
     };
@@ -146,6 +146,17 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
          searched:{searched}",
         names.join(" and "),
     ))
+}
+
+/// Did cargo put this directory on the search path of its build scripts, and not the user? Cargo's own output is there, or
+/// Rust's libraries.
+fn is_of_cargo(candidate: &Candidate) -> bool {
+    let is_searched = matches!(candidate.origin, Origin::LibraryPath | Origin::Path);
+    let has_output = |dir: &Path| dir.join(".fingerprint").is_dir();
+    let dir = &candidate.dir;
+    let is_output = || has_output(dir) || dir.ends_with("deps") && dir.parent().is_some_and(has_output);
+    let has_rust = || dir.join("rustlib").is_dir() || dir.components().any(|part| part.as_os_str() == "rustlib");
+    is_searched && (is_output() || has_rust())
 }
 
 fn check(dir: &Path, library: Library, target: Target) -> Result<(), (Library, ProbeError)> {

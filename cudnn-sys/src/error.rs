@@ -5,7 +5,7 @@ use alloc::vec;
 use core::ffi::{CStr, c_char};
 use core::fmt;
 
-use crate::cudnnStatus_t;
+use crate::{cudnnStatus_t, signatures};
 
 /// A failed call of a cuDNN function.
 ///
@@ -35,7 +35,7 @@ impl Error {
     pub unsafe fn check(
         status: cudnnStatus_t,
         function: &'static str,
-        last_error: unsafe extern "C" fn(*mut c_char, usize),
+        last_error: signatures::cudnnGetLastErrorString,
     ) -> Result<(), Error> {
         if status.is_success() {
             return Ok(());

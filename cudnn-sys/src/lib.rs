@@ -24,7 +24,8 @@
 //!
 //! | feature | links | for |
 //! | --- | --- | --- |
-//! | `link-graph`, `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library | the functions of its module |
+//! | `link-graph` | graph | the functions of its module |
+//! | `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library, and graph if the program uses it | the functions of both modules, and [`check!`] |
 //! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll`, NVIDIA's shim or a drop-in for it | all functions |
 //! | `buildtime-bindgen` | nothing | bindings generated from your own headers; needs libclang |
 //! | `warn-deprecated` | nothing | a warning at each use of a name that cuDNN's headers mark as deprecated |
@@ -92,6 +93,7 @@
 
 extern crate alloc;
 
+pub mod devices;
 mod error;
 mod open_enum;
 mod status;
@@ -199,6 +201,45 @@ macro_rules! declare {
             }
             pub use $library::*;
         )*
+
+        /// The types of cuDNN's functions, for crates that look the functions up at run time. An alias has the name of its
+        /// function, so a signature that differs from cuDNN's does not compile:
+        ///
+        /// ```
+        /// use cudnn_sys::{cudnnHandle_t, cudnnStatus_t, signatures};
+        ///
+        /// unsafe extern "C" fn destroy(_: cudnnHandle_t) -> cudnnStatus_t {
+        ///     cudnnStatus_t::CUDNN_STATUS_SUCCESS
+        /// }
+        /// let function: signatures::cudnnDestroy = destroy;
+        /// ```
+        ///
+        /// ```compile_fail,E0308
+        /// # use cudnn_sys::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t, signatures};
+        /// unsafe extern "C" fn without_the_variant_pack(
+        ///     _: cudnnHandle_t,
+        ///     _: cudnnBackendDescriptor_t,
+        ///     _: *mut usize,
+        /// ) -> cudnnStatus_t {
+        ///     cudnnStatus_t::CUDNN_STATUS_SUCCESS
+        /// }
+        /// let function: signatures::cudnnGetExecutionPlanWorkspaceSize = without_the_variant_pack;
+        /// ```
+        #[allow(deprecated, reason = "deprecated functions have types, too")]
+        pub mod signatures {
+            $($(
+                #[doc = concat!("The type of `", stringify!($name), "`.")]
+                pub type $name = unsafe extern "C" fn($($argument: $type),*) -> $returns;
+            )*)*
+
+            /// The same types for callers who let exceptions pass: a callback of the program may throw through cuDNN.
+            pub mod unwinding {
+                $($(
+                    #[doc = concat!("The type of `", stringify!($name), "`.")]
+                    pub type $name = unsafe extern "C-unwind" fn($($argument: $type),*) -> $returns;
+                )*)*
+            }
+        }
     };
 }
 for_each_function!(declare);
