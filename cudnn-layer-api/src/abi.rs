@@ -48,6 +48,8 @@ pub struct Host {
     pub missed_calls: unsafe extern "C" fn(*const Host) -> u64,
     /// The layers between this one and cuDNN, each followed by a newline.
     pub inside: *const c_char,
+    /// The environment when cuDNN's graph library was loaded, or null.
+    pub environment: *const c_char,
 }
 
 /// `cudnnLayerEvent`.

@@ -88,6 +88,27 @@ impl Host {
         unsafe { CStr::from_ptr(self.0.inside) }
     }
 
+    /// The environment when cuDNN's graph library was loaded, which reads some variables then: names and values. `None` if
+    /// the library was loaded before the loader was used, or before it knew of a layer.
+    #[must_use]
+    pub fn environment(&self) -> Option<impl Iterator<Item = (&'static [u8], &'static [u8])>> {
+        let mut next = self.0.environment;
+        let entries = std::iter::from_fn(move || {
+            // SAFETY: strings of the loader's with an empty one behind the last, valid until the process ends.
+            let entry = unsafe { CStr::from_ptr(next) }.to_bytes();
+            if entry.is_empty() {
+                return None;
+            }
+            next = next.wrapping_add(entry.len() + 1);
+            Some(entry)
+        });
+        let pair = |entry: &'static [u8]| {
+            let sign = entry.iter().position(|byte| *byte == b'=')?;
+            Some((entry.get(..sign)?, entry.get(sign + 1..)?))
+        };
+        (!next.is_null()).then(|| entries.filter_map(pair))
+    }
+
     /// Logs an error.
     pub fn error(&self, text: &str) {
         self.message(abi::ERROR, text);

@@ -22,6 +22,9 @@
 //! }
 //! ```
 //!
+//! A layer lives until the process ends and is never dropped. To report at exit, register a function of the C library with
+//! `atexit` in [`Layer::begin`], and keep the report's data in a `static`.
+//!
 //! This crate knows neither the loader nor cuDNN's functions.
 
 pub mod abi;

@@ -9,9 +9,9 @@
 //! `cudnn-layers-library` makes a shared library of all layers, `libcudnn_layers.so` or `cudnn_layers.dll`: the loader
 //! finds it beside the drop-in, and asks it for the layers that `CUDNN_LAYERS` names.
 //!
-//! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other layers.
-//! `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was given;
-//! `report` is where texts for people go.
+//! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other
+//! layers. `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was
+//! given; `report` is where texts for people go.
 #![allow(deprecated, reason = "programs call deprecated functions, too")]
 
 mod lock;
@@ -19,6 +19,5 @@ pub mod plans;
 mod platform;
 mod report;
 mod shadow;
-mod step;
 pub mod trace;
 mod wrappers;

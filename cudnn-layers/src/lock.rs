@@ -1,5 +1,5 @@
-//! A lock for sections of some nanoseconds, which allocate and call nothing else. Nobody waits for it without a limit, and
-//! a fork finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
+//! A lock for sections of some nanoseconds, which allocate and call nothing else. Nobody waits for it without a limit,
+//! and a fork finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};

@@ -31,7 +31,8 @@ pub(crate) struct Directory {
     /// Bytes that this process has written since it last removed old entries.
     written: AtomicU64,
     was_scanned: AtomicBool,
-    is_tagged: AtomicBool,
+    /// The directory has its tag, or contains other files and gets none.
+    was_tagged: AtomicBool,
 }
 
 impl Directory {
@@ -41,7 +42,7 @@ impl Directory {
             limit,
             written: AtomicU64::new(0),
             was_scanned: AtomicBool::new(false),
-            is_tagged: AtomicBool::new(false),
+            was_tagged: AtomicBool::new(false),
         }
     }
 
@@ -114,10 +115,14 @@ impl Directory {
     /// The opened directory, which is made if it does not exist.
     fn create(&self) -> Result<platform::Directory, Cause> {
         let directory = platform::Directory::create(&self.path)?;
-        if !self.is_tagged.load(Ordering::Relaxed) && !is_tagged(&directory) {
-            write(&directory, name::TAG, name::TAG_CONTENT)?;
+        if !self.was_tagged.swap(true, Ordering::Relaxed) {
+            // Plans can be kept in a directory that cannot be listed. The next put tries again.
+            let only_plans = contains_only_plans(&directory);
+            let tagged =
+                if matches!(only_plans, Ok(true)) { write(&directory, name::TAG, name::TAG_CONTENT) } else { Ok(()) };
+            self.was_tagged.store(only_plans.is_ok() && tagged.is_ok(), Ordering::Relaxed);
+            tagged?;
         }
-        self.is_tagged.store(true, Ordering::Relaxed);
         Ok(directory)
     }
 
@@ -215,6 +220,12 @@ fn is_tagged(directory: &platform::Directory) -> bool {
     let Some(signature) = name::TAG_CONTENT.split_inclusive(|byte| *byte == b'\n').next() else { return false };
     let start = directory.open_file(name::TAG).and_then(|file| Ok(file.read(0, signature.len() as u64)?));
     start.is_ok_and(|start| start.as_deref() == Some(signature))
+}
+
+/// Whether the directory is empty or contains files of stores alone, and no tag. Backup programs skip directories with
+/// a tag, so one with other data must not get it.
+fn contains_only_plans(directory: &platform::Directory) -> Result<bool, Cause> {
+    Ok(directory.names()?.iter().all(|name| matches!(name.as_str(), "." | "..") || name::kind(name).is_some()))
 }
 
 /// Makes a file with this content, and leaves none if that fails.

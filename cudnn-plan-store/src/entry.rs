@@ -47,7 +47,8 @@ pub enum Lookup {
     Found(Entry, Source),
     /// There is none.
     Missing,
-    /// There is a file for it that cannot be used. Build the plan and [put](crate::Store::put) it: that replaces the file.
+    /// There is a file for it that cannot be used. Build the plan and [put](crate::Store::put) it: that replaces the
+    /// file.
     Unusable(Problem),
 }
 

@@ -10,8 +10,8 @@
 //! | | the part about it, the key, the plan |
 //! | 32 | SHA-256 of everything before |
 //!
-//! The part about it has cuDNN's version (4 bytes), the time to build in nanoseconds (8), the workspace (8), and label and
-//! device, each with its length before it (4).
+//! The part about it has cuDNN's version (4 bytes), the time to build in nanoseconds (8), the workspace (8), and label
+//! and device, each with its length before it (4).
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ pub use entry::{About, Entry, Lookup, Source, Stored};
 pub use limit::Scan;
 pub use pack::{Packed, write_pack};
 pub use problem::{Damage, Problem, ProblemKind};
-pub use settings::{DEFAULT_LIMIT, DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE, Settings};
+pub use settings::{DEFAULT_LIMIT, DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE, Settings, parse_size};
 pub use store::{Entries, Store, write_pages};
 
 pub use platform::unnoticed;

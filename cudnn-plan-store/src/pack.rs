@@ -11,8 +11,8 @@
 //! | 48 each | the index: SHA-256 of the key, offset, length; in the order of the hashes |
 //! | | the entries, in this order, each as in its file |
 //!
-//! A pack is opened afresh by each lookup, which reads the index at some 12 places. It is not mapped into memory: that would
-//! end the program if the file were cut.
+//! A pack is opened afresh by each lookup, which reads the index at some 12 places. It is not mapped into memory: that
+//! would end the program if the file were cut.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -194,8 +194,8 @@ pub struct Packed {
     pub bytes: u64,
 }
 
-/// Writes a pack, in place of the file with this name. The same entries give the same bytes, in any order. Of two entries
-/// with one key, the first counts. The entries are in memory until the pack is written.
+/// Writes a pack, in place of the file with this name. The same entries give the same bytes, in any order. Of two
+/// entries with one key, the first counts. The entries are in memory until the pack is written.
 ///
 /// # Errors
 /// Why it could not be written. A file with this name is as before.

@@ -36,8 +36,8 @@ impl Default for Settings {
 
 impl Settings {
     /// What the environment names: [`DIR_VARIABLE`], else `cudnn-plans` in `XDG_CACHE_HOME`, else in `.cache` in `HOME`
-    /// (on Windows in `LOCALAPPDATA`), [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. An empty variable is as unset. What cannot
-    /// be used is a problem, and is left out.
+    /// (on Windows in `LOCALAPPDATA`), [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. An empty variable is as unset. What
+    /// cannot be used is a problem, and is left out.
     ///
     /// Do not use this in secure-execution mode: there the environment comes from a less privileged user.
     pub fn from_environment() -> (Self, Vec<Problem>) {
@@ -66,7 +66,7 @@ impl Settings {
         }
 
         if let Some(text) = variable(LIMIT_VARIABLE) {
-            match size(&text) {
+            match parse_size(&text) {
                 Some(limit) => settings.limit = limit,
                 None => {
                     let kind = ProblemKind::BadLimit(text.to_string_lossy().into_owned());
@@ -87,8 +87,8 @@ impl Settings {
     }
 }
 
-/// A number of bytes, or of KiB, MiB, GiB or TiB.
-fn size(text: &OsStr) -> Option<u64> {
+/// Parses a number of bytes, or of KiB, MiB, GiB or TiB: `4096`, `512M`, `2G`.
+pub fn parse_size(text: &OsStr) -> Option<u64> {
     let text = text.to_str()?.trim();
     let (number, unit) = match text.char_indices().next_back()? {
         (at, 'k' | 'K') => (text.get(..at)?, 1 << 10),
@@ -128,7 +128,7 @@ mod tests {
             (" ", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(size(text.as_ref()), expected, "{text:?}");
+            assert_eq!(parse_size(text.as_ref()), expected, "{text:?}");
         }
     }
 

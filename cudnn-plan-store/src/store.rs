@@ -56,8 +56,8 @@ impl Store {
 
     /// Looks a key up: in the packs, then in the directory.
     ///
-    /// An entry that is damaged, torn, of another key or of another user is [`Unusable`](Lookup::Unusable), and its file in
-    /// the directory is removed.
+    /// An entry that is damaged, torn, of another key or of another user is [`Unusable`](Lookup::Unusable), and its
+    /// file in the directory is removed.
     pub fn get(&self, key: &[u8]) -> Lookup {
         let _unnoticed = Unnoticed::new();
         let mut problem = None;
@@ -95,8 +95,8 @@ impl Store {
         }
     }
 
-    /// All entries, each read and checked when it is asked for: those of the packs, then those of the directory. What is
-    /// damaged is a problem, and stays.
+    /// All entries, each read and checked when it is asked for: those of the packs, then those of the directory. What
+    /// is damaged is a problem, and stays.
     pub fn entries(&self) -> Entries<'_> {
         Entries { store: self, packs: self.packs.iter(), pack: None, names: None }
     }
@@ -110,8 +110,8 @@ impl Store {
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
-    /// Keeps a list of pages beside the plans, in place of one with its name, `pages-<16 hexadecimal digits>.list`. Returns
-    /// its file; `None` without a directory.
+    /// Keeps a list of pages beside the plans, in place of one with its name, `pages-<16 hexadecimal digits>.list`.
+    /// Returns its file; `None` without a directory.
     ///
     /// # Errors
     /// Why it could not be kept.

@@ -90,8 +90,8 @@ fn clear_removes_what_the_store_has_made_and_nothing_else() {
     }
     let cleared = store.clear().unwrap();
     assert_eq!((cleared.entries, cleared.temporaries), (2, 1));
-    // The store's own thread may be reading the file's time. Before version 10 of Windows, and under Wine, the name of a
-    // removed file stays until nobody has the file open.
+    // The store's own thread may be reading the file's time. Before version 10 of Windows, and under Wine, the name of
+    // a removed file stays until nobody has the file open.
     let expected = ["CACHEDIR.TAG", "my.plan", "thesis.pdf", "tmp-notes"];
     let end = Instant::now() + Duration::from_secs(20);
     while names(&dir, |_| true) != expected && Instant::now() < end {
@@ -106,9 +106,30 @@ fn clear_removes_what_the_store_has_made_and_nothing_else() {
     assert_eq!(problem.kind(), &ProblemKind::NotAStore);
     assert!(problem.to_string().contains(dir.to_str().unwrap()), "{problem}");
     assert_found(&store, &entry("a"));
-    // A new process, to which the directory is new, tags it.
+    // A new process, to which the directory is new, tags it once there is nothing else in it.
+    open(&dir).put(&entry("b")).unwrap();
+    assert_eq!(store.clear().unwrap_err().kind(), &ProblemKind::NotAStore);
+    for other in ["my.plan", "thesis.pdf", "tmp-notes"] {
+        std::fs::remove_file(dir.join(other)).unwrap();
+    }
     open(&dir).put(&entry("b")).unwrap();
     assert_eq!(store.clear().unwrap().entries, 2);
+}
+
+/// Backup programs skip a directory with a tag.
+#[test]
+fn a_directory_with_other_data_gets_no_tag() {
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::write(temporary.path().join("thesis.pdf"), "text").unwrap();
+    std::fs::create_dir(temporary.path().join("empty")).unwrap();
+    for (dir, is_tagged) in [("", false), ("empty", true), ("new", true)] {
+        let dir = temporary.path().join(dir);
+        let store = open(&dir);
+        store.put(&entry("a")).unwrap();
+        store.put(&entry("b")).unwrap();
+        assert_found(&store, &entry("a"));
+        assert_eq!(dir.join("CACHEDIR.TAG").exists(), is_tagged, "{}", dir.display());
+    }
 }
 
 #[test]
@@ -196,8 +217,8 @@ mod unnoticed {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let thread = std::thread::spawn(move || {
-            // It takes effect at the next cancellation point, of which `open` is one. This thread has no such but in the
-            // store: what is between is allocation.
+            // It takes effect at the next cancellation point, of which `open` is one. This thread has no such but in
+            // the store: what is between is allocation.
             // SAFETY: the thread exists.
             unsafe { pthread_cancel(libc::pthread_self()) };
             use_store(&path);

@@ -1,5 +1,5 @@
-//! `libcudnn_layers.so` or `cudnn_layers.dll`: a shared library with all layers. The loader finds it beside the drop-in, and
-//! asks it for a layer by name. It knows the names of the layers, and nothing of what they do.
+//! `libcudnn_layers.so` or `cudnn_layers.dll`: a shared library with all layers. The loader finds it beside the
+//! drop-in, and asks it for a layer by name. It knows the names of the layers, and nothing of what they do.
 
 use std::ffi::{CStr, c_int};
 

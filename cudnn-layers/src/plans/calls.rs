@@ -1,15 +1,17 @@
-//! The functions in front of cuDNN's. They report to the shadow what the program does, and pass calls with a restored plan on
-//! to the descriptor that stands in for it. A call costs a look-up more; those of each step with a variant pack cost less.
+//! The functions in front of cuDNN's. They report to the shadow what the program does, and pass calls with a restored
+//! plan on to the descriptor that stands in for it. A call costs a look-up more; those of each step with a variant pack
+//! cost less.
 
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
 use std::ffi::{CStr, c_char, c_void};
 
+use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
 
 use super::cudnn::ABSENT;
 use super::state::STATE;
-use super::{device, finalize, last_error, restored};
+use super::{finalize, last_error, restored};
 use crate::shadow;
 use crate::shadow::handles;
 use crate::shadow::value::{Kind, Name, Raw, Type};
@@ -18,24 +20,35 @@ type Status = cudnnStatus_t;
 
 const SUCCESS: Status = Status::CUDNN_STATUS_SUCCESS;
 
-/// The function to call in place of the one of this name.
-pub(super) fn function(name: &CStr) -> Option<*const c_void> {
-    Some(match name.to_bytes() {
-        b"cudnnCreate" => create as *const c_void,
-        b"cudnnDestroy" => destroy as *const c_void,
-        b"cudnnGetLastErrorString" => get_last_error_string as *const c_void,
-        b"cudnnBackendCreateDescriptor" => create_descriptor as *const c_void,
-        b"cudnnBackendDestroyDescriptor" => destroy_descriptor as *const c_void,
-        b"cudnnBackendInitialize" => initialize as *const c_void,
-        b"cudnnBackendSetAttribute" => set_attribute as *const c_void,
-        b"cudnnBackendGetAttribute" => get_attribute as *const c_void,
-        b"cudnnBackendFinalize" => finalize as *const c_void,
-        b"cudnnBackendExecute" => execute as *const c_void,
-        b"cudnnBackendPopulateCudaGraph" => populate_cuda_graph as *const c_void,
-        b"cudnnBackendUpdateCudaGraph" => update_cuda_graph as *const c_void,
-        b"cudnnGetExecutionPlanWorkspaceSize" => get_workspace_size as *const c_void,
-        _ => return None,
-    })
+macro_rules! replacements {
+    ($($name:ident: $replacement:ident,)*) => {
+        /// The function to call in place of the one of this name.
+        pub(super) fn function(name: &CStr) -> Option<*const c_void> {
+            $(
+                if name.to_bytes() == stringify!($name).as_bytes() {
+                    // Compiles only if it has cuDNN's signature.
+                    const REPLACEMENT: unwinding::$name = $replacement;
+                    return Some(REPLACEMENT as *const c_void);
+                }
+            )*
+            None
+        }
+    };
+}
+replacements! {
+    cudnnCreate: create,
+    cudnnDestroy: destroy,
+    cudnnGetLastErrorString: get_last_error_string,
+    cudnnBackendCreateDescriptor: create_descriptor,
+    cudnnBackendDestroyDescriptor: destroy_descriptor,
+    cudnnBackendInitialize: initialize,
+    cudnnBackendSetAttribute: set_attribute,
+    cudnnBackendGetAttribute: get_attribute,
+    cudnnBackendFinalize: finalize,
+    cudnnBackendExecute: execute,
+    cudnnBackendPopulateCudaGraph: populate_cuda_graph,
+    cudnnBackendUpdateCudaGraph: update_cuda_graph,
+    cudnnGetExecutionPlanWorkspaceSize: get_workspace_size,
 }
 
 /// Whether an attribute is one of a variant pack, of which a program makes one for each execution.
@@ -66,9 +79,7 @@ unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
 
 unsafe extern "C-unwind" fn destroy(handle: cudnnHandle_t) -> Status {
     next!(_state, cudnnDestroy);
-    if let Some(handle) = handles::destroying(handle.addr()) {
-        device::forget(handle);
-    }
+    handles::destroying(handle.addr());
     // SAFETY: the caller's obligation.
     unsafe { cudnnDestroy(handle) }
 }
@@ -180,36 +191,13 @@ unsafe extern "C-unwind" fn get_attribute(
             asked = finalize::plan_for(state, descriptor);
         }
     }
-    let is_filled = ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    if is_filled {
-        // SAFETY: the caller's obligation.
-        unsafe { each_restored(requested, elements, |filled, it| _ = finalize::complete(&state.cudnn, it, filled)) };
-    }
     // SAFETY: the caller's obligation.
     let status = unsafe { cudnnBackendGetAttribute(asked, name, ty, requested, count, elements) };
-    if status == SUCCESS && is_filled {
-        // What cuDNN has filled is not what was restored for it.
-        // SAFETY: the caller's obligation.
-        unsafe { each_restored(requested, elements, |filled, _| finalize::destroy_restored(state, filled)) };
+    if status == SUCCESS && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
         // SAFETY: the arguments of a call that succeeded.
         unsafe { shadow::attribute_read(descriptor, name, ty, requested, count, elements) };
     }
     status
-}
-
-/// Visits those of the program's descriptors for which a plan was restored.
-///
-/// # Safety
-/// `elements` points to `count` descriptors, or is null.
-unsafe fn each_restored(count: i64, elements: *const c_void, visit: impl Fn(Raw, &restored::Restored)) {
-    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
-    for index in 0..count {
-        // SAFETY: the caller's obligation.
-        let descriptor = unsafe { elements.cast::<Raw>().add(index).read_unaligned() };
-        if let Some(restored) = restored::find(descriptor) {
-            visit(descriptor, restored);
-        }
-    }
 }
 
 unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
@@ -246,8 +234,13 @@ unsafe extern "C-unwind" fn update_cuda_graph(
     unsafe { cudnnBackendUpdateCudaGraph(handle, finalize::plan_for(state, plan), pack, graph) }
 }
 
-unsafe extern "C-unwind" fn get_workspace_size(handle: cudnnHandle_t, plan: Raw, size: *mut usize) -> Status {
+unsafe extern "C-unwind" fn get_workspace_size(
+    handle: cudnnHandle_t,
+    plan: Raw,
+    pack: Raw,
+    size: *mut usize,
+) -> Status {
     next!(state, cudnnGetExecutionPlanWorkspaceSize);
     // SAFETY: as above.
-    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, finalize::plan_for(state, plan), size) }
+    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, finalize::plan_for(state, plan), pack, size) }
 }

@@ -1,6 +1,6 @@
 //! What an engine configuration is, as cuDNN states it: the engine, its knobs, and whether it compiles code.
 
-use cudnn_sys::types::{cudnnBackendBehaviorNote_t as Note, cudnnBackendKnobType_t as Knob};
+use cudnn_sys::types::{cudnnBackendBehaviorNote_t as Note, cudnnBackendKnobType_t as Knob, cudnnStatus_t as Status};
 
 use super::cudnn::{Cudnn, Descriptor, read};
 use crate::shadow::canonical::Bytes;
@@ -9,6 +9,9 @@ use crate::shadow::value::{Kind, Name, Raw, Type};
 /// More than cuDNN has of each: 13 notes and 59 knobs in 9.28.
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
+
+/// What cuDNN answers is not what it is known to answer.
+const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 /// An engine and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,34 +32,33 @@ impl Configuration {
     ///
     /// # Errors
     /// If cuDNN does not state a part of it.
-    pub(super) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Result<Option<Self>, ()> {
-        let engine = cudnn.descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR).map_err(drop)?;
-        let mut to = [engine.raw()];
-        // SAFETY: the caller's obligation; cuDNN fills the descriptor.
-        let count = unsafe {
-            read(cudnn, configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut to)
-        };
-        if count.map_err(drop)? != 1 {
-            return Err(());
-        }
-        let mut notes = [Note::default(); MAX_NOTES];
-        let count = engine.read(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE, &mut notes);
-        let notes = notes.get(..count.map_err(drop)?).ok_or(())?;
-        if !notes.contains(&Note::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) {
-            return Ok(None);
-        }
-        let mut index = [0_i64];
-        if engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index).map_err(drop)? != 1 {
-            return Err(());
-        }
-        let [engine_index] = index;
-        let mut limit = [0_i32];
-        let limits = engine.read(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, &mut limit);
-        let [limit] = limit;
-        let multiprocessors = (limits == Ok(1)).then_some(limit);
+    pub(super) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Result<Option<Self>, Status> {
+        let engine = cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
+            let mut to = [engine.raw()];
+            let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+            // SAFETY: the caller's obligation; cuDNN fills the descriptor.
+            if unsafe { read(cudnn, configuration, name, ty, &mut to) }? != 1 {
+                return Err(UNCLEAR);
+            }
+            let mut notes = [Note::default(); MAX_NOTES];
+            let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
+            let count = engine.read(name, ty, &mut notes)?;
+            if !notes.get(..count).ok_or(UNCLEAR)?.contains(&Note::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) {
+                return Ok(None);
+            }
+            let mut index = [0_i64];
+            if engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index)? != 1 {
+                return Err(UNCLEAR);
+            }
+            let mut limit = [0_i32];
+            let limits = engine.read(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, &mut limit);
+            let ([index], [limit]) = (index, limit);
+            Ok(Some((index, (limits == Ok(1)).then_some(limit))))
+        })?;
+        let Some((engine, multiprocessors)) = engine else { return Ok(None) };
         // SAFETY: the caller's obligation.
         let knobs = unsafe { knobs(cudnn, configuration) }?;
-        Ok(Some(Configuration { engine: engine_index, multiprocessors, knobs }))
+        Ok(Some(Configuration { engine, multiprocessors, knobs }))
     }
 
     pub(super) fn engine(&self) -> i64 {
@@ -76,30 +78,30 @@ impl Configuration {
 
 /// # Safety
 /// As for [`Configuration::read`].
-unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, ()> {
+unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, Status> {
     // cuDNN fills descriptors, and does not say before how many.
-    let choices = (0..MAX_KNOBS).map(|_| cudnn.descriptor(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
-    let choices: Vec<Descriptor<'_>> = choices.collect::<Result<_, _>>().map_err(drop)?;
-    let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
-    let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-    // SAFETY: the caller's obligation.
-    let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }.map_err(drop)?;
-    if count >= MAX_KNOBS {
-        return Err(());
-    }
-    let mut knobs = Vec::with_capacity(count);
-    for choice in choices.iter().take(count) {
-        let (mut knob, mut value) = ([Knob::default()], [0_i64]);
-        let counts = (
-            choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &mut knob),
-            choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &mut value),
-        );
-        if counts != (Ok(1), Ok(1)) {
-            return Err(());
+    cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, MAX_KNOBS, |choices| {
+        let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
+        let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+        // SAFETY: the caller's obligation.
+        let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;
+        if count >= MAX_KNOBS {
+            return Err(UNCLEAR);
         }
-        let ([knob], [value]) = (knob, value);
-        knobs.push((i64::from(knob.0) as u32, value));
-    }
-    knobs.sort_unstable();
-    Ok(knobs)
+        let mut knobs = Vec::with_capacity(count);
+        for choice in choices.iter().take(count) {
+            let (mut knob, mut value) = ([Knob::default()], [0_i64]);
+            let counts = (
+                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &mut knob),
+                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &mut value),
+            );
+            if counts != (Ok(1), Ok(1)) {
+                return Err(UNCLEAR);
+            }
+            let ([knob], [value]) = (knob, value);
+            knobs.push((i64::from(knob.0) as u32, value));
+        }
+        knobs.sort_unstable();
+        Ok(knobs)
+    })
 }

@@ -1,51 +1,48 @@
 //! cuDNN's functions behind this layer, for the calls that it passes on and for those of its own.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
 use cudnn_layer_api::Host;
-use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
+use cudnn_sys::signatures::unwinding;
+use cudnn_sys::types::cudnnStatus_t;
 
 use crate::shadow::value::{Kind, Name, Raw, Type};
 
 type Status = cudnnStatus_t;
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $symbol:ident: fn($($argument:ty),*) -> $returns:ty;)*) => {
+    ($($function:ident)*) => {
         /// The functions; `None` for those that this cuDNN does not have.
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]
         pub(super) struct Cudnn {
-            $($(#[$doc])* pub(super) $symbol: Option<unsafe extern "C-unwind" fn($($argument),*) -> $returns>,)*
+            $(pub(super) $function: Option<unwinding::$function>,)*
         }
 
         impl Cudnn {
             pub(super) fn new(host: Host) -> Self {
-                Cudnn { $($symbol: host.next(c_name(concat!(stringify!($symbol), "\0"))).map(|address| {
+                Cudnn { $($function: host.next(c_name(concat!(stringify!($function), "\0"))).map(|address| {
                     // SAFETY: cuDNN's function of this name, or one that a layer put in front of it, has this type.
-                    unsafe {
-                        std::mem::transmute::<*const c_void, unsafe extern "C-unwind" fn($($argument),*) -> $returns>(
-                            address,
-                        )
-                    }
+                    unsafe { std::mem::transmute::<*const c_void, unwinding::$function>(address) }
                 }),)* }
             }
         }
     };
 }
 functions! {
-    cudnnCreate: fn(*mut cudnnHandle_t) -> Status;
-    cudnnDestroy: fn(cudnnHandle_t) -> Status;
-    cudnnGetLastErrorString: fn(*mut c_char, usize) -> ();
-    cudnnBackendCreateDescriptor: fn(Kind, *mut Raw) -> Status;
-    cudnnBackendDestroyDescriptor: fn(Raw) -> Status;
-    cudnnBackendInitialize: fn(Raw) -> Status;
-    cudnnBackendSetAttribute: fn(Raw, Name, Type, i64, *const c_void) -> Status;
-    cudnnBackendGetAttribute: fn(Raw, Name, Type, i64, *mut i64, *mut c_void) -> Status;
-    cudnnBackendFinalize: fn(Raw) -> Status;
-    cudnnBackendExecute: fn(cudnnHandle_t, Raw, Raw) -> Status;
-    cudnnBackendPopulateCudaGraph: fn(cudnnHandle_t, Raw, Raw, cudaGraph_t) -> Status;
-    cudnnBackendUpdateCudaGraph: fn(cudnnHandle_t, Raw, Raw, cudaGraph_t) -> Status;
-    cudnnGetExecutionPlanWorkspaceSize: fn(cudnnHandle_t, Raw, *mut usize) -> Status;
+    cudnnCreate
+    cudnnDestroy
+    cudnnGetLastErrorString
+    cudnnBackendCreateDescriptor
+    cudnnBackendDestroyDescriptor
+    cudnnBackendInitialize
+    cudnnBackendSetAttribute
+    cudnnBackendGetAttribute
+    cudnnBackendFinalize
+    cudnnBackendExecute
+    cudnnBackendPopulateCudaGraph
+    cudnnBackendUpdateCudaGraph
+    cudnnGetExecutionPlanWorkspaceSize
 }
 
 fn c_name(name: &str) -> &CStr {
@@ -56,13 +53,61 @@ fn c_name(name: &str) -> &CStr {
 pub(super) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
 
 impl Cudnn {
-    /// A new descriptor of this layer's own.
-    pub(super) fn descriptor(&self, kind: Kind) -> Result<Descriptor<'_>, Status> {
+    /// Runs this with a new descriptor of this layer's own, and destroys it. If a callback of the program throws
+    /// meanwhile, the descriptor is lost: a destructor would call cuDNN, whose next exception would end the process.
+    pub(super) fn with_descriptor<T>(
+        &self,
+        kind: Kind,
+        work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let descriptor = self.create(kind)?;
+        let result = work(&descriptor);
+        self.destroy(descriptor.raw);
+        result
+    }
+
+    /// The same with as many descriptors.
+    pub(super) fn with_descriptors<T>(
+        &self,
+        kind: Kind,
+        count: usize,
+        work: impl FnOnce(&[Descriptor<'_>]) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let mut descriptors = Vec::with_capacity(count);
+        let created = (0..count).try_for_each(|_| self.create(kind).map(|descriptor| descriptors.push(descriptor)));
+        let result = created.and_then(|()| work(&descriptors));
+        descriptors.iter().for_each(|descriptor| self.destroy(descriptor.raw));
+        result
+    }
+
+    /// A new descriptor, which is the caller's if this succeeds.
+    pub(super) fn new_descriptor(
+        &self,
+        kind: Kind,
+        make: impl FnOnce(&Descriptor<'_>) -> Result<(), Status>,
+    ) -> Result<Raw, Status> {
+        let descriptor = self.create(kind)?;
+        let made = make(&descriptor);
+        if made.is_err() {
+            self.destroy(descriptor.raw);
+        }
+        made.map(|()| descriptor.raw)
+    }
+
+    fn create(&self, kind: Kind) -> Result<Descriptor<'_>, Status> {
         let mut raw = null_mut();
         // SAFETY: cuDNN stores the descriptor in `raw`.
         let status = self.cudnnBackendCreateDescriptor.map_or(ABSENT, |create| unsafe { create(kind, &raw mut raw) });
         checked(status)?;
         Ok(Descriptor { cudnn: self, raw })
+    }
+
+    /// Destroys a descriptor of this layer's own, which nobody uses any more.
+    pub(super) fn destroy(&self, descriptor: Raw) {
+        if let Some(destroy) = self.cudnnBackendDestroyDescriptor {
+            // SAFETY: created by this layer, which alone knows it.
+            let _ = unsafe { destroy(descriptor) };
+        }
     }
 
     /// The text of this thread's last failure, which cuDNN forgets then.
@@ -79,7 +124,7 @@ impl Cudnn {
     }
 }
 
-/// A descriptor of this layer's own, or one of the program's that is only looked at.
+/// A descriptor of this layer's own.
 pub(super) struct Descriptor<'a> {
     cudnn: &'a Cudnn,
     raw: Raw,
@@ -88,13 +133,6 @@ pub(super) struct Descriptor<'a> {
 impl Descriptor<'_> {
     pub(super) fn raw(&self) -> Raw {
         self.raw
-    }
-
-    /// Leaves the descriptor to whoever destroys it.
-    pub(super) fn into_raw(self) -> Raw {
-        let raw = self.raw;
-        std::mem::forget(self);
-        raw
     }
 
     pub(super) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
@@ -119,15 +157,6 @@ impl Descriptor<'_> {
     pub(super) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
         // SAFETY: a living descriptor.
         unsafe { text(self.cudnn, self.raw, name) }
-    }
-}
-
-impl Drop for Descriptor<'_> {
-    fn drop(&mut self) {
-        if let Some(destroy) = self.cudnn.cudnnBackendDestroyDescriptor {
-            // SAFETY: created by this layer, and not used any more.
-            let _ = unsafe { destroy(self.raw) };
-        }
     }
 }
 

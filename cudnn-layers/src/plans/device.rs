@@ -1,58 +1,141 @@
-//! The device that a plan is for, as cuDNN describes it in JSON: model, compute capability, driver, multiprocessors, clocks.
+//! The device that a plan is for, as cuDNN describes it in JSON: model, compute capability, driver, multiprocessors,
+//! clocks.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
 use super::cudnn::Cudnn;
-use crate::lock::Lock;
 use crate::shadow::handles::Handle;
 use crate::shadow::value::{Kind, Name, Type};
 
-/// Descriptions of the devices of living handles, by the handles' numbers.
-pub(super) static DESCRIPTIONS: Lock<Option<HashMap<u64, Arc<[u8]>>>> = Lock::new(None);
-
 /// The device of a handle. `None` if cuDNN does not describe it, or the handle was not seen to be created.
+///
+/// cuDNN is asked each time: from 9.28 on the description follows the handle's stream, which may have a part of the
+/// device's multiprocessors.
 pub(super) fn of_handle(cudnn: &Cudnn, handle: Handle) -> Option<Arc<[u8]>> {
     if handle.id == 0 {
         return None;
     }
-    let known = DESCRIPTIONS.lock().and_then(|known| known.as_ref()?.get(&handle.id).cloned());
-    if known.is_some() {
-        return known;
-    }
-    let device = cudnn.descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR).ok()?;
-    device.set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address]).ok()?;
-    device.finalize().ok()?;
-    let text: Arc<[u8]> = device.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).ok()?.into();
-    if let Some(mut known) = DESCRIPTIONS.lock() {
-        known.get_or_insert_default().insert(handle.id, text.clone());
-    }
-    Some(text)
+    let description = cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
+        device.set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
+        device.finalize()?;
+        device.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
+    });
+    description.ok().map(Into::into)
 }
 
-/// The handle is to be destroyed.
-pub(super) fn forget(handle: Handle) {
-    let _former = DESCRIPTIONS.lock().and_then(|mut known| known.as_mut()?.remove(&handle.id));
+/// Returns the description as bytes that are equal for equal devices, whatever the order of its members. They lack the
+/// device's numbers on its bus and in the process: plans do not depend on them, and cuDNN does not compare them when it
+/// restores a plan (9.19 compares capability, driver and multiprocessors). A description that is not understood is
+/// returned as it is.
+pub(super) fn canonical(description: &[u8]) -> Vec<u8> {
+    let members = members(description).and_then(|members| serde_json::to_vec(&members).ok());
+    members.unwrap_or_else(|| description.to_vec())
 }
 
-/// The description without the device's numbers on its bus and in the process. Plans do not depend on them, and cuDNN does not
-/// compare them when it restores a plan (9.19: it compares capability, driver and multiprocessors).
-pub(super) fn without_place(description: &[u8]) -> Vec<u8> {
-    let mut kept = description.to_vec();
-    for name in [&b"\"pciDeviceId\":"[..], b"\"cudaDeviceId\":"] {
-        let Some(place) = kept.windows(name.len()).position(|window| window == name) else { continue };
-        let start = place + name.len();
-        let digits = kept.iter().skip(start).take_while(|byte| byte.is_ascii_digit()).count();
-        kept.drain(start..start + digits);
+/// Returns whether the description that cuDNN states in a plan is that of the device it was asked to plan for, wherever
+/// that is. A release leaves out the members that it does not know, and adds those that it knows and was not given.
+pub(super) fn is_stated_of(stated: &[u8], description: &[u8]) -> bool {
+    if stated == description {
+        return true;
     }
-    kept
+    let (Some(stated), Some(description)) = (members(stated), members(description)) else { return false };
+    let mut shared = stated.iter().filter_map(|(name, value)| Some((value, description.get(name)?))).peekable();
+    shared.peek().is_some() && shared.all(|(stated, described)| stated == described)
+}
+
+/// The members of a description that say where in the machine and in the process the device is.
+const PLACES: [&str; 2] = ["pciDeviceId", "cudaDeviceId"];
+
+/// Returns cuDNN's own statement of a device with the place of the device of another description. `None` if the result
+/// would not state the same device there.
+pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
+    let places = |text: &[u8]| -> Option<BTreeMap<String, Value>> {
+        let mut places: BTreeMap<String, Value> = serde_json::from_slice(text).ok()?;
+        places.retain(|name, _| PLACES.contains(&name.as_str()));
+        Some(places)
+    };
+    let described = places(description)?;
+    let mut moved = stated.to_owned();
+    for (place, number) in &described {
+        let range = {
+            let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&moved).ok()?;
+            members.get(place.as_str()).map(|value| range_of(value.get(), &moved))
+        };
+        if let Some(range) = range {
+            let (before, after) = (moved.get(..range.clone()?.start)?, moved.get(range?.end..)?);
+            moved = format!("{before}{number}{after}");
+        }
+    }
+    let is_there =
+        places(moved.as_bytes())?.iter().all(|(place, number)| described.get(place).unwrap_or(number) == number);
+    let is_same = members(moved.as_bytes())? == members(stated.as_bytes())?;
+    (is_there && is_same).then_some(moved)
+}
+
+/// The place of a part of a text in it.
+pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    Some(start..start.checked_add(part.len())?)
+}
+
+/// The members of a description without the device's place. `None` if the text is not one object, if it has a member
+/// twice, or if a value is not of a kind that compares exactly.
+fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
+    let Members(listed) = serde_json::from_slice(description).ok()?;
+    let count = listed.len();
+    let mut members: BTreeMap<String, Value> = listed.into_iter().collect();
+    if members.len() != count || !members.values().all(is_exact) {
+        return None;
+    }
+    PLACES.iter().for_each(|place| _ = members.remove(*place));
+    Some(members)
+}
+
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Array(elements) => elements.iter().all(is_exact),
+        Value::Number(number) => !number.is_f64(),
+        Value::Object(_) => false,
+        _ => true,
+    }
+}
+
+/// The members of a JSON object in the order of the text.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
 }
 
 /// The device's name in its description.
 pub(super) fn name(description: &[u8]) -> String {
-    let text = String::from_utf8_lossy(description);
-    let name = text.split_once("\"deviceName\":\"").and_then(|(_, rest)| rest.split_once('"'));
-    name.map(|(name, _)| name.to_owned()).unwrap_or_default()
+    let parsed: Value = serde_json::from_slice(description).unwrap_or_default();
+    parsed.get("deviceName").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -60,11 +143,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_device_is_left_out() {
+    fn neither_the_order_nor_the_place_of_a_device_counts() {
         let description = br#"{"pciDeviceId":6,"totalGlobalMem":7,"cudaDeviceId":12,"deviceName":"NVIDIA H200"}"#;
-        let expected = br#"{"pciDeviceId":,"totalGlobalMem":7,"cudaDeviceId":,"deviceName":"NVIDIA H200"}"#;
-        assert_eq!(without_place(description), expected);
+        let other = br#"{ "deviceName": "NVIDIA H200", "cudaDeviceId": 0, "totalGlobalMem": 7 }"#;
+        assert_eq!(canonical(description), br#"{"deviceName":"NVIDIA H200","totalGlobalMem":7}"#);
+        assert_eq!(canonical(other), canonical(description));
         assert_eq!(name(description), "NVIDIA H200");
-        assert_eq!((without_place(b"{}"), name(b"{}")), (b"{}".to_vec(), String::new()));
+        assert_eq!((canonical(b"{}"), name(b"{}")), (b"{}".to_vec(), String::new()));
+        assert_eq!((canonical(b"{"), name(b"{")), (b"{".to_vec(), String::new()));
+    }
+
+    #[test]
+    fn a_description_that_cudnn_may_read_in_another_way_stays_as_it_is() {
+        for text in [
+            r#"{"deviceVer":800,"deviceVer":900}"#,
+            r#"{"cudaDeviceId":0,"totalGlobalMem":18446744073709551616}"#,
+            r#"{"deviceVer":{"a":1}}"#,
+            r#"[{"deviceVer":900}]"#,
+            r#"{"deviceVer":900} "#,
+        ] {
+            let is_read = text.ends_with(' ');
+            assert_eq!(canonical(text.as_bytes()) == text.as_bytes(), !is_read, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_for_a_device_if_all_that_cudnn_states_of_it_is_so() {
+        let device = br#"{"deviceVer":900,"maxGridSize":[2, 1],"cudaDeviceId":3,"memoryBusWidth":6144}"#;
+        for (stated, expected) in [
+            (r#"{"maxGridSize":[2,1],"deviceVer":900,"cudaDeviceId":0}"#, true),
+            (r#"{"maxGridSize":[2,1],"deviceVer":900,"memoryBusWidth":6144}"#, true),
+            (r#"{"maxGridSize":[2,1],"deviceVer":900,"memoryBusWidth":5120}"#, false),
+            (r#"{"maxGridSize":[2,1],"deviceVer":800}"#, false),
+            (r#"{"deviceVer":900,"smCountOrigin":0}"#, true),
+            (r#"{"smCountOrigin":0}"#, false),
+            ("{}", false),
+            ("", false),
+        ] {
+            assert_eq!(is_stated_of(stated.as_bytes(), device), expected, "{stated}");
+        }
     }
 }

@@ -7,31 +7,8 @@ use std::path::Path;
 
 use object::{Object, ReadCache};
 
+use super::variables::Variables;
 use crate::shadow::canonical::Bytes;
-
-/// What the names of variables begin with that choose what is logged, traced, kept or loaded, and not what is computed. They
-/// may differ.
-const HARMLESS: &[&str] =
-    &["CUDNN_LOG", "CUDNN_LOADER_", "CUDNN_LAYER", "CUDNN_TRACE", "CUDNN_PLANS_", "CUDNN_FRONTEND_"];
-
-/// Variables for build systems, which cuDNN does not read.
-const FOR_BUILDS: &[&str] = &[
-    "CUDNN_DIR",
-    "CUDNN_HOME",
-    "CUDNN_INCLUDE_DIR",
-    "CUDNN_INCLUDE_PATH",
-    "CUDNN_LIBRARY",
-    "CUDNN_LIBRARY_PATH",
-    "CUDNN_LIB_DIR",
-    "CUDNN_LIB_PATH",
-    "CUDNN_PATH",
-    "CUDNN_ROOT",
-    "CUDNN_ROOT_DIR",
-    "CUDNN_VERSION",
-];
-
-/// Variables that matter beside those that begin with `CUDNN_`: of CUDA's libraries, and of the compiler.
-const OTHERS: &[&str] = &["NVIDIA_TF32_OVERRIDE", "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
 
 /// The bytes at the start and the end of a library that tell it from others, if it has no number of its build: the
 /// headers, and the places of all sections.
@@ -41,7 +18,7 @@ const SAMPLE: usize = 4096;
 ///
 /// # Errors
 /// The library that cannot be read.
-pub(super) fn describe(version: u32, dir: &Path, variables: &[(OsString, OsString)]) -> Result<Vec<u8>, String> {
+pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     bytes.number(version);
     let entries = std::fs::read_dir(dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
@@ -56,22 +33,12 @@ pub(super) fn describe(version: u32, dir: &Path, variables: &[(OsString, OsStrin
         bytes.0.extend(len.to_le_bytes());
         bytes.block(&build);
     }
-    for (name, value) in variables {
-        bytes.block(name.as_encoded_bytes());
-        bytes.block(value.as_encoded_bytes());
-    }
+    variables.write(&mut bytes);
     Ok(bytes.0)
 }
 
-/// The variables that may change what cuDNN computes, in order.
-pub(super) fn variables() -> Vec<(OsString, OsString)> {
-    let mut variables: Vec<_> = std::env::vars_os().filter(|(name, _)| matters(name)).collect();
-    variables.sort();
-    variables
-}
-
-/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`. Not the shim, which passes calls on: a plan stays good when another one
-/// takes its place.
+/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`. Not the shim, which passes calls on: a plan stays good when another
+/// one takes its place.
 fn is_library(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     (name.starts_with("libcudnn_") && name.ends_with(".so.9"))
@@ -94,12 +61,6 @@ fn build(mut file: File) -> std::io::Result<Vec<u8>> {
     Ok(sample)
 }
 
-fn matters(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    let is_harmless = FOR_BUILDS.contains(&name) || HARMLESS.iter().any(|prefix| name.starts_with(prefix));
-    OTHERS.contains(&name) || (name.starts_with("CUDNN_") && !is_harmless)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -110,7 +71,7 @@ mod tests {
     fn libraries_count_and_the_shim_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| std::fs::write(dir.path().join(name), content).unwrap();
-        let described = || describe(91_900, dir.path(), &[]).unwrap();
+        let described = || describe(91_900, dir.path(), &Variables::now()).unwrap();
         for (shim, library) in [("libcudnn.so.9", "libcudnn_graph.so.9"), ("cudnn64_9.dll", "cudnn_graph64_9.dll")] {
             write(library, "one build");
             let before = described();

@@ -11,11 +11,14 @@ use cudnn_sys::types::cudnnStatus_t;
 use super::configuration::Configuration;
 use super::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use super::key::{Key, NotKept, Target};
-use super::last_error::KeptError;
+use super::last_error::unnoticed;
+use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
-use super::{device, environment, plan_json, statistics};
+use super::variables::Variables;
+use super::{device, stated_graph, statistics};
 use crate::lock::Lock;
+use crate::platform::process;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
@@ -39,14 +42,12 @@ pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configured>>> = Loc
 /// # Safety
 /// Both are descriptors that are alive.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
-    let kept_error = KeptError::new(&state.cudnn);
     // SAFETY: the caller's obligation.
-    let read = unsafe { Configuration::read(&state.cudnn, configuration) };
-    drop(kept_error);
+    let read = unnoticed(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
         Ok(Some(configuration)) => Ok(configuration),
         Ok(None) => return forget(plan),
-        Err(()) => Err(NotKept::Configuration),
+        Err(_) => Err(NotKept::Configuration),
     };
     let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {
         return forget(plan);
@@ -119,20 +120,23 @@ fn report_not_kept(state: &State, reason: NotKept) {
 }
 
 fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotKept> {
+    if state.host.missed_calls() > 0 {
+        return Err(NotKept::MissedCalls);
+    }
+    let variables = state.variables.as_ref().ok_or(NotKept::LoadedBefore)?;
+    let ready = state.ready().ok_or(NotKept::NoStore)?;
     let configuration = configured.configuration?;
     let unseen = NotKept::Unclear(Obstacle::Unseen);
     let plan = shadow::content(descriptor).ok_or(unseen)?;
     if !plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &configured.content)) {
         return Err(unseen);
     }
-    let kept_error = KeptError::new(&state.cudnn);
-    let key = Key::new(&state.cudnn, &state.environment, &plan, &configuration);
-    drop(kept_error);
+    let key = unnoticed(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
     // Last: a call that went past this layer before may have changed what the key is made of.
     if state.host.missed_calls() > 0 {
         return Err(NotKept::MissedCalls);
     }
-    if environment::variables() != state.variables {
+    if variables.have_changed() {
         return Err(NotKept::Variables);
     }
     key
@@ -141,7 +145,7 @@ fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, No
 /// The kept plan for this key, restored.
 fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let start = Instant::now();
-    let entry = match state.store.get(&key.bytes) {
+    let entry = match state.ready()?.store.get(&key.bytes) {
         Lookup::Found(entry, _) => entry,
         Lookup::Missing => return None,
         Lookup::Unusable(problem) => {
@@ -152,16 +156,18 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
             return None;
         }
     };
-    let kept_error = KeptError::new(&state.cudnn);
     let workspace_size = entry.about.workspace_size;
-    let json = plan_json::for_device(entry.plan, &key.device).ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
-    let plan = json.and_then(|json| restore(&state.cudnn, key, &json, workspace_size));
-    drop(kept_error);
+    let json = PlanJson::parse(&entry.plan)
+        .filter(|plan| plan.engine() == Some(key.engine))
+        .filter(|plan| stated_graph::compare(&key.graph, &plan.graph).is_ok())
+        .and_then(|plan| plan.for_device(&key.device))
+        .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
+    let plan = json.and_then(|json| unnoticed(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
             statistics::RESTORED.add(start.elapsed());
             statistics::SAVED.add(entry.about.build_time);
-            Some(plan.into_raw())
+            Some(plan)
         }
         Err(status) => {
             statistics::UNUSABLE.add(Duration::ZERO);
@@ -171,26 +177,25 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     }
 }
 
-fn restore<'a>(cudnn: &'a Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Descriptor<'a>, Status> {
-    let plan = cudnn.descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
-    // Without either of them cuDNN crashes.
-    match key.target {
-        Target::Handle(handle) => {
-            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
+fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Status> {
+    cudnn.new_descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, |plan| {
+        plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
+        // Without either of them cuDNN crashes.
+        match key.target {
+            Target::Handle(handle) => {
+                plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
+                plan.finalize()?;
+            }
+            Target::Described => cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
+                device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &key.device)?;
+                device.finalize()?;
+                let device = [device.raw()];
+                plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &device)?;
+                plan.finalize()
+            })?,
         }
-        Target::Described => {
-            let device = cudnn.descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
-            device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &key.device)?;
-            device.finalize()?;
-            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[device.raw()])?;
-        }
-    }
-    plan.finalize()?;
-    if workspace_size(&plan)? != size {
-        return Err(Status::CUDNN_STATUS_INTERNAL_ERROR);
-    }
-    Ok(plan)
+        if workspace_size(plan)? == size { Ok(()) } else { Err(Status::CUDNN_STATUS_INTERNAL_ERROR) }
+    })
 }
 
 fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
@@ -203,24 +208,26 @@ fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
 /// Keeps a plan that cuDNN has built.
 fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
-    let kept_error = KeptError::new(cudnn);
     let mut size = [-1_i64];
     // SAFETY: a descriptor of the program that it has just finalized, in this thread.
-    let read = unsafe {
+    let read = unnoticed(cudnn, || unsafe {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
         super::cudnn::read(cudnn, descriptor, name, ty, &mut size)
             .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
-    };
-    drop(kept_error);
+    });
     let [workspace_size] = size;
     let Ok(plan) = read else { return };
-    if !plan_json::has_code(&plan) {
+    let Some(json) = PlanJson::parse(&plan) else { return report_not_kept(state, NotKept::StatesOther) };
+    if !json.has_code() {
         statistics::PRECOMPILED.add(build_time);
         return;
     }
-    if plan_json::engine(&plan) != Some(key.engine) {
-        state.host.warning("does not keep a plan whose JSON has another engine than its configuration");
-        return;
+    let graph = stated_graph::compare(&key.graph, &json.graph);
+    if let Err(difference) = &graph {
+        state.host.info(&format!("a plan is not for the graph that was seen: {difference}"));
+    }
+    if graph.is_err() || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
+        return report_not_kept(state, NotKept::StatesOther);
     }
     let about = About {
         label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
@@ -229,7 +236,12 @@ fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         build_time,
         workspace_size,
     };
-    match state.store.put(&Entry { key: key.bytes, plan, about }) {
+    // While cuDNN compiled it, another thread may have set one.
+    if state.variables.as_ref().is_none_or(Variables::have_changed) {
+        return report_not_kept(state, NotKept::Variables);
+    }
+    let Some(ready) = state.ready() else { return };
+    match ready.store.put(&Entry { key: key.bytes, plan, about }) {
         Ok(()) => _ = statistics::BUILT.add(build_time),
         Err(problem) => {
             let text = format!("does not keep a plan: {problem}");
@@ -255,14 +267,14 @@ pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
 
 /// Destroys what was restored for a descriptor that is no more.
 pub(super) fn destroy_restored(state: &State, descriptor: Raw) {
-    if let (Some(plan), Some(destroy)) = (restored::remove(descriptor), state.cudnn.cudnnBackendDestroyDescriptor) {
-        // SAFETY: this layer's own, which nobody uses any more.
-        let _ = unsafe { destroy(plan) };
+    if let Some(plan) = restored::remove(descriptor) {
+        state.cudnn.destroy(plan);
     }
 }
 
 /// Finalizes the program's own descriptor of a restored plan, which then answers what the restored one does not. cuDNN
-/// compiles the plan for it.
+/// compiles the plan for it. `false` if that fails, or if this thread is doing it: a callback of the program asks
+/// meanwhile.
 pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
     /// How long a thread waits for another one.
     const LIMIT: Duration = Duration::from_secs(30);
@@ -270,6 +282,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
     struct Begun<'a>(&'a Restored, u8);
     impl Drop for Begun<'_> {
         fn drop(&mut self) {
+            self.0.builder.store(0, Ordering::Relaxed);
             self.0.built.store(self.1, Ordering::Release);
         }
     }
@@ -278,6 +291,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
         match restored.built.compare_exchange(built::NO, built::BEGUN, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
                 let mut begun = Begun(restored, built::NO);
+                restored.builder.store(process::thread_id(), Ordering::Relaxed);
                 // SAFETY: the program's descriptor, with which it makes the present call.
                 let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
                 if status == Status::CUDNN_STATUS_SUCCESS {
@@ -286,6 +300,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
                 return status == Status::CUDNN_STATUS_SUCCESS;
             }
             Err(built::DONE) => return true,
+            Err(_) if restored.builder.load(Ordering::Relaxed) == process::thread_id() => return false,
             Err(_) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(1)),
             Err(_) => return false,
         }

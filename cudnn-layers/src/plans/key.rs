@@ -21,6 +21,8 @@ pub(super) enum NotKept {
     Configuration,
     /// An attribute of the plan with which this layer does not deal.
     PlanAttribute(Name),
+    /// The plan that cuDNN has made states another graph, or another device, than this layer has seen.
+    StatesOther,
     /// Its code serves other shapes too, and cuDNN keeps it itself.
     DynamicShapes,
     /// The graph has no handle and no described device.
@@ -29,8 +31,12 @@ pub(super) enum NotKept {
     Devices,
     /// A call went to cuDNN past this layer.
     MissedCalls,
-    /// A variable that matters has changed since the layer began: cuDNN reads each at a time of its own.
+    /// A variable that matters has changed since cuDNN was loaded, which reads each at a time of its own.
     Variables,
+    /// cuDNN was loaded before the loader knew of this layer, perhaps with other variables.
+    LoadedBefore,
+    /// There is no place for plans, or cuDNN's files cannot be read.
+    NoStore,
 }
 
 impl fmt::Display for NotKept {
@@ -39,10 +45,15 @@ impl fmt::Display for NotKept {
             NotKept::Unclear(obstacle) => obstacle.fmt(f),
             NotKept::Configuration => f.write_str("cuDNN does not state what the engine configuration is"),
             NotKept::PlanAttribute(name) => write!(f, "the plan has {name:?}"),
+            NotKept::StatesOther => f.write_str("cuDNN states another graph or device in the plan"),
             NotKept::DynamicShapes => f.write_str("the graph has dynamic shapes"),
             NotKept::NoDevice => f.write_str("neither the plan nor the graph has a handle that cuDNN describes"),
             NotKept::Devices => f.write_str("it is not clear which device the plan is for"),
-            NotKept::Variables => f.write_str("variables of the environment have changed since the first call"),
+            NotKept::Variables => f.write_str("variables of the environment have changed since cuDNN was loaded"),
+            NotKept::LoadedBefore => f.write_str(
+                "libcudnn_graph was loaded before the layer was added, and may have read other variables of the environment",
+            ),
+            NotKept::NoStore => f.write_str("the store or cuDNN's files cannot be used"),
             NotKept::MissedCalls => f.write_str("a call has gone to cuDNN past this layer"),
         }
     }
@@ -69,19 +80,22 @@ pub(super) struct Key {
     pub(super) target: Target,
     /// The device in JSON.
     pub(super) device: Arc<[u8]>,
+    /// The graph.
+    pub(super) graph: Arc<Content>,
     /// The number of the engine.
     pub(super) engine: i64,
 }
 
 /// Begins every key. It changes when what follows is written in another way.
-pub(super) const FORMAT: &[u8] = b"cudnn plan 1";
+pub(super) const FORMAT: &[u8] = b"cudnn plan 2";
 
 /// The levels between a plan and its graph: more than heuristics, configurations and engines give.
 const MAX_LEVELS: usize = 32;
 
 impl Key {
-    /// In order: the environment; the device, but not its place in the machine; the graph with its operations and tensors; what the program set in the
-    /// plan, the configuration, the engine and the heuristics above it; the engine and its knobs as cuDNN states them.
+    /// In order: the environment; the device, but not its place in the machine; the graph with its operations and
+    /// tensors; what the program set in the plan, the configuration, the engine and the heuristics above it; the engine
+    /// and its knobs as cuDNN states them.
     ///
     /// # Errors
     /// If a part is not known for certain.
@@ -120,18 +134,18 @@ impl Key {
         let mut bytes = Bytes::default();
         bytes.block(FORMAT);
         bytes.block(environment);
-        bytes.block(&device::without_place(&device));
+        bytes.block(&device::canonical(&device));
         canonical.write(&mut bytes);
         bytes.number(graph_number);
         bytes.number(levels.len() as u32);
         levels.iter().for_each(|level| bytes.number(*level));
         configuration.write(&mut bytes);
-        Ok(Key { bytes: bytes.0, target, device, engine: configuration.engine() })
+        Ok(Key { bytes: bytes.0, target, device, graph: graph.clone(), engine: configuration.engine() })
     }
 }
 
-/// What the program set, without the levels below, which the key has elsewhere. The mode of the heuristics says how they
-/// chose, and nothing of what they chose.
+/// What the program set, without the levels below, which the key has elsewhere. The mode of the heuristics says how
+/// they chose, and nothing of what they chose.
 fn settings(content: &Content) -> Content {
     content.without(&[
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,

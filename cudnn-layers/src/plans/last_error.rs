@@ -1,5 +1,5 @@
-//! The text of a thread's last failure, which the calls of this layer must not change. cuDNN has one text for each thread,
-//! gives it out once, and replaces it at the next failure.
+//! The text of a thread's last failure, which the calls of this layer must not change. cuDNN has one text for each
+//! thread, gives it out once, and replaces it at the next failure.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -11,28 +11,20 @@ thread_local! {
     static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// While it lives, this layer makes calls that may fail.
-pub(super) struct KeptError<'a> {
-    cudnn: &'a Cudnn,
-}
-
-impl<'a> KeptError<'a> {
-    pub(super) fn new(cudnn: &'a Cudnn) -> Self {
-        let text = cudnn.take_last_error();
-        if !text.is_empty() {
-            let _ = KEPT.try_with(|kept| kept.replace(Some(text)));
-        }
-        KeptError { cudnn }
+/// Runs calls of this layer that may fail. No destructor does the second part: it would call cuDNN while an exception
+/// of the program's callback unwinds.
+pub(super) fn unnoticed<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
+    let text = cudnn.take_last_error();
+    if !text.is_empty() {
+        let _ = KEPT.try_with(|kept| kept.replace(Some(text)));
     }
+    let result = work();
+    cudnn.take_last_error();
+    result
 }
 
-impl Drop for KeptError<'_> {
-    fn drop(&mut self) {
-        self.cudnn.take_last_error();
-    }
-}
-
-/// In place of `cudnnGetLastErrorString`: cuDNN's text, or the one that was kept if there is none.
+/// In place of `cudnnGetLastErrorString`: cuDNN's text, or the one that was kept if there is none. Both are gone then,
+/// also if there is no room for any of it.
 ///
 /// # Safety
 /// As for cuDNN's function.

@@ -1,15 +1,16 @@
 //! The layer `plans`: keeps the plans that cuDNN compiles, and restores them in later processes.
 //!
-//! To finalize an execution plan whose code is compiled at run time takes cuDNN 40 to 650 ms, in each process again. The
-//! layer reads the finished plan as JSON and keeps it in a store; another process that asks for the same plan gets it in
-//! some milliseconds. The program sees no difference.
+//! To finalize an execution plan whose code is compiled at run time takes cuDNN 40 to 650 ms, in each process again.
+//! The layer reads the finished plan as JSON and keeps it in a store; another process that asks for the same plan gets
+//! it in some milliseconds. The program sees no difference.
 //!
 //! | module | |
 //! | --- | --- |
 //! | `calls` | stands in front of cuDNN's functions |
 //! | `finalize` | looks a plan up, restores it, or lets cuDNN build it and keeps it |
 //! | `key` | all that a plan depends on; what is not understood has no key |
-//! | `configuration`, `device`, `environment` | parts of the key that cuDNN or the system states |
+//! | `configuration`, `device`, `environment`, `variables` | parts of the key that cuDNN or the system states |
+//! | `plan_json`, `stated_graph` | what cuDNN states of a plan: its code, its device and its graph |
 //! | `recorded` | reads a key back, to plan again elsewhere |
 //! | `restored` | which plan stands in for which descriptor of the program |
 //! | `last_error` | keeps the calls of this layer out of the program's error texts |
@@ -40,21 +41,24 @@ mod plan_json;
 mod recorded;
 mod restored;
 mod state;
+mod stated_graph;
 mod statistics;
+mod variables;
 
 use std::ffi::{CStr, c_void};
-use std::path::Path;
 
 use cudnn_layer_api::{Host, Layer};
-use cudnn_plan_store::Store;
+use once_cell::race::OnceBox;
 
 use self::cudnn::Cudnn;
 use self::state::{STATE, State};
+use self::variables::Variables;
 use crate::platform::{fork, process};
 use crate::report::{open, process_name};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
+pub use self::variables::{VariableUse, variable_use};
 pub use crate::report::Destination;
 
 /// The layer.
@@ -73,25 +77,29 @@ unsafe impl Layer for Plans {
         if host.cudnn_version() < FIRST_RELEASE {
             return Err("it needs cuDNN 9.8 or newer: older releases do not describe their devices".into());
         }
-        // It could change a graph behind this layer, which would keep the plan for the graph that the program has asked for.
+        // It could change a graph behind this layer, which would keep the plan for the graph that the program has asked
+        // for.
         let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        if let Some(name) = inside.find(|name| *name != b"trace") {
+        // This library's own trace changes nothing; another library's layer may have its name.
+        let trace = crate::trace::name().map(CStr::to_bytes);
+        let first = inside.next();
+        if let Some(name) = inside.next().or(first.filter(|name| Some(*name) != trace)) {
             let name = String::from_utf8_lossy(name);
-            return Err(format!("the layer {name} is inside of it, and may change graphs: name it before `plans`"));
+            return Err(format!(
+                "the layer {name} runs below plans and may change graphs; list it before plans in CUDNN_LAYERS"
+            ));
         }
-        // SAFETY: the bytes are a path of this system.
-        let dir = unsafe { std::ffi::OsStr::from_encoded_bytes_unchecked(host.cudnn_dir().to_bytes()) };
-        let variables = environment::variables();
-        let environment = environment::describe(host.cudnn_version(), Path::new(dir), &variables)?;
+        // Nothing here reads files of cuDNN or of the store: other threads wait for this, and not for long.
         let (options, problems) = Options::chosen();
-        let (store, more) = Store::open(&options.store);
-        for problem in problems.iter().chain(&more) {
-            host.error(&problem.to_string());
-        }
-        if store.dir().is_none() && store.packs().next().is_none() {
-            return Err("it has no place for plans".into());
-        }
-        let state = State { host, cudnn: Cudnn::new(host), store, environment, variables, summary: options.summary };
+        problems.iter().for_each(|problem| host.error(&problem.to_string()));
+        let state = State {
+            host,
+            cudnn: Cudnn::new(host),
+            variables: Variables::at_load(host),
+            settings: options.store,
+            summary: options.summary,
+            prepared: OnceBox::new(),
+        };
         if STATE.set(state).is_err() {
             return Err("plans is on already".into());
         }
@@ -107,19 +115,16 @@ unsafe impl Layer for Plans {
 
 unsafe extern "C" fn before_fork() {
     finalize::CONFIGURATIONS.hold_for_fork();
-    device::DESCRIPTIONS.hold_for_fork();
     statistics::NOT_KEPT.hold_for_fork();
 }
 
 unsafe extern "C" fn after_fork() {
     finalize::CONFIGURATIONS.release_after_fork();
-    device::DESCRIPTIONS.release_after_fork();
     statistics::NOT_KEPT.release_after_fork();
 }
 
 unsafe extern "C" fn in_child() {
     finalize::CONFIGURATIONS.release_in_child(None);
-    device::DESCRIPTIONS.release_in_child(None);
     statistics::NOT_KEPT.release_in_child(None);
     statistics::clear();
 }

@@ -1,61 +1,130 @@
-//! The JSON that cuDNN makes of a plan. Looks for three members, and leaves the rest to cuDNN.
+//! The JSON that cuDNN makes of a plan. See `stated_graph` for the graph in it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::device;
 
-/// Whether the plan has compiled code.
-pub(super) fn has_code(plan: &[u8]) -> bool {
-    after(plan, b"\"payload\":").is_some_and(|payload| after(payload, b"\"kernels\":").is_some())
+/// A plan's JSON, and its members that matter here.
+pub(super) struct PlanJson<'a> {
+    text: &'a str,
+    /// The operation graph.
+    pub(super) graph: Value,
+    /// The place of the device's description in the text.
+    device: Range<usize>,
+    engine: Value,
 }
 
-/// The number of the engine.
-pub(super) fn engine(plan: &[u8]) -> Option<i64> {
-    let rest = after(plan, b"\"engineId\":")?;
-    let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(rest.get(..len)?).ok()?.parse().ok()
-}
-
-/// The plan with this description of the device in place of its own, which may name another place in the machine. `None` if the
-/// two differ in more.
-pub(super) fn for_device(plan: Vec<u8>, device: &[u8]) -> Option<Vec<u8>> {
-    let name = b"\"GPUProfile\":";
-    let start = plan.windows(name.len()).position(|window| window == name)? + name.len();
-    // A description has no objects within.
-    let len = plan.get(start..)?.iter().position(|byte| *byte == b'}')? + 1;
-    let own = plan.get(start..start + len)?;
-    if own == device {
-        return Some(plan);
+impl<'a> PlanJson<'a> {
+    /// Parses a plan. `None` if a member is missing or too deep.
+    pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        // All members, also those that are not used: cuDNN crashes if it is given one that is too deep.
+        let mut members: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
+        let (graph, engine) = (members.remove("operationGraph")?, members.remove("engine")?);
+        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text).ok()?;
+        let device = device::range_of(members.get("GPUProfile")?.get(), text)?;
+        Some(PlanJson { text, graph, device, engine })
     }
-    if device::without_place(own) != device::without_place(device) {
-        return None;
-    }
-    Some([plan.get(..start)?, device, plan.get(start + len..)?].concat())
-}
 
-fn after<'a>(text: &'a [u8], what: &[u8]) -> Option<&'a [u8]> {
-    let place = text.windows(what.len()).position(|window| window == what)?;
-    text.get(place + what.len()..)
+    /// Whether the plan contains compiled code. The engines do not use one form: `kernels` in most releases, `Fatbins`
+    /// and others in 9.28. A plan that only chooses compiled-in kernels has no payload.
+    pub(super) fn has_code(&self) -> bool {
+        let is_filled = |member: &Value| match member {
+            Value::Array(elements) => !elements.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            _ => false,
+        };
+        self.engine.get("payload").and_then(Value::as_object).is_some_and(|payload| payload.values().any(is_filled))
+    }
+
+    /// The number of the engine.
+    pub(super) fn engine(&self) -> Option<i64> {
+        self.engine.get("engineId")?.as_i64()
+    }
+
+    /// Whether the plan is for this device, wherever it is in the machine.
+    pub(super) fn is_for(&self, device: &[u8]) -> bool {
+        let own = self.text.get(self.device.clone()).unwrap_or_default().as_bytes();
+        device::is_stated_of(own, device)
+    }
+
+    /// Returns the plan with the device's place in the machine from this description, as cuDNN would state it. `None`
+    /// if the two descriptions differ in more.
+    pub(super) fn for_device(&self, device: &[u8]) -> Option<Vec<u8>> {
+        let (before, after) = (self.text.get(..self.device.start)?, self.text.get(self.device.end..)?);
+        if !self.is_for(device) {
+            return None;
+        }
+        let own = self.text.get(self.device.clone())?;
+        let moved = if own.as_bytes() == device { own.to_owned() } else { device::moved(own, device)? };
+        Some([before, &moved, after].concat().into_bytes())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn plan(device: &str, engine: &str) -> String {
+        format!(r#"{{"cudnnVersion":91900,"operationGraph":{{}},"GPUProfile":{device},"engine":{engine}}}"#)
+    }
+
     #[test]
     fn the_engine_and_the_code_are_found() {
-        let compiled = br#"{"cudnnVersion":91900,"engine":{"engineId":71,"payload":{"kernels":[{"kernelName":"a"}]}}}"#;
-        assert!(has_code(compiled));
-        assert_eq!(engine(compiled), Some(71));
-        let precompiled = br#"{"cudnnVersion":91900,"engine":{"engineId":1,"knobChoices":{}}}"#;
-        assert!(!has_code(precompiled));
-        assert_eq!(engine(precompiled), Some(1));
-        let on = |place: u32| {
-            format!(r#"{{"a":1,"GPUProfile":{{"cudaDeviceId":{place},"deviceVer":900}},"b":2}}"#).into_bytes()
+        for (engine, has_code) in [
+            (r#"{"engineId":71,"payload":{"kernels":[{"kernelName":"a"}]}}"#, true),
+            (r#"{"engineId":71,"payload":{"Records":"AA","RecordSize":8,"Fatbins":["AA"],"guid":"1"}}"#, true),
+            (r#"{"engineId":71,"payload":{"kernels":[],"RecordSize":8}}"#, false),
+            (r#"{"engineId":71,"knobChoices":{}}"#, false),
+        ] {
+            let text = plan("{}", engine);
+            let parsed = PlanJson::parse(text.as_bytes()).map(|plan| (plan.engine(), plan.has_code()));
+            assert_eq!(parsed, Some((Some(71), has_code)), "{engine}");
+        }
+        assert!(PlanJson::parse(b"{}").is_none());
+        let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
+        let text = plan("{}", r#"{"engineId":71}"#);
+        for other in ["engine", "ofAnotherRelease"] {
+            // In front of a member that is not deep, too.
+            let deep = text.replace("{\"cudnnVersion\"", &format!(r#"{{"{other}":{deep},"cudnnVersion""#));
+            assert!(PlanJson::parse(deep.as_bytes()).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_device_takes_the_place_of_one_that_differs_in_its_place_alone() {
+        let on = |device: &str| plan(device, "{}");
+        let moved = |from: &str, to: &str| {
+            let text = on(from);
+            PlanJson::parse(text.as_bytes())?.for_device(to.as_bytes()).and_then(|plan| String::from_utf8(plan).ok())
         };
-        let device = |place: u32, version: u32| format!(r#"{{"cudaDeviceId":{place},"deviceVer":{version}}}"#);
-        assert_eq!(for_device(on(0), device(0, 900).as_bytes()), Some(on(0)));
-        assert_eq!(for_device(on(0), device(3, 900).as_bytes()), Some(on(3)));
-        assert_eq!(for_device(on(0), device(0, 800).as_bytes()), None);
-        assert_eq!(for_device(b"{}".to_vec(), b"{}"), None);
-        assert_eq!((engine(b"{}"), engine(br#""engineId":"x""#)), (None, None));
+        let here = r#"{"cudaDeviceId":0,"deviceVer":900}"#;
+        for (there, expected) in [
+            (here, here),
+            (r#"{"cudaDeviceId":13,"deviceVer":900}"#, r#"{"cudaDeviceId":13,"deviceVer":900}"#),
+            (r#"{ "deviceVer": 900, "memoryBusWidth": 1, "cudaDeviceId": 0 }"#, here),
+            (r#"{"deviceVer":900}"#, here),
+            (r#"{"cudaDeviceId":-1,"deviceVer":900}"#, r#"{"cudaDeviceId":-1,"deviceVer":900}"#),
+        ] {
+            assert_eq!(moved(here, there), Some(on(expected)), "{there}");
+        }
+        for (stated, expected) in [
+            (r#"{"cudaDeviceId" : 0 , "deviceVer": 900}"#, r#"{"cudaDeviceId" : 13 , "deviceVer": 900}"#),
+            (r#"{"cudaDeviceId":-1,"deviceVer":900}"#, r#"{"cudaDeviceId":13,"deviceVer":900}"#),
+            (
+                r#"{"deviceName":"\"cudaDeviceId\":7","cudaDeviceId":0,"deviceVer":900}"#,
+                r#"{"deviceName":"\"cudaDeviceId\":7","cudaDeviceId":13,"deviceVer":900}"#,
+            ),
+        ] {
+            let there = r#"{"cudaDeviceId":13,"deviceVer":900}"#;
+            assert_eq!(moved(stated, there), Some(on(expected)), "{stated}");
+        }
+        assert_eq!(moved(here, r#"{"cudaDeviceId":0,"deviceVer":800}"#), None);
+        assert_eq!(moved(here, "{}"), None);
     }
 }

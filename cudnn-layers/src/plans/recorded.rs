@@ -1,4 +1,5 @@
-//! What a plan was made of, read back from its key: so that it can be planned again, for another device or another release.
+//! What a plan was made of, read back from its key: so that it can be planned again, for another device or another
+//! release.
 
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use cudnn_sys::types::{
 };
 
 use super::key::FORMAT;
+use super::variables::Variables;
 use super::{device, environment as process};
 use crate::shadow::value::element_size;
 
@@ -95,7 +97,7 @@ impl Recorded {
         let mut bytes = crate::shadow::canonical::Bytes::default();
         bytes.block(FORMAT);
         bytes.block(environment);
-        bytes.block(&device::without_place(device_description));
+        bytes.block(&device::canonical(device_description));
         bytes.0.extend(&self.rest);
         bytes.0
     }
@@ -107,7 +109,7 @@ impl Recorded {
 /// # Errors
 /// The library that cannot be read.
 pub fn environment(cudnn_version: u32, cudnn_dir: &Path) -> Result<Vec<u8>, String> {
-    process::describe(cudnn_version, cudnn_dir, &process::variables())
+    process::describe(cudnn_version, cudnn_dir, &Variables::now())
 }
 
 /// The name of a device in its description.

@@ -1,8 +1,9 @@
-//! Plans of the program that were restored: the program's descriptor stays as it is, not finalized, and calls with it go to
-//! the descriptor that this layer has restored. A look-up costs a few nanoseconds, waits for nobody and locks nothing.
+//! Plans of the program that were restored: the program's descriptor stays as it is, not finalized, and calls with it
+//! go to the descriptor that this layer has restored. A look-up costs a few nanoseconds, waits for nobody and locks
+//! nothing.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 use crate::shadow::value::Raw;
 
@@ -13,6 +14,8 @@ pub(super) struct Restored {
     plan: AtomicPtr<std::ffi::c_void>,
     /// How far the program's own descriptor is: see [`Built`].
     pub(super) built: AtomicU8,
+    /// The number of the thread that finalizes it, or 0.
+    pub(super) builder: AtomicU32,
     next: *mut Restored,
 }
 
@@ -82,6 +85,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw) {
         program: AtomicUsize::new(address),
         plan: AtomicPtr::new(plan),
         built: AtomicU8::new(built::NO),
+        builder: AtomicU32::new(0),
         next,
     }));
     while let Err(now) = bucket.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {

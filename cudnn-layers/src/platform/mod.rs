@@ -1,5 +1,5 @@
-//! The border to the operating system. One of [`linux`], [`windows`] and [`other`] does system calls; all have the modules
-//! that this file lists. They know files, threads and clocks, and nothing of cuDNN, records or settings.
+//! The border to the operating system. One of [`linux`], [`windows`] and [`other`] does system calls; all have the
+//! modules that this file lists. They know files, threads and clocks, and nothing of cuDNN, records or settings.
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -13,9 +13,6 @@ mod os;
 #[path = "other.rs"]
 mod os;
 
-pub(crate) mod append_error;
 pub(crate) mod function;
-#[cfg(not(target_os = "linux"))]
-pub(crate) mod unmapped_file;
 
-pub(crate) use os::{clock, fork, libraries, process, text_file, trace_file};
+pub(crate) use os::{append_file, clock, fork, libraries, process, text_file};

@@ -1,15 +1,44 @@
 //! Systems for which there is no cuDNN: this compiles, and no layer is ever called.
 
-pub(crate) use super::unmapped_file as trace_file;
+/// A file of records.
+pub(crate) mod append_file {
+    use std::io::{Error, ErrorKind, Result};
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
 
-/// Nothing opens files here.
-pub(super) fn keep_for_this_process(_: &mut std::fs::OpenOptions) {}
+    /// There is none.
+    pub(crate) enum AppendFile {}
+
+    impl AppendFile {
+        pub(crate) fn create_new(_: &Path) -> Result<Option<Self>> {
+            Err(Error::from(ErrorKind::Unsupported))
+        }
+
+        pub(crate) fn remove(_: &Path, _: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
+            Err(Error::from(ErrorKind::Unsupported))
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            match *self {}
+        }
+
+        pub(crate) fn append(&self, _: &[u8], _: &AtomicBool) -> Result<()> {
+            match *self {}
+        }
+
+        pub(crate) fn close(&self) {
+            match *self {}
+        }
+    }
+
+    /// There are no signals.
+    pub(crate) fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
 
 /// The monotonic clock.
 pub(crate) mod clock {
-    /// There is nothing to prepare.
-    pub(crate) fn start() {}
-
     /// The same time at any time.
     pub(crate) fn now() -> u64 {
         0
@@ -20,6 +49,16 @@ pub(crate) mod clock {
 pub(crate) mod fork {
     /// Never calls these.
     pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
+
+    /// Returns a number that is 0 until somebody changes it.
+    #[inline]
+    pub(crate) fn word() -> &'static std::sync::atomic::AtomicU32 {
+        static WORD: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        &WORD
+    }
+
+    /// There is nothing to prepare.
+    pub(crate) fn prepare_word() {}
 }
 
 /// Libraries of others.

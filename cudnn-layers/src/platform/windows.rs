@@ -1,13 +1,69 @@
 //! Windows.
 
-pub(crate) use super::unmapped_file as trace_file;
-
-/// Lets others read the file that is opened with these options, and neither write to it nor delete it: another process
-/// would delete it to replace it.
-pub(super) fn keep_for_this_process(options: &mut std::fs::OpenOptions) {
+/// A file of records.
+pub(crate) mod append_file {
+    use std::fs::{File, OpenOptions};
+    use std::io::{Error, ErrorKind, Read, Result, Write};
     use std::os::windows::fs::OpenOptionsExt;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::AtomicBool;
+
+    use crate::lock::Lock;
+
+    /// Others may read the file, and neither write to it nor delete it.
     const FILE_SHARE_READ: u32 = 1;
-    options.share_mode(FILE_SHARE_READ);
+
+    /// An open file.
+    pub(crate) struct AppendFile {
+        file: File,
+        /// Wine looks for the end of a file and then writes there, so threads must take turns.
+        turn: Lock<()>,
+        path: PathBuf,
+    }
+
+    impl AppendFile {
+        /// Creates a file that does not exist yet, at an absolute path.
+        pub(crate) fn create_new(path: &Path) -> Result<Option<Self>> {
+            let file = OpenOptions::new().append(true).create_new(true).share_mode(FILE_SHARE_READ).open(path)?;
+            Ok(Some(AppendFile { file, turn: Lock::new(()), path: path.to_owned() }))
+        }
+
+        /// Removes a file so that its name is free. `false` if a process is writing to it.
+        pub(crate) fn remove(path: &Path, may_be_removed: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
+            match path.symlink_metadata() {
+                Ok(metadata) if !metadata.is_file() => return Err(Error::other("it is not a regular file")),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+                _ => {}
+            }
+            let mut start = Vec::new();
+            File::open(path)?.take(64).read_to_end(&mut start)?;
+            if !may_be_removed(&start) {
+                return Err(Error::new(ErrorKind::AlreadyExists, "it exists, and it is not a trace"));
+            }
+            Ok(std::fs::remove_file(path).is_ok())
+        }
+
+        /// Its path.
+        pub(crate) fn path(&self) -> &Path {
+            &self.path
+        }
+
+        /// Appends the record with one write (FILE_APPEND_DATA), of which nothing is written if it fails.
+        pub(crate) fn append(&self, record: &[u8], _: &AtomicBool) -> Result<()> {
+            // After a second without it, which a thread that was ended may have kept, the record is written all the
+            // same.
+            let _turn = self.turn.lock();
+            (&self.file).write_all(record)
+        }
+
+        /// There is no fork.
+        pub(crate) fn close(&self) {}
+    }
+
+    /// There are no signals.
+    pub(crate) fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
 }
 
 /// The monotonic clock.
@@ -15,9 +71,6 @@ pub(crate) mod clock {
     use std::sync::OnceLock;
 
     use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
-
-    /// The performance counter needs no preparation.
-    pub(crate) fn start() {}
 
     /// Nanoseconds since the machine started: the performance counter, which other tracers use too.
     #[inline]
@@ -41,6 +94,16 @@ pub(crate) mod clock {
 pub(crate) mod fork {
     /// Never calls these.
     pub(crate) fn call_at_forks(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
+
+    /// Returns a number that is 0 until somebody changes it.
+    #[inline]
+    pub(crate) fn word() -> &'static std::sync::atomic::AtomicU32 {
+        static WORD: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        &WORD
+    }
+
+    /// There is nothing to prepare.
+    pub(crate) fn prepare_word() {}
 }
 
 /// Libraries of others.

@@ -1,8 +1,9 @@
-//! Contents as bytes that are equal for equal contents: a graph, an operation, a tensor, with all that is below it. Neither
-//! addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them. The devices for
-//! which a content is are listed beside the bytes: a program names them by handles or by descriptions.
+//! Contents as bytes that are equal for equal contents: a graph, an operation, a tensor, with all that is below it.
+//! Neither addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them.
+//! The devices for which a content is are listed beside the bytes: a program names them by handles or by descriptions.
 //!
-//! What these bindings do not understand has no such form: two contents would be equal that are not.
+//! A content has such a form only if each attribute was set exactly as cuDNN declares it. Otherwise contents could be
+//! equal here that cuDNN reads differently.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,10 +22,8 @@ pub(crate) enum Obstacle {
     Uncertain,
     /// A kind of descriptor that these bindings do not know.
     UnknownKind(Kind),
-    /// An attribute that these bindings do not know, or of a type that they do not know.
-    UnknownAttribute(Name),
-    /// An address in the program's memory.
-    Address(Name),
+    /// An attribute that was set in a way that cuDNN does not declare.
+    Undeclared(Name),
     /// More elements than are kept.
     TooLarge(Name),
 }
@@ -37,8 +36,7 @@ impl fmt::Display for Obstacle {
                 f.write_str("a descriptor was set twice, refused a change, was emptied, or was read from another one")
             }
             Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
-            Obstacle::UnknownAttribute(name) => write!(f, "{name:?} is newer than this layer"),
-            Obstacle::Address(name) => write!(f, "{name:?} is an address"),
+            Obstacle::Undeclared(name) => write!(f, "{name:?} was set in a way that this layer does not know"),
             Obstacle::TooLarge(name) => write!(f, "{name:?} is too large"),
         }
     }
@@ -93,14 +91,10 @@ impl Canonical {
         bytes.number(attributes.len() as u32);
         for attribute in attributes {
             let (name, ty) = (attribute.name, attribute.ty);
-            if name.name().is_none() || ty.name().is_none() {
-                return Err(Obstacle::UnknownAttribute(name));
-            }
             bytes.number(i64::from(name.0) as u32);
             bytes.number(i64::from(ty.0) as u32);
             bytes.0.extend(attribute.count.to_le_bytes());
             match &attribute.value {
-                Value::Elements(_) if ty == Type::CUDNN_TYPE_VOID_PTR => return Err(Obstacle::Address(name)),
                 Value::Elements(elements) => bytes.block(elements.as_slice()),
                 Value::Descriptors(children) => {
                     let numbers = children.iter().map(|child| match child {
@@ -110,7 +104,7 @@ impl Canonical {
                     let numbers = numbers.collect::<Result<Vec<u32>, _>>()?;
                     bytes.block(&numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>());
                 }
-                Value::UnknownType => return Err(Obstacle::UnknownAttribute(name)),
+                Value::Undeclared => return Err(Obstacle::Undeclared(name)),
                 Value::TooLarge => return Err(Obstacle::TooLarge(name)),
             }
         }
@@ -242,13 +236,9 @@ mod tests {
     fn what_is_not_understood_has_no_form() {
         let of = |attribute| bytes(&content(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, vec![attribute]));
         let name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
-        let newer = Name(9999);
-        assert_eq!(of(elements(newer, Type::CUDNN_TYPE_INT64, &[0; 8])), Err(Obstacle::UnknownAttribute(newer)));
-        assert_eq!(of(elements(name, Type(9999), &[0; 8])), Err(Obstacle::UnknownAttribute(name)));
-        assert_eq!(of(elements(name, Type::CUDNN_TYPE_VOID_PTR, &[0; 8])), Err(Obstacle::Address(name)));
         let ty = Type::CUDNN_TYPE_INT64;
         let valued = |value| Attribute { name, ty, count: 1, value };
-        assert_eq!(of(valued(Value::UnknownType)), Err(Obstacle::UnknownAttribute(name)));
+        assert_eq!(of(valued(Value::Undeclared)), Err(Obstacle::Undeclared(name)));
         assert_eq!(of(valued(Value::TooLarge)), Err(Obstacle::TooLarge(name)));
         assert_eq!(of(valued(Value::Descriptors([Child::Unknown].into()))), Err(Obstacle::Unseen));
         assert_eq!(bytes(&content(Kind(9999), Vec::new())), Err(Obstacle::UnknownKind(Kind(9999))));

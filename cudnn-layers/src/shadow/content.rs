@@ -26,7 +26,7 @@ pub(crate) struct Content {
     /// operations to those that a graph has.
     pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
-    pub(crate) origin: Option<Arc<Origin>>,
+    pub(crate) origin: Option<Arc<Content>>,
     /// What the program has read from it. `None` for kinds of which there is nothing to learn.
     pub(crate) facts: Option<Arc<Facts>>,
     depth: u8,
@@ -54,18 +54,11 @@ impl Attribute {
                 };
                 one.len() == other.len() && one.iter().zip(other.iter()).all(is_same)
             }
+            (Value::Undeclared, Value::Undeclared) => true,
             _ => false,
         };
         is_same && (self.ty, self.count) == (other.ty, other.count)
     }
-}
-
-/// Where cuDNN's contents of a descriptor are from.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    pub(crate) source: Arc<Content>,
-    pub(crate) name: Name,
-    pub(crate) index: usize,
 }
 
 impl Content {
@@ -97,11 +90,11 @@ impl Content {
     }
 
     /// A descriptor that cuDNN filled when the program read an attribute of another one.
-    pub(super) fn read_from(kind: Kind, origin: Origin, facts: Arc<Facts>) -> Content {
-        let depth = origin.source.depth.saturating_add(1);
+    pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<Facts>) -> Content {
+        let depth = origin.depth.saturating_add(1);
         Content {
             is_finalized: true,
-            origin: (depth < MAX_DEPTH).then(|| Arc::new(origin)),
+            origin: (depth < MAX_DEPTH).then_some(origin),
             facts: Some(facts),
             depth,
             ..Content::new(kind)

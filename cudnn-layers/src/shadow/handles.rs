@@ -53,9 +53,8 @@ pub(crate) fn created(address: usize) {
 }
 
 /// `cudnnDestroy` is to be called with this handle.
-pub(crate) fn destroying(address: usize) -> Option<Handle> {
-    let id = HANDLES.lock()?.ids.as_mut()?.remove(&address)?;
-    Some(Handle { address, id })
+pub(crate) fn destroying(address: usize) {
+    let _id = HANDLES.lock().and_then(|mut handles| handles.ids.as_mut()?.remove(&address));
 }
 
 /// The handle that has this address now.

@@ -9,6 +9,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`content`] | what a descriptor was given, as a value that never changes: parents keep their children's |
+//! | [`declared`] | which elements cuDNN declares for each attribute: others are not looked at |
 //! | [`facts`] | what the program reads of descriptors that cuDNN made: engines, knobs, workspaces |
 //! | [`value`] | the elements of attributes |
 //! | [`label`] | a line about a content, for people |
@@ -16,10 +17,10 @@
 //! | [`lock`] | waiting with a limit |
 //!
 //! Memory: what living descriptors were given, and what they refer to.
-#![allow(dead_code, reason = "each layer uses a part of it")]
 
 pub(crate) mod canonical;
 pub(crate) mod content;
+pub(crate) mod declared;
 pub(crate) mod facts;
 pub(crate) mod handles;
 mod label;
@@ -31,7 +32,7 @@ pub(crate) mod value;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use content::{Attribute, Content, Origin};
+use content::{Attribute, Content};
 use table::CachedLabel;
 use value::{Bytes, Child, Kind, MAX_DESCRIPTORS, Name, Raw, Type, Value};
 
@@ -56,10 +57,13 @@ pub(crate) fn initialized(descriptor: Raw) {
 /// `cudnnBackendSetAttribute` has set an attribute.
 ///
 /// # Safety
-/// The arguments are those with which cuDNN returned success: it has read `count` elements.
+/// The arguments are those with which cuDNN returned success: if it declares elements of this type in this number, it
+/// has read them.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
     let address = descriptor.addr();
-    let value = if ty == Type::CUDNN_TYPE_HANDLE {
+    let value = if elements.is_null() || !declared::is_declared(name, ty, count) {
+        Value::Undeclared
+    } else if ty == Type::CUDNN_TYPE_HANDLE {
         // SAFETY: the caller's obligation.
         unsafe { handles_at(count, elements) }
     } else if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
@@ -160,7 +164,7 @@ pub(crate) unsafe fn attribute_read(
 ) {
     // SAFETY: the caller's obligation. Without a count, nobody knows how many of several elements were written.
     let written = unsafe { count.as_ref() }.copied().unwrap_or(if requested == 1 { 1 } else { 0 });
-    let written = usize::try_from(written.min(requested)).unwrap_or(0);
+    let written = usize::try_from(written.min(requested).min(declared::most(name, ty))).unwrap_or(0);
     if written == 0 || elements.is_null() {
         return;
     }
@@ -198,10 +202,7 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
             let content = match (set, facts.get(index)) {
                 // What the program has set itself.
                 (Some(set), _) => set.clone(),
-                (None, Some(facts)) => {
-                    let origin = Origin { source: source.clone(), name, index };
-                    Arc::new(Content::read_from(kind, origin, facts.clone()))
-                }
+                (None, Some(facts)) => Arc::new(Content::read_from(kind, source.clone(), facts.clone())),
                 (None, None) => return None,
             };
             Some(if has_more_than_it_states(name) {
@@ -220,9 +221,9 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
     }
 }
 
-/// Whether a descriptor that cuDNN fills from this attribute may have what cuDNN does not state of it. An engine that is
-/// read from a configuration keeps its knobs: a plan of another configuration of this engine, without knobs, is compiled
-/// with them (cuDNN 9.19). What a configuration keeps that is read from a plan is not known.
+/// Whether a descriptor that cuDNN fills from this attribute may have what cuDNN does not state of it. An engine that
+/// is read from a configuration keeps its knobs: a plan of another configuration of this engine, without knobs, is
+/// compiled with them (cuDNN 9.19). What a configuration keeps that is read from a plan is not known.
 fn has_more_than_it_states(name: Name) -> bool {
     matches!(name, Name::CUDNN_ATTR_ENGINECFG_ENGINE | Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
 }
@@ -244,8 +245,8 @@ pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
 }
 
 /// A line about a descriptor, for people: see [`label`]. Made once, and again after the program has read more about the
-/// engine or the workspace; cheap enough for every execution. `None` for a descriptor that was not seen to be created, or
-/// of which there is nothing to say, such as a variant pack.
+/// engine or the workspace; cheap enough for every execution. `None` for a descriptor that was not seen to be created,
+/// or of which there is nothing to say, such as a variant pack.
 pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let address = descriptor.addr();
     let found = table::with(address, |part| {
@@ -273,9 +274,9 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
 /// The handles that are elements of an attribute.
 ///
 /// # Safety
-/// `elements` points to `count` handles, or is null.
+/// `elements` points to `count` handles.
 unsafe fn handles_at(count: i64, elements: *const c_void) -> Value {
-    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    let count = usize::try_from(count).unwrap_or(0);
     if count > MAX_DESCRIPTORS {
         return Value::TooLarge;
     }
@@ -303,15 +304,15 @@ pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
         _ => return None,
     };
     // One that cuDNN made is for the graph of what it was read from.
-    content.child(below).or_else(|| content.origin.as_ref().map(|origin| &origin.source))
+    content.child(below).or_else(|| content.origin.as_ref())
 }
 
 /// The contents of descriptors that are elements of an attribute.
 ///
 /// # Safety
-/// `elements` points to `count` descriptors, or is null.
+/// `elements` points to `count` descriptors.
 unsafe fn children(count: i64, elements: *const c_void) -> Value {
-    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    let count = usize::try_from(count).unwrap_or(0);
     if count > MAX_DESCRIPTORS {
         return Value::TooLarge;
     }

@@ -21,8 +21,9 @@ pub(crate) enum Value {
     Elements(Bytes),
     /// The descriptors' contents at the time when the attribute was set.
     Descriptors(Arc<[Child]>),
-    /// The type is newer than these bindings: the size of its elements is not known.
-    UnknownType,
+    /// Not read: cuDNN does not declare elements of this type, or not in this number. See
+    /// [`declared`](super::declared).
+    Undeclared,
     /// Not kept, because of the size.
     TooLarge,
 }
@@ -38,13 +39,18 @@ pub(crate) enum Child {
 /// The bytes of elements of any type but descriptors, or what is kept in their place.
 ///
 /// # Safety
-/// `elements` points to `count` elements of the type, or is null. Nobody writes them for as long as the slice lives.
+/// `elements` points to `count` elements of the type. Nobody writes them for as long as the slice lives. A text may be
+/// shorter if it ends with a NUL.
 #[inline]
 pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
-    let Some(size) = element_size(ty) else { return Err(Value::UnknownType) };
-    let count = if elements.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
+    let mut count = usize::try_from(count).unwrap_or(0);
+    if ty == Type::CUDNN_TYPE_CHAR {
+        // cuDNN may not have looked behind the end of the text.
+        // SAFETY: the caller's obligation; no byte behind the first NUL is read.
+        count = (0..count.min(MAX_BYTES + 1)).find(|at| unsafe { *elements.add(*at) } == 0).unwrap_or(count);
+    }
     match count.checked_mul(size) {
-        Some(0) => Ok(&[]),
         // SAFETY: the caller's obligation.
         Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
         _ => Err(Value::TooLarge),

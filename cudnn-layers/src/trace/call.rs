@@ -2,7 +2,6 @@
 
 use cudnn_sys::types::cudnnStatus_t;
 
-use super::chrome::ThreadPieces;
 use crate::wrappers::Call;
 
 /// The call.
@@ -20,19 +19,11 @@ pub(super) struct FinishedCall<'a, 'b> {
     pub(super) stream: Option<usize>,
     /// What the graph does that it was given.
     pub(super) label: Option<&'a str>,
-    /// The thread, as pieces of a record.
-    pub(super) thread: ThreadPieces,
     /// The thread.
-    pub(super) thread_id: u32,
+    pub(super) thread: u32,
 }
 
 impl FinishedCall<'_, '_> {
-    /// It returned, and not a failure.
-    #[inline]
-    pub(super) fn has_returned_well(&self) -> bool {
-        !self.is_unwinding && !self.has_failed()
-    }
-
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.status.is_some_and(|status| status.0 != 0)

@@ -1,4 +1,5 @@
-//! The functions of NVIDIA's driver that time work on a device. It calls them, and knows nothing of cuDNN and of records.
+//! The functions of NVIDIA's driver that time work on a device. It calls them, and knows nothing of cuDNN and of
+//! records.
 //!
 //! Each call is made in the mode in which it neither fails nor spoils a capture of a CUDA graph in any thread.
 
@@ -102,7 +103,8 @@ impl Driver {
 
     /// `event` is of this thread's context.
     pub(super) fn record(&self, event: Event, stream: *mut c_void) -> bool {
-        // SAFETY: the event exists while its context does, and the stream is that of a handle that the program uses now.
+        // SAFETY: the event exists while its context does, and the stream is that of a handle that the program uses
+        // now.
         unsafe { (self.record)(event, stream) == SUCCESS }
     }
 

@@ -1,8 +1,8 @@
-//! The time that calls take on the device: events on the handle's stream before and after a call, which later calls read
-//! when they have happened. Nothing here waits for a device.
+//! The time that calls take on the device: events on the handle's stream before and after a call, which later calls
+//! read when they have happened. Nothing here waits for a device.
 //!
-//! Events give durations and distances on the device, and no time of the host. A call cannot begin on the device before the
-//! host has made it, and often begins at once: so the largest difference between the two is that of the clocks.
+//! Events give durations and distances on the device, and no time of the host. A call cannot begin on the device before
+//! the host has made it, and often begins at once: so the largest difference between the two is that of the clocks.
 
 use std::ffi::c_void;
 use std::sync::Arc;

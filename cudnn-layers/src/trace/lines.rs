@@ -10,7 +10,7 @@ use super::chrome::Event;
 use super::parameters::pieces;
 use crate::platform::process;
 use crate::platform::text_file::TextFile;
-use crate::report::{Destination, open};
+use crate::report::{Destination, one_line, open};
 use crate::wrappers::Value;
 
 /// The longest line: a pipe takes this much from several writers without mixing them.
@@ -34,7 +34,7 @@ impl Lines {
     /// Writes a call.
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
         let mut line = String::with_capacity(512);
-        self.start(&mut line, finished.thread_id, finished.start, finished.duration);
+        self.start(&mut line, finished.thread, finished.start, finished.duration);
         line.push_str(finished.call.function.name());
         if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
             let mut separator = '(';
@@ -98,7 +98,7 @@ impl Lines {
             return;
         }
         if line.contains(char::is_control) {
-            line = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            line = one_line(&line);
         }
         if line.len() >= LINE_LIMIT {
             let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! | output | chosen by | is |
 //! | --- | --- | --- |
-//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, complete whenever the process ends |
+//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, which keeps each call that has returned, however the process ends |
 //! | [`Options::lines`] | `CUDNN_TRACE_LINES` | a line for each call |
 //! | [`Options::summary`] | `CUDNN_TRACE_SUMMARY`, or no other output | a summary when the process exits |
 //!
@@ -22,10 +22,10 @@
 mod call;
 mod chrome;
 mod driver;
+mod file;
 mod gpu;
 mod graphs;
 mod lines;
-mod names;
 mod nvtx;
 mod options;
 mod parameters;
@@ -36,6 +36,7 @@ mod summary;
 mod tracer;
 
 use std::ffi::{CStr, CString, c_void};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -60,13 +61,23 @@ static NEXT: Next = Next::new();
 /// There is one set of wrappers, so it can be in the chain once.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
+/// The name under which the layer is on.
+static NAME: OnceLock<&'static CStr> = OnceLock::new();
+
+/// Returns the name under which this library's trace is on; `None` if it is not.
+pub(crate) fn name() -> Option<&'static CStr> {
+    NAME.get().copied()
+}
+
 // SAFETY: the wrappers have the signatures of the functions that they call.
 unsafe impl Layer for Trace {
     fn begin(host: Host) -> Result<Self, String> {
         if HAS_BEGUN.swap(true, Ordering::Relaxed) {
             return Err("trace is on already".into());
         }
-        tracer::start(host).map(|()| Trace(()))
+        tracer::start(host).inspect_err(|_| HAS_BEGUN.store(false, Ordering::Relaxed))?;
+        let _ = NAME.set(host.name());
+        Ok(Trace(()))
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
@@ -171,10 +182,12 @@ impl<'a, 'b> Running<'a, 'b> {
             graphs::after(call, self.destruction.take());
         }
         let label = graphs::label(call);
-        let (thread_id, thread) = tracer.thread(start);
+        // A child of a fork in one of the program's callbacks has its own.
+        let Some(tracer) = tracer::tracer() else { return };
+        let thread = tracer.thread();
         let duration = now.saturating_sub(start);
         let label = label.as_deref();
-        let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread, thread_id };
+        let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread };
         let has_arguments = !tracer.options.without_arguments;
         if tracer.has_summary {
             let label = label.filter(|_| graphs::is_counted(call));
@@ -235,7 +248,7 @@ fn follow_stream(call: &Call<'_>) {
 /// Writes what happened in the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let end = clock::now().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
-    let (thread, _) = tracer.thread(end);
+    let thread = tracer.thread();
     let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
         let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));
         let detail = detail.to_string_lossy();

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use cudnn_plan_store::parse_size;
+
 use crate::platform::process;
 use crate::report::Destination;
 
@@ -13,6 +15,9 @@ use crate::report::Destination;
 pub struct Options {
     /// `CUDNN_TRACE`: the file of Chrome trace events. The first `%i` in its name becomes the number of the process.
     pub chrome: Option<PathBuf>,
+    /// `CUDNN_TRACE_LIMIT`: the bytes at which that file ends, such as `512M` or `2G`. Without it the file grows as
+    /// long as the program runs.
+    pub chrome_limit: Option<u64>,
     /// `CUDNN_TRACE_LINES`: a line for each call.
     pub lines: Option<Destination>,
     /// `CUDNN_TRACE_SUMMARY`: a summary when the process exits.
@@ -35,30 +40,35 @@ pub fn configure(options: Options) {
 
 impl Options {
     /// What the program has chosen, or what the environment does.
-    pub(super) fn chosen() -> Options {
+    pub(super) fn chosen() -> Result<Options, String> {
         let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut options = chosen.unwrap_or_else(|| {
-            // The loader reads no variable then, but the program may have added the layer itself.
-            let is_ignored = process::is_secure_execution();
-            Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
-        });
+        let mut options = chosen.map_or_else(
+            || {
+                // The loader reads no variable then, but the program may have added the layer itself.
+                let is_ignored = process::is_secure_execution();
+                Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
+            },
+            Ok,
+        )?;
         let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
         if !has_output && options.summary.is_none() {
             options.summary = Some(Destination::Stderr);
         }
-        options
+        Ok(options)
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Options {
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        Options {
+        let size = |value: OsString| parse_size(&value).ok_or(format!("CUDNN_TRACE_LIMIT={value:?} is not a size"));
+        Ok(Options {
             chrome: set("CUDNN_TRACE").map(PathBuf::from),
+            chrome_limit: set("CUDNN_TRACE_LIMIT").map(size).transpose()?,
             lines: set("CUDNN_TRACE_LINES").map(|value| Destination::parse(&value)),
             summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
             without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
             gpu: set("CUDNN_TRACE_GPU").is_some_and(|value| value != "0"),
             nvtx: set("NVTX_INJECTION64_PATH").map(PathBuf::from),
-        }
+        })
     }
 }
 
@@ -75,7 +85,7 @@ pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn options(variables: &[(&str, &str)]) -> Options {
+    fn options(variables: &[(&str, &str)]) -> Result<Options, String> {
         Options::from_variables(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         })
@@ -85,6 +95,7 @@ mod tests {
     fn each_variable_chooses_an_output() {
         let all = options(&[
             ("CUDNN_TRACE", "a.json"),
+            ("CUDNN_TRACE_LIMIT", "2M"),
             ("CUDNN_TRACE_LINES", "stderr"),
             ("CUDNN_TRACE_SUMMARY", "b.txt"),
             ("CUDNN_TRACE_ARGUMENTS", "0"),
@@ -92,14 +103,17 @@ mod tests {
         ]);
         let expected = Options {
             chrome: Some("a.json".into()),
+            chrome_limit: Some(2 << 20),
             lines: Some(Destination::Stderr),
             summary: Some(Destination::File("b.txt".into())),
             without_arguments: true,
             gpu: true,
             nvtx: None,
         };
-        assert_eq!(all, expected);
-        assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Options::default());
+        assert_eq!(all, Ok(expected));
+        assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Ok(Options::default()));
+        let reason = options(&[("CUDNN_TRACE_LIMIT", "lots")]);
+        assert_eq!(reason, Err("CUDNN_TRACE_LIMIT=\"lots\" is not a size".into()));
     }
 
     #[test]

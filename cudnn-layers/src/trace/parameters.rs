@@ -4,18 +4,10 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::names;
-use super::record::{STRING, bytes_of, clean_steps, inner_key};
-use crate::step::Step;
 use crate::wrappers::{Id, Parameter};
 
-/// The pieces of a function's records. Never freed.
+/// What records of a function have in common. Never freed.
 pub(super) struct Pieces {
-    /// The begin of a record, up to the end of the function's name.
-    pub(super) start: Vec<Step>,
-    /// The bytes that this takes, also with all arguments at their longest.
-    pub(super) room: usize,
-    pub(super) room_with_arguments: usize,
     /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
     /// It makes the device work, on the handle's stream or on one that it is given.
@@ -26,19 +18,10 @@ pub(super) struct Pieces {
     pub(super) name: CString,
 }
 
-/// The pieces of a parameter.
+/// A parameter.
 pub(super) struct Piece {
     /// Its name and its type in C: `n: int`.
     pub(super) text: String,
-    /// What comes between the value before it and its own: the same as a key of the arguments' object, with the begin of
-    /// the object before the first, and of the string that is its value. The handle's key is `handle`.
-    pub(super) key: Vec<Step>,
-    /// The bytes that it takes, with the longest value.
-    pub(super) room: usize,
-    /// Its value is a string.
-    pub(super) is_string: bool,
-    /// Its value is an address, whose `0x` is in the key already.
-    pub(super) is_address: bool,
     /// It is the handle.
     pub(super) is_handle: bool,
 }
@@ -64,57 +47,23 @@ pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
 
 impl Pieces {
     fn new(name: &str, parameters: &[Parameter]) -> Self {
-        let mut start = vec![Step::new(",{\"name\":\"", "\"}")];
-        start.extend(clean_steps(name, STRING));
-        let mut before = None;
-        let parameters = parameters.iter().map(|parameter| {
-            let piece = Piece::new(parameter, before);
-            before = Some(piece.is_string);
-            piece
-        });
-        let parameters: Vec<Piece> = parameters.collect();
-        let room = bytes_of(&start);
-        let room_with_arguments = room + parameters.iter().map(|piece| piece.room).sum::<usize>();
+        let parameters: Vec<Piece> = parameters.iter().map(Piece::new).collect();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
         let has_stream = stream.is_some() || parameters.iter().any(|piece| piece.is_handle);
         let is_execution = has_stream && is_execution(name);
         let name = CString::new(name).unwrap_or_default();
-        Pieces { start, room, room_with_arguments, parameters, is_execution, stream, name }
+        Pieces { parameters, is_execution, stream, name }
     }
 }
 
 impl Piece {
-    /// `before` is whether the value before it is a string, if there is one.
-    fn new(parameter: &Parameter, before: Option<bool>) -> Self {
+    fn new(parameter: &Parameter) -> Self {
         let ty = c_type(parameter.rust_type);
         // Bindings put an underscore behind names that are words of Rust.
         let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
-        let is_handle = ty == "cudnnHandle_t";
-        let is_string = !NUMBERS.contains(&ty.as_str());
-        // The types whose values are addresses beside those: descriptors and streams.
-        let is_address = ty.ends_with('*');
-        let separator = match before {
-            Some(true) => "\",",
-            Some(false) => ",",
-            None => "",
-        };
-        let begin = if before.is_none() { Some(Step::new(",\"args\":{", "}}")) } else { None };
-        let value = match (is_string, is_address) {
-            (true, true) => "\"0x",
-            (true, false) => "\"",
-            _ => "",
-        };
-        let key = inner_key(separator, if is_handle { "handle" } else { &text }, value);
-        let key: Vec<Step> = begin.into_iter().chain(key).collect();
-        // The longest number has 20 digits, and so has an address with quotes and `0x`.
-        let room = bytes_of(&key) + if is_string && !is_handle && !is_address { names::LIMIT } else { 20 };
-        Piece { text, key, room, is_string, is_address, is_handle }
+        Piece { text, is_handle: ty == "cudnnHandle_t" }
     }
 }
-
-/// The types of C whose values are numbers in JSON.
-const NUMBERS: [&str; 8] =
-    ["int", "unsigned int", "unsigned long long", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t"];
 
 /// Whether a function with a handle makes the device work, by its name: cuDNN's are regular.
 fn is_execution(name: &str) -> bool {

@@ -1,5 +1,5 @@
-//! The stream of each handle, by following `cudnnCreate`, `cudnnSetStream` and `cudnnDestroy`. A table of fixed size: of
-//! handles that have no room the streams are not known.
+//! The stream of each handle, by following `cudnnCreate`, `cudnnSetStream` and `cudnnDestroy`. A table of fixed size:
+//! of handles that have no room the streams are not known.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
 
-use super::chrome::{Chrome, Event, ThreadPieces};
+use super::chrome::{Chrome, Event};
 use super::gpu::{Gpu, Measured};
 use super::lines::Lines;
 use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
-use crate::platform::{clock, fork, process};
+use crate::platform::{fork, process};
 use crate::report::{open, process_name};
 
 /// The outputs of this process. Never freed: other threads may use it.
@@ -32,31 +32,43 @@ pub(super) struct Tracer {
 /// The numbers of devices' tracks: beyond those of threads.
 const FIRST_TRACK: u32 = 1_000_000_000;
 
+/// The states of the process's word, see [`fork::word`]: a child begins with the first one.
+const NEW: u32 = 0;
+const STARTING: u32 = 1;
+const READY: u32 = 2;
+
 static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(null_mut());
-/// The process is a child of a fork, and what there is belongs to its parent.
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
-/// A thread opens the child's outputs.
-static IS_STARTING: AtomicBool = AtomicBool::new(false);
 /// The streams of handles, which a child inherits.
 pub(super) static STREAMS: Streams = Streams::new();
 
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
-    clock::start();
-    let tracer = Tracer::open(Options::chosen(), host)?;
-    publish(tracer);
-    fork::call_at_forks(nothing, nothing, become_child);
-    process::call_at_exit(write_summary);
+    let tracer = Tracer::open(Options::chosen()?, host)?;
+    fork::prepare_word();
+    TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release);
+    fork::word().store(READY, Ordering::Release);
+    fork::call_at_forks(nothing, nothing, leave_to_parent);
+    process::call_at_exit(finish);
     Ok(())
+}
+
+extern "C" fn nothing() {}
+
+/// In a new child: its parent's file is locked as long as anyone has it open, and the child may never call cuDNN.
+extern "C" fn leave_to_parent() {
+    if let Some(chrome) = current().and_then(|parents| parents.chrome.as_ref()) {
+        chrome.leave_to_parent();
+    }
 }
 
 /// What traces this process; `None` while that is not ready.
 #[inline]
 pub(super) fn tracer() -> Option<&'static Tracer> {
-    if IS_CHILD.load(Ordering::Relaxed) {
-        start_child();
+    match fork::word().load(Ordering::Acquire) {
+        READY => current(),
+        NEW => start_child(),
+        _ => None,
     }
-    current()
 }
 
 fn current() -> Option<&'static Tracer> {
@@ -64,49 +76,30 @@ fn current() -> Option<&'static Tracer> {
     unsafe { TRACER.load(Ordering::Acquire).as_ref() }
 }
 
-fn publish(tracer: Tracer) {
-    let tracer = Box::leak(Box::new(tracer));
-    TRACER.store(tracer, Ordering::Release);
-    if let Some(chrome) = &tracer.chrome {
-        chrome.start_helper();
-    }
-}
-
-unsafe extern "C" fn nothing() {}
-
-/// In a child of a fork, where nothing may be done yet but this.
-unsafe extern "C" fn become_child() {
-    IS_CHILD.store(true, Ordering::Relaxed);
-    IS_STARTING.store(false, Ordering::Relaxed);
-}
-
-/// Opens the outputs of a child, unless another thread does: calls until then are not traced.
+/// Opens the outputs of a child of a fork, unless another thread does: calls until then are not traced.
 #[cold]
-fn start_child() {
-    if IS_STARTING.swap(true, Ordering::Acquire) {
-        return;
+fn start_child() -> Option<&'static Tracer> {
+    if fork::word().compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return None;
     }
-    if IS_CHILD.load(Ordering::Relaxed)
-        && let Some(parents) = current()
-    {
+    if let Some(parents) = current() {
         TRACER.store(null_mut(), Ordering::Release);
         if let Some(chrome) = &parents.chrome {
             chrome.leave_to_parent();
         }
         summary::clear();
         match Tracer::open(parents.options.clone(), parents.host) {
-            Ok(tracer) => publish(tracer),
+            Ok(tracer) => TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release),
             Err(reason) => parents.host.error(&reason),
         }
     }
-    IS_CHILD.store(false, Ordering::Relaxed);
-    IS_STARTING.store(false, Ordering::Release);
+    fork::word().store(READY, Ordering::Release);
+    current()
 }
 
 impl Tracer {
     fn open(options: Options, host: Host) -> Result<Self, String> {
-        let chrome =
-            options.chrome.as_deref().map(|name| Chrome::create(name, &process_name(host), host)).transpose()?;
+        let chrome = Chrome::create(&options, &process_name(host), host)?;
         let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
         let has_summary = options.summary.is_some();
         let gpu = options.gpu.then(Gpu::new);
@@ -114,26 +107,23 @@ impl Tracer {
         Ok(Tracer { options, chrome, lines, has_summary, gpu, nvtx, process: process::id(), host })
     }
 
-    /// The number of this thread, and the pieces of a record at this time with it.
+    /// The number of this thread.
     #[inline]
-    pub(super) fn thread(&self, time: u64) -> (u32, ThreadPieces) {
+    pub(super) fn thread(&self) -> u32 {
         thread_local! {
-            /// The process and the thread: a child's only thread has another number than its parent's.
-            static THREAD: Cell<(u32, u32, ThreadPieces)> = const { Cell::new((0, 0, ThreadPieces::NONE)) };
+            /// The process and the thread, in one word: a child's only thread has another number than its parent's.
+            static THREAD: Cell<u64> = const { Cell::new(0) };
         }
-        let current = |cell: &Cell<(u32, u32, ThreadPieces)>| {
-            let (process, mut thread, mut pieces) = cell.get();
-            let is_known = process == self.process;
-            if !is_known {
-                thread = process::thread_id();
-                pieces = ThreadPieces::new(thread);
+        let current = |cell: &Cell<u64>| {
+            let known = cell.get();
+            if (known >> 32) as u32 == self.process {
+                return known as u32;
             }
-            if pieces.prepare(time) || !is_known {
-                cell.set((self.process, thread, pieces));
-            }
-            (thread, pieces)
+            let thread = process::thread_id();
+            cell.set(u64::from(self.process) << 32 | u64::from(thread));
+            thread
         };
-        THREAD.try_with(current).unwrap_or((0, ThreadPieces::NONE))
+        THREAD.try_with(current).unwrap_or_else(|_| process::thread_id())
     }
 
     /// Writes what a call has taken on the device.
@@ -171,13 +161,16 @@ impl Tracer {
 }
 
 /// When the process exits.
-extern "C" fn write_summary() {
-    if IS_CHILD.load(Ordering::Relaxed) {
+extern "C" fn finish() {
+    if fork::word().load(Ordering::Acquire) != READY {
         return;
     }
     let Some(tracer) = current() else { return };
     if let Some(gpu) = &tracer.gpu {
         gpu.finish(|measured| tracer.write_measured(&measured));
+    }
+    if let Some(chrome) = &tracer.chrome {
+        chrome.finish();
     }
     let Some(destination) = &tracer.options.summary else { return };
     let title = format!("cudnn-trace of process {}, {}", tracer.process, process_name(tracer.host));

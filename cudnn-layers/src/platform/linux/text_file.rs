@@ -1,20 +1,21 @@
 //! Text that is appended in complete pieces, to a file that processes share or to one of the program's streams.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind, Result, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Result, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cudnn_plan_store::unnoticed::{Unnoticed, without_signal};
+
+use super::descriptor::Descriptor;
 
 /// Where text goes.
 pub(crate) enum TextFile {
     /// A stream of the program, by the number of its descriptor.
     Stream(RawFd),
-    /// A file. With device and inode: a program that closes all descriptors may later have another file under the number.
-    File { path: PathBuf, file: ManuallyDrop<File>, device: u64, inode: u64 },
+    File(Descriptor),
 }
 
 impl TextFile {
@@ -30,20 +31,11 @@ impl TextFile {
     pub(crate) fn open(name: &Path) -> Result<Self> {
         let _unnoticed = Unnoticed::new();
         let path = std::path::absolute(name)?;
-        let file = open(&path)?;
-        // None of the first three numbers, which belong to others even if they are free now.
-        // SAFETY: the command takes a number.
-        let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-        if number < 0 {
-            return Err(Error::last_os_error());
-        }
-        let metadata = file.metadata()?;
-        // SAFETY: the descriptor is new, and nothing else owns it.
-        let file = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) }.into());
-        Ok(TextFile::File { path, file, device: metadata.dev(), inode: metadata.ino() })
+        let file = open_unless_trap(OpenOptions::new().append(true).create(true), &path)?;
+        Descriptor::new(&file, path, false).map(TextFile::File)
     }
 
-    /// Writes the text by one system call, if the system takes it in one.
+    /// Writes the text with one write, if the system takes it in one.
     pub(crate) fn write(&self, text: &[u8]) -> Result<()> {
         let _unnoticed = Unnoticed::new();
         match self {
@@ -52,19 +44,33 @@ impl TextFile {
                 let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
                 write_without_signals(&file, text)
             }
-            TextFile::File { path, file, device, inode } => {
-                let is_ours = |metadata: &Metadata| (metadata.dev(), metadata.ino()) == (*device, *inode);
-                if file.metadata().is_ok_and(|metadata| is_ours(&metadata)) {
-                    return write_without_signals(file, text);
-                }
-                write_without_signals(&open(path)?, text)
-            }
+            TextFile::File(file) => file.with(|file| write_without_signals(file, text)),
         }
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(path)
+/// Opens a file without waiting for the reader of a pipe. In a directory that others may write to, a symbolic link may
+/// lead to a file that they want to have overwritten: it is followed only if this user or the owner of the directory
+/// has made it.
+fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
+            options.custom_flags(libc::O_NONBLOCK).open(path)
+        }
+        opened => opened,
+    }
+}
+
+fn is_trusted_link(path: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent)) else { return false };
+    // SAFETY: the call takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let is_shared = dir.mode() & 0o022 != 0;
+    // Others cannot replace the link.
+    let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & 0o002 == 0);
+    !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
 }
 
 /// Writes. A pipe without a reader and a file that may not grow are errors, and no signals.
@@ -72,4 +78,44 @@ fn write_without_signals(mut file: &File, text: &[u8]) -> Result<()> {
     let is = |kind| move |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == kind);
     let write = || without_signal(libc::SIGPIPE, || file.write_all(text), is(ErrorKind::BrokenPipe));
     without_signal(libc::SIGXFSZ, write, is(ErrorKind::FileTooLarge))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn links_of_others_in_shared_directories_are_not_followed() {
+        const NOBODY: u32 = 65534;
+        // SAFETY: the call takes nothing and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        for (mode, owner, is_followed) in [
+            (0o755, None, true),
+            (0o775, None, true),
+            (0o1777, None, true),
+            (0o777, None, false),
+            (0o755, Some(NOBODY), true),
+            (0o1777, Some(NOBODY), false),
+            (0o775, Some(NOBODY), false),
+        ] {
+            if owner.is_some() && !is_root {
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let (shared, target) = (dir.path().join("shared"), dir.path().join("target"));
+            std::fs::create_dir(&shared).unwrap();
+            std::fs::write(&target, "text").unwrap();
+            symlink(&target, shared.join("log")).unwrap();
+            lchown(shared.join("log"), owner, None).unwrap();
+            std::fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+            let is_open = TextFile::open(&shared.join("log")).is_ok();
+            assert_eq!(is_open, is_followed, "{mode:o}, link of {owner:?}");
+            assert_eq!(std::fs::read(&target).unwrap(), b"text");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3}; workspace 4.0 MiB`.
 //!
 //! In order: operations as the program listed them; the tensors that the graph reads and writes, without those inside
-//! it; `/` and the type in which it computes; what is special; the engine; the workspace. Nothing of it changes from step
-//! to step, so the same work has the same label.
+//! it; `/` and the type in which it computes; what is special; the engine; the workspace. Nothing of it changes from
+//! step to step, so the same work has the same label.
 
 mod engine;
 mod graph;

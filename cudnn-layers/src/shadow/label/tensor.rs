@@ -97,7 +97,8 @@ fn dimensions(tensor: &Content) -> String {
     format!("[{}]", texts.join(","))
 }
 
-/// Whether an image or a filter has its channels innermost. `None` for other tensors, and if the extents do not show it.
+/// Whether an image or a filter has its channels innermost. `None` for other tensors, and if the extents do not show
+/// it.
 fn is_channels_last(tensor: &Content) -> Option<bool> {
     let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     let strides = tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES);

@@ -135,7 +135,8 @@ fn an_attribute_that_is_set_again_has_the_last_value_and_its_first_place() {
     destroy(tensor);
 }
 
-/// cuDNN replaces most values, but adds to the operations of a graph. Two layers that report one call are no second call.
+/// cuDNN replaces most values, but adds to the operations of a graph. Two layers that report one call are no second
+/// call.
 #[test]
 fn a_descriptor_is_uncertain_once_an_attribute_is_set_to_something_else() {
     let is_uncertain = |descriptor| content(descriptor).unwrap().is_uncertain;
@@ -266,33 +267,50 @@ fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
     [own, proposed, engine].into_iter().for_each(destroy);
 }
 
+/// The elements of a call that cuDNN may understand in another way are not read: there may be none.
 #[test]
-fn what_is_unknown_too_large_or_missing_is_marked() {
+fn what_is_undeclared_too_large_or_missing_is_marked() {
     let descriptor = create(Kind(999));
-    set(descriptor, Name(123_456), Type(4711), &[1u64]);
-    set(descriptor, Name(123_457), Type::CUDNN_TYPE_INT64, &[5i64]);
-    set(descriptor, Name(123_458), Type::CUDNN_TYPE_CHAR, &vec![b'x'; value::MAX_BYTES + 1]);
-    set_children(descriptor, Name(123_459), &[address(), std::ptr::null_mut()]);
-    // SAFETY: no elements are read from a null pointer, nor with a count below zero.
-    unsafe {
-        attribute_set(descriptor, Name(123_460), Type::CUDNN_TYPE_INT64, 4, std::ptr::null());
-        attribute_set(descriptor, Name(123_461), Type::CUDNN_TYPE_INT64, -1, [1i64].as_ptr().cast());
-        attribute_set(descriptor, Name(123_462), Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, i64::MAX, [1i64].as_ptr().cast());
-        attribute_set(descriptor, Name(123_463), Type::CUDNN_TYPE_INT64, i64::MAX, [1i64].as_ptr().cast());
+    let nothing = std::ptr::without_provenance::<c_void>(64);
+    let (int64, children) = (Type::CUDNN_TYPE_INT64, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+    for (name, ty, count) in [
+        (Name(123_456), int64, 1),
+        (Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type(4711), 1),
+        (Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64, 2),
+        (Name::CUDNN_ATTR_TENSOR_DIMENSIONS, int64, 0),
+        (Name::CUDNN_ATTR_TENSOR_STRIDES, int64, -1),
+        (Name::CUDNN_ATTR_MATMUL_PADDING_VALUE, Type::CUDNN_TYPE_FLOAT, 1),
+        (Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, children, 4096),
+        (Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, children, i64::MAX),
+        (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, 2),
+    ] {
+        // SAFETY: not one of the attributes is declared like that.
+        unsafe { attribute_set(descriptor, name, ty, count, nothing) };
+        let content = content(descriptor).unwrap();
+        assert!(matches!(content.attribute(name).unwrap().value, Value::Undeclared), "{name:?} {ty:?} {count}");
     }
+    let tensor_type = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
+    // SAFETY: no elements are read from a null pointer.
+    unsafe { attribute_set(descriptor, tensor_type, Type::CUDNN_TYPE_DATA_TYPE, 1, std::ptr::null()) };
+    let json = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+    set(descriptor, json, Type::CUDNN_TYPE_CHAR, &vec![b'x'; value::MAX_BYTES + 1]);
+    let input = Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS;
+    set_children(descriptor, input, &[address(), std::ptr::null_mut()]);
     let content = content(descriptor).unwrap();
-    let values: Vec<_> = content.attributes.iter().map(|attribute| &attribute.value).collect();
-    assert!(matches!(values[0], Value::UnknownType));
-    assert_eq!(content.numbers(Name(123_457)), [5]);
-    assert!(matches!(values[2], Value::TooLarge));
-    assert!(
-        matches!(values[3], Value::Descriptors(children) if matches!(**children, [Child::Unknown, Child::Unknown]))
-    );
-    assert!(matches!(values[4], Value::Elements(bytes) if bytes.as_slice().is_empty()));
-    assert!(matches!(values[5], Value::Elements(bytes) if bytes.as_slice().is_empty()));
-    assert!(matches!(values[6], Value::TooLarge));
-    assert!(matches!(values[7], Value::TooLarge));
+    assert!(matches!(content.attribute(tensor_type).unwrap().value, Value::Undeclared));
+    assert!(matches!(content.attribute(json).unwrap().value, Value::TooLarge));
+    assert!(matches!(content.children(input), [Child::Unknown, Child::Unknown]));
     assert_eq!(label(descriptor), None);
+    destroy(descriptor);
+}
+
+#[test]
+fn a_text_ends_with_its_nul() {
+    let descriptor = create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    let json = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+    // SAFETY: nothing behind the NUL is read.
+    unsafe { attribute_set(descriptor, json, Type::CUDNN_TYPE_CHAR, 1 << 30, c"{}".as_ptr().cast()) };
+    assert_eq!(content(descriptor).unwrap().elements(json).unwrap().as_slice(), b"{}");
     destroy(descriptor);
 }
 

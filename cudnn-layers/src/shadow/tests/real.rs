@@ -14,6 +14,7 @@ use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
 use cudnn_layer_api::{Host, Layer};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
+use cudnn_sys::signatures;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
 
 use super::*;
@@ -31,11 +32,6 @@ const NAMES: [&CStr; 6] = [
     c"cudnnBackendGetAttribute",
 ];
 
-type Create = unsafe extern "C" fn(Kind, *mut Raw) -> Status;
-type Use = unsafe extern "C" fn(Raw) -> Status;
-type Set = unsafe extern "C" fn(Raw, Name, Type, i64, *const c_void) -> Status;
-type Get = unsafe extern "C" fn(Raw, Name, Type, i64, *mut i64, *mut c_void) -> Status;
-
 /// The function behind the layer.
 fn next<F: Copy>(index: usize) -> F {
     let address = NEXT[index].load(Ordering::Acquire);
@@ -45,7 +41,7 @@ fn next<F: Copy>(index: usize) -> F {
 
 unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Create>(0)(kind, descriptor) };
+    let status = unsafe { next::<signatures::cudnnBackendCreateDescriptor>(0)(kind, descriptor) };
     if status.is_success() {
         // SAFETY: cuDNN has written it.
         created(kind, unsafe { *descriptor });
@@ -55,7 +51,7 @@ unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
 
 unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Use>(1)(descriptor) };
+    let status = unsafe { next::<signatures::cudnnBackendInitialize>(1)(descriptor) };
     if status.is_success() {
         initialized(descriptor);
     }
@@ -64,7 +60,7 @@ unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
 
 unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Set>(2)(descriptor, name, ty, count, elements) };
+    let status = unsafe { next::<signatures::cudnnBackendSetAttribute>(2)(descriptor, name, ty, count, elements) };
     if status.is_success() {
         // SAFETY: cuDNN has read them.
         unsafe { attribute_set(descriptor, name, ty, count, elements) };
@@ -74,7 +70,7 @@ unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elem
 
 unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Use>(3)(descriptor) };
+    let status = unsafe { next::<signatures::cudnnBackendFinalize>(3)(descriptor) };
     if status.is_success() {
         finalized(descriptor);
     }
@@ -84,7 +80,7 @@ unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
 unsafe extern "C" fn destroy(descriptor: Raw) -> Status {
     let destruction = destroying(descriptor);
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Use>(4)(descriptor) };
+    let status = unsafe { next::<signatures::cudnnBackendDestroyDescriptor>(4)(descriptor) };
     if status.is_success() {
         destruction.succeeded();
     }
@@ -100,7 +96,8 @@ unsafe extern "C" fn get(
     elements: *mut c_void,
 ) -> Status {
     // SAFETY: the caller's obligation.
-    let status = unsafe { next::<Get>(5)(descriptor, name, ty, requested, count, elements) };
+    let status =
+        unsafe { next::<signatures::cudnnBackendGetAttribute>(5)(descriptor, name, ty, requested, count, elements) };
     if status.is_success() {
         // SAFETY: cuDNN has written them.
         unsafe { attribute_read(descriptor, name, ty, requested, count, elements) };
@@ -116,12 +113,12 @@ unsafe impl Layer for Follower {
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
         let wrappers = [
-            create as *const c_void,
-            initialize as *const c_void,
-            set as *const c_void,
-            finalize as *const c_void,
-            destroy as *const c_void,
-            get as *const c_void,
+            (create as signatures::cudnnBackendCreateDescriptor) as *const c_void,
+            (initialize as signatures::cudnnBackendInitialize) as *const c_void,
+            (set as signatures::cudnnBackendSetAttribute) as *const c_void,
+            (finalize as signatures::cudnnBackendFinalize) as *const c_void,
+            (destroy as signatures::cudnnBackendDestroyDescriptor) as *const c_void,
+            (get as signatures::cudnnBackendGetAttribute) as *const c_void,
         ];
         let Some(index) = NAMES.iter().position(|name| *name == function) else { return next };
         NEXT[index].store(next.cast_mut(), Ordering::Release);
@@ -173,6 +170,7 @@ fn check(text: &str) {
         "operation: bias x[32,64,56,56] float b[1,64,1,1] half -> y[32,64,56,56] float / float, nhwc",
         &format!("graph: {CONVOLUTION}"),
         &format!("graph: {FUSION}"),
+        "cuDNN read no more than declared",
         // All were destroyed.
         "left: 0",
     ] {
@@ -188,6 +186,7 @@ fn program() {
     cudnn_loader::Options::new().path(dir).load().unwrap();
     plan();
     cudnn_copies_a_descriptor_that_an_attribute_is_set_to();
+    cudnn_reads_no_more_than_it_declares();
     println!("left: {}", table::len());
 }
 
@@ -223,6 +222,42 @@ fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
     drop(x);
     let operation = operation.finalize().unwrap();
     assert_eq!(shown(&operation), "reshape x[4,32] half -> y[8,16] half");
+}
+
+/// Otherwise this process ends with a signal: the elements end where the readable memory ends. Two programs whose
+/// elements are equal as declared would not be equal for cuDNN.
+fn cudnn_reads_no_more_than_it_declares() {
+    const PAGE: usize = 4096;
+    // SAFETY: new memory, the second half of which is made unreadable.
+    let end = unsafe {
+        let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let pages = libc::mmap(std::ptr::null_mut(), 32 * PAGE, both, shared, -1, 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        let end = pages.byte_add(16 * PAGE);
+        assert_eq!(libc::mprotect(end, 16 * PAGE, libc::PROT_NONE), 0);
+        end
+    };
+    let mut accepted = 0;
+    for kind in 0..60 {
+        let Ok(descriptor) = Descriptor::new(Kind(kind)) else { continue };
+        for (name, ty, most) in declared::all() {
+            let is_value = !matches!(
+                ty,
+                Type::CUDNN_TYPE_BACKEND_DESCRIPTOR | Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR
+            );
+            let size = value::element_size(ty).unwrap();
+            for count in [1, most.min(8)].into_iter().filter(|_| is_value) {
+                // SAFETY: there are as many elements, all of them 0.
+                let status = unsafe {
+                    let elements = end.byte_sub(size * count as usize);
+                    cudnn_loader::cudnnBackendSetAttribute(descriptor.raw(), name, ty, i64::from(count), elements)
+                };
+                accepted += u32::from(status.is_success());
+            }
+        }
+    }
+    assert!(accepted > 100, "{accepted}");
+    println!("cuDNN read no more than declared");
 }
 
 fn shown(descriptor: &Descriptor) -> String {

@@ -1,5 +1,5 @@
-//! A directory of this user, and the files in it. All is relative to its descriptor: the directory that was checked is the
-//! one that is used.
+//! A directory of this user, and the files in it. All is relative to its descriptor: the directory that was checked is
+//! the one that is used.
 
 use std::ffi::{CStr, CString};
 use std::fs::{DirBuilder, OpenOptions};

@@ -5,7 +5,8 @@ use super::unnoticed::with_signals_blocked;
 /// `CLOSE_RANGE_UNSHARE`: the calling thread's descriptors are no longer the process's.
 const UNSHARE: libc::c_uint = 1 << 1;
 
-/// Starts a thread for which nobody waits. None of the program's signal handlers runs in it. Returns whether it started.
+/// Starts a thread for which nobody waits. None of the program's signal handlers runs in it. Returns whether it
+/// started.
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
     let work = || {

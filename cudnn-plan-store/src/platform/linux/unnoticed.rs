@@ -51,19 +51,16 @@ pub fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_raised: imp
         libc::sigismember(&raw const pending, signal) == 1
     };
     let result = work();
-    // SAFETY: a timeout of zero; the sets exist.
-    unsafe {
-        let now: libc::timespec = std::mem::zeroed();
-        if is_raised(&result) && !was_pending {
-            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const now);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut());
+    if is_raised(&result) && !was_pending {
+        discard_signal(signal);
     }
+    // SAFETY: the set exists.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut()) };
     result
 }
 
-/// Does work with all signals blocked. A thread that is started has them blocked for good: none of the program's handlers
-/// runs in it.
+/// Does work with all signals blocked: no handler of the program interrupts it. A thread that is started has them
+/// blocked for good, so no handler runs in it.
 pub fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: sets of signals, for which zero is a value.
     let (mut all, mut previous): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
@@ -76,6 +73,18 @@ pub fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: as above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const previous, std::ptr::null_mut()) };
     result
+}
+
+/// Discards this signal if it is pending for this thread, which blocks it.
+pub fn discard_signal(signal: c_int) {
+    // SAFETY: zero is a value of both; the set exists, and so does the signal. A timeout of zero waits for nothing.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let now: libc::timespec = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const now);
+    }
 }
 
 impl Drop for Unnoticed {

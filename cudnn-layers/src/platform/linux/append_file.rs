@@ -1,0 +1,100 @@
+//! A file of records. Each record is one `pwrite` that appends it, so the kernel has the whole record before the call
+//! returns, whatever ends the process afterwards.
+
+use std::fs::OpenOptions;
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_plan_store::unnoticed::{Unnoticed, discard_signal, with_signals_blocked};
+
+use super::descriptor::{Descriptor, flock};
+
+/// An open file, which is locked (`flock`) to tell other processes that it is in use.
+pub(crate) struct AppendFile(Descriptor);
+
+impl AppendFile {
+    /// Creates a file that does not exist yet, at an absolute path. `None` if another process has replaced it in the
+    /// moment before it was locked.
+    pub(crate) fn create_new(path: &Path) -> Result<Option<Self>> {
+        let _unnoticed = Unnoticed::new();
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        match Descriptor::new(&file, path.to_owned(), true) {
+            Ok(descriptor) if descriptor.is_at(path) => Ok(Some(AppendFile(descriptor))),
+            Ok(descriptor) => {
+                descriptor.close();
+                Ok(None)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a file so that its name is free. `false` if a process is writing to it.
+    pub(crate) fn remove(path: &Path, may_be_removed: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
+        let _unnoticed = Unnoticed::new();
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        match path.symlink_metadata() {
+            Ok(metadata) if !metadata.is_file() => return Err(Error::other("it is not a regular file")),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            _ => {}
+        }
+        // NFS locks only files that are open for writing.
+        let file = options.clone().write(true).open(path).or_else(|_| options.open(path))?;
+        let mut start = [0; 64];
+        let length = file.read_at(&mut start, 0)?;
+        if !may_be_removed(start.get(..length).unwrap_or_default()) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "it exists, and it is not a trace"));
+        }
+        if flock(&file).is_err() {
+            return Ok(false);
+        }
+        // While this process has the lock, no other process takes the name from the file.
+        let (locked, named) = (file.metadata()?, path.symlink_metadata());
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())) {
+            std::fs::remove_file(path)?;
+        }
+        Ok(true)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Appends the record with one write. An error leaves an incomplete record if `is_torn` is set.
+    pub(crate) fn append(&self, record: &[u8], is_torn: &AtomicBool) -> Result<()> {
+        let written = self.0.with(|file| {
+            // Appends, wherever it is told to write.
+            let length = file.write_at(record, 0)?;
+            let rest = record.get(length..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(());
+            }
+            // The next attempt tells why there was no room.
+            is_torn.store(true, Ordering::SeqCst);
+            file.write_all_at(rest, 0)?;
+            is_torn.store(false, Ordering::SeqCst);
+            Ok(())
+        });
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge) {
+            // A file that may not grow is an error, and no signal.
+            discard_signal(libc::SIGXFSZ);
+        }
+        written
+    }
+
+    /// Closes what a child process has inherited from its parent.
+    pub(crate) fn close(&self) {
+        let _unnoticed = Unnoticed::new();
+        self.0.close();
+    }
+}
+
+/// Does work in which no handler of the program runs: it could append a record of its own, or leave by `siglongjmp`.
+pub(crate) fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+    let _unnoticed = Unnoticed::new();
+    with_signals_blocked(work)
+}
