@@ -17,7 +17,7 @@ use crate::sub_library::SubLibrary;
 
 // By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
 const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
-const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
+pub(crate) const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
 const NOT_SUPPORTED: cudnnStatus_t = cudnnStatus_t(3000);
 const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
 
@@ -410,7 +410,12 @@ mod tests {
                 "the wheel nvidia-cudnn-cu13)",
             ),
             (mixed(), 1002, "\"/cudnn/file\" is cuDNN 9.10.2, but", one_release),
-            (rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), 1002, "is built for CUDA 12", one_release),
+            (
+                rejected(ProbeError::MixedCuda { found: 12, graph: 13, also: Vec::new() }),
+                1002,
+                "is built for CUDA 12",
+                one_release,
+            ),
             (rejected(ProbeError::OtherRelease { missing: Vec::new() }), 1002, "is of another release", one_release),
             (
                 rejected(ProbeError::OtherInstallation { graph: "/other".into() }),
@@ -508,8 +513,11 @@ mod tests {
         // What is only true of a part that the program had loaded before.
         let replaced = error(mixed(), Some(Origin::Loaded), Vec::new());
         assert!(replaced.help().starts_with("Restart the program: a part of cuDNN was replaced"), "{replaced:?}");
-        let installed =
-            error(rejected(ProbeError::MixedCuda { found: 12, graph: 13 }), Some(Origin::Loaded), Vec::new());
+        let installed = error(
+            rejected(ProbeError::MixedCuda { found: 12, graph: 13, also: Vec::new() }),
+            Some(Origin::Loaded),
+            Vec::new(),
+        );
         assert!(installed.help().starts_with(one_release), "{installed:?}");
     }
 

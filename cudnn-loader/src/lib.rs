@@ -110,7 +110,7 @@ pub mod api {
 pub use api::*;
 pub use builtin::error_strings::VERBOSE_VARIABLE;
 pub use cudnn_probe::{Installation, Library, Origin, ProbeError, RejectedCandidate, Version};
-pub use cudnn_sys::{Error, check, types};
+pub use cudnn_sys::{Error, check, devices, signatures, types};
 pub use dispatch::{adv, cnn, ext, graph, load, ops};
 pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_uint, c_void};
 
+use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 
 use crate::function::Function;
@@ -33,14 +34,13 @@ pub(super) unsafe extern "C-unwind" fn get_callback(
     data: *mut *mut c_void,
     function: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
-    type Signature = unsafe extern "C-unwind" fn(*mut c_uint, *mut *mut c_void, *mut cudnnCallback_t) -> cudnnStatus_t;
     let name = || Function::CudnnGetCallback.to_string();
     let address = match ffi_guard(&|| libraries::address(Function::CudnnGetCallback), &name) {
         Ok(address) => address,
         Err(status) => return status,
     };
     // SAFETY: the address is that of cuDNN's function of this name.
-    let cudnns = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
+    let cudnns = unsafe { std::mem::transmute::<*mut (), unwinding::cudnnGetCallback>(address) };
     // SAFETY: the caller's obligation, passed on.
     let status = unsafe { cudnns(mask, data, function) };
     if status.is_success()

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
@@ -14,12 +15,14 @@ use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
 use crate::logging::callback::is_pending;
 use crate::logging::reasons;
 use crate::platform::libraries::is_secure_execution;
+use crate::platform::load::at_load;
 use crate::resolve::libraries::{GraphFunctions, graph_functions};
 use crate::thread::fork::is_in_child;
 
-/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the reason of the thread's last failure behind
-/// the status's name: the first line of the loader's report, or cuDNN's last-error text with what the loader can see of
-/// the device. Many programs print nothing else. Read once; ignored in secure-execution mode.
+/// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the reason of the thread's last failure
+/// behind the status's name: the first line of the loader's report, or cuDNN's last-error text with what the loader can
+/// see of the device. Many programs print nothing else. Read when the library or program that contains this crate is
+/// loaded, and on Windows at its first use; ignored in secure-execution mode.
 pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 
 /// A status's name: from the loaded cuDNN, which may know more names than this crate's table, or from the table.
@@ -51,9 +54,17 @@ pub(crate) fn listen_if_verbose() {
     }
 }
 
-/// Read once: a program may call `setenv` in another thread, which is not safe beside a read.
+at_load!(READ_VARIABLE: read_variable);
+
+/// The program may call `setenv` in another thread later, which is not safe beside a read.
+extern "C" fn read_variable() {
+    is_verbose();
+}
+
 fn is_verbose() -> bool {
     static IS_VERBOSE: OnceBool = OnceBool::new();
+    // Keeps the entry where the linker drops what nothing refers to.
+    std::hint::black_box(&READ_VARIABLE);
     IS_VERBOSE
         .get_or_init(|| !is_secure_execution() && std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1"))
 }
@@ -65,22 +76,24 @@ fn functions() -> Option<GraphFunctions> {
 
 fn name_of(status: cudnnStatus_t) -> *const c_char {
     if let Some(functions) = functions() {
-        type Signature = unsafe extern "C-unwind" fn(cudnnStatus_t) -> *const c_char;
         // SAFETY: the address is that of cuDNN's function of this name.
-        let function: Signature = unsafe { std::mem::transmute(functions.get_error_string) };
+        let function: unwinding::cudnnGetErrorString = unsafe { std::mem::transmute(functions.get_error_string) };
         // SAFETY: it accepts any value.
         return unsafe { function(status) };
     }
     status_name(status).as_ptr()
 }
 
-/// Writes the thread's last error, cut to `max_size` bytes with the NUL, and clears it.
+/// Writes the thread's last error, cut to `max_size` bytes with the NUL, and clears it. As cuDNN does, it clears the error
+/// also if there is no room for any of it (tried on 9.10.2, 9.19.0 and 9.28.0).
 ///
 /// # Safety
 /// `message` is null or has room for `max_size` bytes.
 pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size: usize) {
     if message.is_null() || max_size == 0 {
-        return;
+        let mut discarded: [c_char; 1] = [0];
+        // SAFETY: there is room for one byte.
+        return unsafe { get_last_error_string(discarded.as_mut_ptr(), 1) };
     }
     // SAFETY: there is room for one byte.
     unsafe { message.write(0) };
@@ -137,9 +150,9 @@ pub(crate) fn clear_cudnn_error() {
 /// `message` has room for `max_size` bytes.
 pub(super) unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
     if let Some(functions) = functions() {
-        type Signature = unsafe extern "C-unwind" fn(*mut c_char, usize);
         // SAFETY: the address is that of cuDNN's function of this name.
-        let function: Signature = unsafe { std::mem::transmute(functions.get_last_error_string) };
+        let function: unwinding::cudnnGetLastErrorString =
+            unsafe { std::mem::transmute(functions.get_last_error_string) };
         // SAFETY: the caller's obligation, passed on.
         unsafe { function(message, max_size) };
     }

@@ -7,25 +7,25 @@ mod cudnn_reason;
 mod device;
 pub(crate) mod error_strings;
 
+use cudnn_sys::signatures::unwinding;
+
 use crate::function::Function;
 
 /// The address of this crate's implementation of a function, if it has one.
 pub(crate) fn builtin(function: Function) -> Option<Builtin> {
-    match function {
-        Function::CudnnGetErrorString => {
-            Some(Builtin { address: error_strings::get_error_string as *const () as *mut (), needs_cudnn: false })
-        }
-        Function::CudnnGetLastErrorString => {
-            Some(Builtin { address: error_strings::get_last_error_string as *const () as *mut (), needs_cudnn: false })
-        }
-        Function::CudnnSetCallback => {
-            Some(Builtin { address: callback::set_callback as *const () as *mut (), needs_cudnn: true })
-        }
-        Function::CudnnGetCallback => {
-            Some(Builtin { address: callback::get_callback as *const () as *mut (), needs_cudnn: true })
-        }
-        _ => None,
-    }
+    // Each implementation compiles only if it has cuDNN's signature.
+    const GET_ERROR_STRING: unwinding::cudnnGetErrorString = error_strings::get_error_string;
+    const GET_LAST_ERROR_STRING: unwinding::cudnnGetLastErrorString = error_strings::get_last_error_string;
+    const SET_CALLBACK: unwinding::cudnnSetCallback = callback::set_callback;
+    const GET_CALLBACK: unwinding::cudnnGetCallback = callback::get_callback;
+    let (address, needs_cudnn) = match function {
+        Function::CudnnGetErrorString => (GET_ERROR_STRING as *mut (), false),
+        Function::CudnnGetLastErrorString => (GET_LAST_ERROR_STRING as *mut (), false),
+        Function::CudnnSetCallback => (SET_CALLBACK as *mut (), true),
+        Function::CudnnGetCallback => (GET_CALLBACK as *mut (), true),
+        _ => return None,
+    };
+    Some(Builtin { address, needs_cudnn })
 }
 
 /// This crate's implementation of a function.

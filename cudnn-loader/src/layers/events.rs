@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cudnn_layer_api::abi;
 
-use super::{c_path, chain};
+use super::{c_path, chain, environment};
 use crate::events::Event;
 use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries;
@@ -33,6 +33,7 @@ static IS_KNOWN: [AtomicBool; SubLibrary::ALL.len()] = [const { AtomicBool::new(
 
 /// Passes on what concerns layers, if any is on.
 pub(crate) fn pass_to_layers(event: &Event<'_>) {
+    environment::note(event);
     if chain::links().next().is_none() {
         return;
     }

@@ -6,8 +6,8 @@ use std::panic::catch_unwind;
 use cudnn_layer_api::abi;
 use cudnn_probe::one_line;
 
-use super::c_path;
 use super::chain::{self, Link, address_from};
+use super::{c_path, environment};
 use crate::events::{Event, LayerSeverity, as_question, emit};
 use crate::function::Function;
 use crate::platform::cancel::CancelDisabled;
@@ -35,6 +35,7 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
         missed_calls,
         // Names have no NUL, as strings of C.
         inside: leak(CString::new(inside).unwrap_or_default()),
+        environment: environment::at_load(),
     })))
 }
 

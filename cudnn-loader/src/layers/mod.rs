@@ -17,9 +17,13 @@
 //! another that is busy with layers (it may itself wait for a lock of this thread, such as ld.so's); then this one call
 //! reaches cuDNN without layers, and the next call of the function asks them again.
 //!
+//! Add layers before the first call and before [`load`](crate::load): cuDNN reads some variables of the environment when it is loaded,
+//! and the loader keeps the environment of that moment for the layers that it knows of then.
+//!
 //! In secure-execution mode the variables are ignored.
 
 mod chain;
+mod environment;
 mod events;
 mod host;
 mod requests;

@@ -97,6 +97,12 @@ pub(super) fn close_if_none() -> bool {
     matches!(&*added, Added::None)
 }
 
+/// Whether a layer is to begin, as far as is known now.
+pub(super) fn has_any() -> bool {
+    let is_added = lock(&ADDED).is_some_and(|added| matches!(&*added, Added::Open(layers) if !layers.is_empty()));
+    is_added || dl::host().variable(LAYERS_VARIABLE).is_some()
+}
+
 /// All layers to begin, the outermost first. From now on none can be added.
 pub(super) fn take() -> Vec<Request> {
     let host = dl::host().with_variables(&[LAYERS_VARIABLE, LAYER_PATH_VARIABLE]);

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 use super::entry::{ERROR_BIT, WARNING_BIT};
@@ -17,10 +18,13 @@ use crate::resolve::libraries::graph_functions;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
 
-type SetCallback = unsafe extern "C-unwind" fn(c_uint, *mut c_void, cudnnCallback_t) -> cudnnStatus_t;
-type Receive = unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+/// The function in a `cudnnCallback_t`, which [`RECEIVE`] compares with cuDNN's declaration.
+macro_rules! receive {
+    ($abi:literal) => { unsafe extern $abi fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char) };
+}
+type Receive = receive!("C");
 /// As above, but an exception that it throws passes through.
-type ReceiveUnwind = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+type ReceiveUnwind = receive!("C-unwind");
 
 /// Fatal entries cannot be masked.
 const FATAL_BIT: c_uint = 1;
@@ -209,7 +213,7 @@ fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
         let mask = if is_observed { callback.mask | WARNING_BIT | ERROR_BIT } else { callback.mask };
         let function = if is_observed { RECEIVE } else { callback.function.and(RECEIVE) };
         // SAFETY: the address is that of cuDNN's function of this name.
-        let set_callback = unsafe { std::mem::transmute::<*mut c_void, SetCallback>(set_callback) };
+        let set_callback = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnSetCallback>(set_callback) };
         // SAFETY: the function accepts what cuDNN passes, and uses no data.
         status = unsafe { set_callback(mask, callback.data, function) };
         has_installed = true;

@@ -24,6 +24,13 @@ pub(crate) use os::pages;
 #[path = "no_pages.rs"]
 pub(crate) mod pages;
 
+#[cfg(target_os = "linux")]
+pub(crate) use os::environment;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "std_environment.rs"]
+pub(crate) mod environment;
+
 #[cfg(not(windows))]
 pub(crate) mod std_threads;
 

@@ -20,6 +20,7 @@ mod run;
 
 use std::sync::{Arc, Mutex};
 
+use cudnn_sys::signatures;
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
@@ -50,6 +51,15 @@ pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
     (SubLibrary::Cnn, Function::CudnnCnnVersionCheck),
     (SubLibrary::Adv, Function::CudnnAdvVersionCheck),
 ];
+
+/// The type of the functions of [`VERSION_CHECKS`].
+pub type VersionCheck = signatures::cudnnGraphVersionCheck;
+
+const _: fn(
+    signatures::cudnnOpsVersionCheck,
+    signatures::cudnnCnnVersionCheck,
+    signatures::cudnnAdvVersionCheck,
+) -> [VersionCheck; 3] = |ops, cnn, adv| [ops, cnn, adv];
 
 /// Selects what to load ahead: by default every sub-library of the installation, and the current device's context.
 ///

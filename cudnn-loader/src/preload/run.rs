@@ -12,11 +12,11 @@ use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
 use super::pages::{self, Places};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
-use super::{Devices, Preload, VERSION_CHECKS, engines, readahead};
+use super::{Devices, Preload, VERSION_CHECKS, VersionCheck, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, run_paths};
-use crate::error::LoadErrorKind;
+use crate::error::{LoadErrorKind, SUBLIBRARY_LOADING_FAILED};
 use crate::function::Function;
 use crate::guard::entry;
 use crate::logging;
@@ -360,7 +360,7 @@ fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded:
 /// Calls one of the version checks.
 fn call_check(function: Function) -> StepOutcome {
     // SAFETY: all functions of the table of checks take nothing and return a status.
-    let check = unsafe { function.get::<unsafe extern "C" fn() -> cudnnStatus_t>() };
+    let check = unsafe { function.get::<VersionCheck>() };
     match check {
         // SAFETY: it takes nothing.
         Ok(check) => outcome(unsafe { check() }),
@@ -409,10 +409,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // These engines do not support the convolution: nothing to gain.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
-        Err(status)
-            if status != cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH
-                && !is_available(installation, driver_file!()) =>
-        {
+        Err(status) if status == SUBLIBRARY_LOADING_FAILED && !is_available(installation, driver_file!()) => {
             StepOutcome::Skipped(format!("{} was not found: {}", driver_file!(), take_last_error()))
         }
         Err(status) => StepOutcome::Status(status, take_last_error()),

@@ -1,10 +1,10 @@
 //! The libraries that `libcudnn_graph.so.9` opens itself, by bare name, when it first plans something: heuristics and
 //! engines. It tries four names for each, so ld.so may find another installation's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Installation, Library, ProbeError};
+use cudnn_probe::{FileIdentity, Installation, Library, ProbeError, identify, missing_symbols};
 
 use super::installation::is_in;
 use crate::dl;
@@ -13,46 +13,88 @@ use crate::error::LoadErrorKind;
 use crate::platform::names::driver_file;
 use crate::platform::search::{FINDS_PLUGINS, SearchPath, is_in_working_dir};
 
-/// Makes sure that graph, when it opens its plugins, gets those of its installation.
+/// Makes sure that graph, when it opens its plugins, gets those of its installation, and that each can be opened.
 ///
-/// The loader rejects plugins for another CUDA major, because cuDNN does not notice them, and those of another
-/// installation that graph would get although they do not belong to it. cuDNN does without a plugin that ld.so cannot
-/// load: a damaged one, or one of another release, which needs symbols that graph lacks.
+/// # Errors
+/// A plugin that exists and is not usable: opening it could end the process (a truncated file) or hang (a pipe). cuDNN
+/// does not notice plugins for another CUDA major. A plugin of another installation is rejected if graph would get it
+/// although it is not of the same release. All of this is learned from files: nothing is opened in order to refuse it.
+///
+/// Plugins may be missing, as in JIT-only installations. cuDNN also does without a plugin that needs symbols that graph
+/// lacks.
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
     let search_path = SearchPath::new(&dl::host());
     let objects = LoadedObjects::snapshot();
     // Graph does not open the libraries that its release does not have.
-    for library in Library::OPENED_BY_GRAPH.iter().filter(|library| has_library(installation.version, **library)) {
-        let own = installation.path(*library);
-        let checked = expected.check(*library);
-        let is_usable = checked.is_ok();
-        if let Err(error @ ProbeError::MixedCuda { .. }) = checked {
-            return Err(LoadErrorKind::Rejected { path: own, error });
+    for library in
+        Library::OPENED_BY_GRAPH.iter().copied().filter(|library| has_library(installation.version, *library))
+    {
+        let own = installation.path(library);
+        let loaded = objects.find(library.file_name());
+        let is_present = match expected.check(library) {
+            Ok(_) => true,
+            Err(ProbeError::NotFound) => false,
+            // An update has replaced the file under a running program, which graph does not open again.
+            Err(error) if loaded.is_some() && !matches!(error, ProbeError::MixedCuda { .. }) => true,
+            Err(error) => {
+                let (path, error) = expected.blame(library, error);
+                return Err(LoadErrorKind::Rejected { path, error });
+            }
+        };
+        if let Some(loaded) = loaded {
+            if !is_in(&loaded.path, &installation.dir) && !is_of_release(&expected, library, &loaded.path) {
+                return Err(foreign(installation, loaded.path));
+            }
+            continue;
         }
-        let loaded = objects.find(library.file_name()).map(|object| object.path);
-        let is_loaded = loaded.is_some();
-        if !FINDS_PLUGINS && is_usable && !is_loaded {
+        if !FINDS_PLUGINS && is_present {
             // They open the driver by its name at once. Without them, the program's calls return errors.
             if !is_in_working_dir(&search_path, driver_file!()) {
                 let _ = dl::open(&own);
             }
             continue;
         }
-        let choice = loaded.or_else(|| ld_so_choice(&search_path, installation, *library));
-        let Some(foreign) = choice.filter(|file| !is_in(file, &installation.dir)) else { continue };
-        // These libraries are large: the loader opens one ahead of graph only if ld.so would take another file.
-        if is_usable && !is_loaded && dl::open(&own).is_ok() {
+        let Some(choice) = ld_so_choice(&search_path, installation, library) else { continue };
+        if is_same_file(&choice, &own) {
             continue;
         }
-        let is_of_release = foreign.parent().is_some_and(|dir| expected.matches(*library, dir));
-        if !is_of_release && dl::open(&foreign).is_ok() {
-            let error = ProbeError::OtherInstallation { graph: installation.dir.clone() };
-            return Err(LoadErrorKind::Rejected { path: foreign, error });
+        // These libraries are large: the loader opens one ahead of graph only if ld.so would take another file.
+        if is_present && dl::open(&own).is_ok() {
+            continue;
         }
+        check_choice(&expected, library, choice)?;
     }
     Ok(())
+}
+
+/// Checks a file that graph would get in place of the one that the loader has checked.
+fn check_choice(expected: &Installation, library: Library, choice: PathBuf) -> Result<(), LoadErrorKind> {
+    let is_lacking_symbols = identify(&choice, library)
+        .and_then(|_| missing_symbols(&choice, &[expected.path(Library::Graph)]))
+        .map(|missing| !missing.is_empty());
+    match is_lacking_symbols {
+        Err(error) => Err(LoadErrorKind::Rejected { path: choice, error }),
+        // ld.so cannot open it.
+        Ok(true) => Ok(()),
+        Ok(false) if is_in(&choice, &expected.dir) || is_of_release(expected, library, &choice) => Ok(()),
+        Ok(false) => Err(foreign(expected, choice)),
+    }
+}
+
+fn foreign(installation: &Installation, path: PathBuf) -> LoadErrorKind {
+    let error = ProbeError::OtherInstallation { graph: installation.dir.clone() };
+    LoadErrorKind::Rejected { path, error }
+}
+
+/// Whether a file in another directory belongs to the release of this installation.
+fn is_of_release(expected: &Installation, library: Library, file: &Path) -> bool {
+    file.parent().is_some_and(|dir| expected.matches(library, dir))
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one == other || FileIdentity::of(one).is_some_and(|identity| FileIdentity::of(other) == Some(identity))
 }
 
 /// The file that ld.so would open for graph, which opens the longest name first.

@@ -5,6 +5,7 @@ use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudnn_probe::{Library, Version};
+use cudnn_sys::signatures::unwinding;
 
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
@@ -43,7 +44,7 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
         // Not while other threads wait for the answer: this waits for ld.so's lock.
         let address = dl::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
         // SAFETY: the address is that of cuDNN's function of this name.
-        let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> usize>(address) };
+        let function = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnGetCudartVersion>(address) };
         QUERIED.get_or_init(|| {
             // SAFETY: it takes nothing and returns a constant.
             let version = unsafe { function() };

@@ -158,10 +158,14 @@ pub(crate) fn load_installation(options: &Options) -> Result<&'static Installati
     Ok(installation)
 }
 
-/// The sub-library after its dependencies, in the order in which to load them.
+/// The sub-library after graph and its other dependencies, in the order in which to load them. ext does not depend on
+/// graph, but a graph library that is refused means that the installation is.
 fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
-    let is_dependency = move |other: &SubLibrary| library.library().dependencies().contains(&other.library());
-    SubLibrary::ALL.iter().copied().filter(is_dependency).chain([library])
+    let comes_before = move |other: &SubLibrary| {
+        *other != library
+            && (*other == SubLibrary::Graph || library.library().dependencies().contains(&other.library()))
+    };
+    SubLibrary::ALL.iter().copied().filter(comes_before).chain([library])
 }
 
 /// Loads a sub-library after its dependencies.
@@ -251,7 +255,10 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
             cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
         expected.check(library.library()).map_err(|error| match error {
             ProbeError::NotFound => LoadErrorKind::LibraryMissing,
-            error => LoadErrorKind::Rejected { path: path.clone(), error },
+            error => {
+                let (path, error) = expected.blame(library.library(), error);
+                LoadErrorKind::Rejected { path, error }
+            }
         })?;
     }
     emit(&Event::Loading { library, path: &path });

@@ -1,8 +1,8 @@
 //! Writing log entries: to a file that processes may share, and to the standard streams.
 
 use std::ffi::c_int;
-use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Result, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -21,8 +21,7 @@ impl LogFile {
     /// Opens the file, and empties it if it was modified at a time, in nanoseconds, that the caller names. A pipe without
     /// a reader fails, because the log does not wait.
     pub(crate) fn open(name: &Path, is_emptied: impl FnOnce(i64) -> bool) -> Option<Self> {
-        let file =
-            File::options().create(true).write(true).mode(0o666).custom_flags(libc::O_NONBLOCK).open(name).ok()?;
+        let file = open_unless_trap(File::options().create(true).write(true).mode(0o666), name).ok()?;
         let metadata = file.metadata().ok()?;
         // None of the first three numbers: they belong to others even if they are free now.
         let file = duplicate(file.as_raw_fd())?;
@@ -44,6 +43,29 @@ impl LogFile {
     pub(crate) fn write(&mut self, text: &[u8]) {
         write_without_sigpipe(&mut self.0, text);
     }
+}
+
+/// Opens a file without waiting for the reader of a pipe. In a directory that others may write to, a symbolic link may lead to a
+/// file that they want to have overwritten: it is followed only if this user or the owner of the directory has made it.
+fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
+            options.custom_flags(libc::O_NONBLOCK).open(path)
+        }
+        opened => opened,
+    }
+}
+
+fn is_trusted_link(path: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent)) else { return false };
+    // SAFETY: the call takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let is_shared = dir.mode() & 0o022 != 0;
+    // Others cannot replace the link.
+    let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & 0o002 == 0);
+    !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
 }
 
 fn file_id(metadata: &Metadata) -> FileId {
@@ -109,4 +131,45 @@ fn duplicate(descriptor: RawFd) -> Option<File> {
     let descriptor = fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3)?;
     // SAFETY: the descriptor is new, and nothing else owns it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no lchown")]
+    fn links_of_others_in_shared_directories_are_not_followed() {
+        const NOBODY: u32 = 65534;
+        // SAFETY: the call takes nothing and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        for (mode, owner, is_followed) in [
+            (0o755, None, true),
+            (0o775, None, true),
+            (0o1777, None, true),
+            (0o777, None, false),
+            (0o755, Some(NOBODY), true),
+            (0o1777, Some(NOBODY), false),
+            (0o775, Some(NOBODY), false),
+        ] {
+            if owner.is_some() && !is_root {
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let (shared, target) = (dir.path().join("shared"), dir.path().join("target"));
+            std::fs::create_dir(&shared).unwrap();
+            std::fs::write(&target, "text").unwrap();
+            symlink(&target, shared.join("log")).unwrap();
+            lchown(shared.join("log"), owner, None).unwrap();
+            std::fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+            let is_open = LogFile::open(&shared.join("log"), |_| false).is_some();
+            assert_eq!(is_open, is_followed, "{mode:o}, link of {owner:?}");
+            assert_eq!(std::fs::read(&target).unwrap(), b"text");
+        }
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 pub(crate) mod clock;
 pub(crate) mod descriptors;
 mod dlerror;
+pub(crate) mod environment;
 pub(crate) mod exit;
 pub(crate) mod fork;
 pub(crate) mod libraries;

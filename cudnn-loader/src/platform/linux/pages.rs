@@ -15,6 +15,13 @@ pub(crate) const CACHES: &[(&str, &str)] = &[("XDG_CACHE_HOME", "cudnn-plans"), 
 /// The largest list that is read, in bytes. Usual ones have 10 KB.
 const MOST: u64 = 1 << 20;
 
+/// The most bytes of mapped files whose pages are looked at. A program maps some gigabytes of cuDNN and CUDA; a sparse file
+/// may have any size.
+const MOST_MAPPED: u64 = 16 << 30;
+
+/// The pages that are looked at together.
+const PART: usize = 8 << 10;
+
 /// The kernel reads no more than a disk's read-ahead for one request, which is 128 KiB by default.
 const REQUEST: u64 = 128 << 10;
 
@@ -104,6 +111,7 @@ pub(crate) fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Res
     // SAFETY: the call takes a number.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096).max(4096);
     let mut found = Vec::new();
+    let mut left = MOST_MAPPED / page;
     for line in text.split(|byte| *byte == b'\n') {
         let Some(mapping) = Mapping::parse(line) else { continue };
         // A file that was replaced has another number now.
@@ -112,19 +120,30 @@ pub(crate) fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Res
             continue;
         }
         let count = (mapping.end - mapping.start) / page;
-        let mut entries = vec![0; usize::try_from(count * 8).map_err(io::Error::other)?];
-        pagemap.read_exact_at(&mut entries, mapping.start / page * 8).map_err(|error| named(error, &map))?;
-        let (present, _) = entries.as_chunks::<8>();
+        left = left.checked_sub(count).ok_or_else(|| {
+            let gigabytes = MOST_MAPPED >> 30;
+            io::Error::other(format!(
+                "process {process} has mapped more than {gigabytes} GB of libraries: {:?}",
+                mapping.path
+            ))
+        })?;
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for (index, entry) in present.iter().enumerate() {
-            // In memory, or swapped: also a copy of the file's page, which had to be read for it.
-            if u64::from_le_bytes(*entry) >> 62 == 0 {
-                continue;
-            }
-            let start = mapping.offset + index as u64 * page;
-            match ranges.last_mut() {
-                Some(last) if last.end == start => last.end += page,
-                _ => ranges.push(start..start + page),
+        let mut entries = vec![0; PART * 8];
+        for first in (0..count).step_by(PART) {
+            let length = usize::try_from(count - first).unwrap_or(PART).min(PART) * 8;
+            let entries = entries.get_mut(..length).unwrap_or_default();
+            pagemap.read_exact_at(entries, (mapping.start / page + first) * 8).map_err(|error| named(error, &map))?;
+            let (present, _) = entries.as_chunks::<8>();
+            for (index, entry) in (first..).zip(present) {
+                // In memory, or swapped: also a copy of the file's page, which had to be read for it.
+                if u64::from_le_bytes(*entry) >> 62 == 0 {
+                    continue;
+                }
+                let start = mapping.offset.saturating_add(index * page);
+                match ranges.last_mut() {
+                    Some(last) if last.end == start => last.end += page,
+                    _ => ranges.push(start..start + page),
+                }
             }
         }
         found.push((mapping.path, ranges));
