@@ -177,6 +177,12 @@ fn parse(version: &str) -> Option<pep440_rs::Version> {
     pep440_rs::Version::from_str(version).ok()
 }
 
+/// Is this version of a package that one, or a newer one?
+#[must_use]
+pub fn is_since(version: &str, since: &str) -> bool {
+    without_local(version).is_some_and(|version| parse(since).is_some_and(|since| version >= since))
+}
+
 /// The version without `+cu128`.
 fn without_local(version: &str) -> Option<pep440_rs::Version> {
     parse(version.split('+').next()?)

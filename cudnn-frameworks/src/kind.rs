@@ -59,12 +59,27 @@ pub struct Kind {
     pub(crate) opens_cuda: &'static [(u32, &'static [&'static str])],
     /// How it is built for Windows, and what it opens there.
     pub(crate) on_windows: OnWindows,
+    /// What a program can do to have it find the wheels of CUDA and cuDNN, if it does not find them by itself.
+    pub(crate) finds_wheels: Option<FindsWheels>,
     /// Packages that must have its version, which their metadata does not state.
     pub(crate) same_version: &'static [&'static str],
     /// Only a part of it uses cuDNN, and it works without.
     pub is_cudnn_optional: bool,
     /// How it compares the release of cuDNN that it finds with the one that it was built with.
     pub comparison: Comparison,
+}
+
+/// What a program can do to have a framework find the wheels of CUDA and cuDNN.
+#[derive(Debug)]
+pub(crate) struct FindsWheels {
+    /// Its own function for that.
+    pub(crate) function: &'static str,
+    /// The first release with the function.
+    pub(crate) since: &'static str,
+    /// The module, and the [`Kind::id`], of a framework that opens the same libraries when it is imported.
+    pub(crate) module: &'static str,
+    /// When the program must do it.
+    pub(crate) before: &'static str,
 }
 
 /// The files of a framework that is built for Windows, and how they are opened.
@@ -104,8 +119,6 @@ pub(crate) struct Dlls {
     pub(crate) searches_bin_of: Option<&'static str>,
     /// Its package contains cuDNN.
     pub(crate) contains_cudnn: bool,
-    /// How a program has it find the wheel of cuDNN, to follow "it also finds the wheel".
-    pub(crate) finds_wheel: Option<&'static str>,
 }
 
 /// How a framework compares, when it runs, the cuDNN that it finds with the one that it was built with.
@@ -219,12 +232,6 @@ impl Kind {
     #[must_use]
     pub fn contains_cudnn(&self, os: Os) -> bool {
         matches!((os, &self.on_windows), (Os::Windows, OnWindows::Dlls(dlls)) if dlls.contains_cudnn)
-    }
-
-    /// How a program has it find the wheel of cuDNN on Windows, to follow "it also finds the wheel".
-    #[must_use]
-    pub fn finds_wheel_on_windows(&self) -> Option<&'static str> {
-        self.dlls().and_then(|dlls| dlls.finds_wheel)
     }
 
     /// Its DLLs, if a build for Windows was examined.

@@ -123,6 +123,28 @@ impl Framework {
         self.kind.opens_below(wheel_dir)
             || self.dir.as_deref().is_some_and(|dir| self.kind.has_run_path_to(dir, wheel_dir, host))
     }
+
+    /// What a program can do to have it find the wheels of CUDA and cuDNN, among these frameworks of its environment:
+    /// "call ... before ...". `None` if nothing would work.
+    #[must_use]
+    pub fn finds_wheels_by(&self, all: &[Framework]) -> Option<String> {
+        let ways = self.kind.finds_wheels.as_ref()?;
+        let call = facts::is_since(&self.version, ways.since).then(|| format!("call `{}`", ways.function));
+        let opens_the_same =
+            |other: &Framework| other.kind.id == ways.module && other.os == self.os && self.shares_libraries_of(other);
+        let import = all.iter().any(opens_the_same).then(|| format!("run `import {}`", ways.module));
+        let ways_here: Vec<String> = call.into_iter().chain(import).collect();
+        (!ways_here.is_empty()).then(|| format!("{} before {}", ways_here.join(" or "), ways.before))
+    }
+
+    /// Does the other one open a cuDNN of the major version that this one is built for, and a CUDA of that?
+    fn shares_libraries_of(&self, other: &Framework) -> bool {
+        let cuda = |framework: &Framework| framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+        let is_same_cuda = cuda(self).is_none_or(|wanted| cuda(other).is_none_or(|found| found == wanted));
+        let cudnn = self.built_for.cudnn.as_ref().map(|wanted| wanted.value.major);
+        let found = other.opens.version();
+        is_same_cuda && found.is_some_and(|found| cudnn.is_none_or(|wanted| wanted == found.major))
+    }
 }
 
 /// What a survey reads, beside names and metadata.

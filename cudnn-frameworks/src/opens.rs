@@ -31,6 +31,9 @@ pub struct Opens {
     /// The files of cuDNN that it would load: the shim `libcudnn.so.9` first, or the one that it contains under another
     /// name (`libcudnn-74a4c495.so.9.1.0`); then what that shim would open. Empty if it would find none.
     pub cudnn: Vec<Opened>,
+    /// The libraries of CUDA that are loaded after its import and the first use of its cuDNN, by whatever rule. Empty for a
+    /// framework that is built for Windows.
+    pub cuda: Vec<PathBuf>,
     /// Names of libraries of CUDA and cuDNN that it needs and would not find: `libcublasLt.so.12`.
     pub missing: Vec<String>,
     /// The files of cuDNN that it would find and cannot use: truncated, or no library.

@@ -185,7 +185,7 @@ fn onnxruntime_does_not_find_a_wheel_by_itself() {
         assert_eq!(opens.missing.contains(&"cublas64_12.dll".to_owned()), is_linked, "{opens:?}");
         assert_eq!(opens.is_optional, !is_linked);
         assert!(opens.users[0].ends_with("capi/onnxruntime_providers_cuda.dll"), "{opens:?}");
-        assert!(ort.kind.finds_wheel_on_windows().is_some_and(|text| text.contains("preload_dlls")));
+        assert!(ort.finds_wheels_by(&survey.frameworks).is_some_and(|text| text.contains("preload_dlls")));
     }
 }
 

@@ -138,6 +138,8 @@ pub enum ProbeError {
         found: u32,
         /// The one of the rest.
         graph: u32,
+        /// The other libraries of the installation that are built for `found`.
+        also: Vec<Library>,
     },
     /// The library is of another release than the rest of its installation: it needs symbols that the rest lacks.
     OtherRelease {
@@ -238,8 +240,12 @@ impl ProbeError {
             ProbeError::MixedVersions { found, graph } => {
                 write!(f, "is cuDNN {found}, but the {} beside it is {graph}", Library::Graph)
             }
-            ProbeError::MixedCuda { found, graph } => {
-                write!(f, "is built for CUDA {found}, but the libraries beside it for CUDA {graph}")
+            ProbeError::MixedCuda { found, graph, also } => {
+                write!(f, "is built for CUDA {found}")?;
+                for (index, library) in also.iter().enumerate() {
+                    write!(f, "{}{library}", if index == 0 { ", like " } else { " and " })?;
+                }
+                write!(f, ", but the libraries beside {} for CUDA {graph}", if also.is_empty() { "it" } else { "them" })
             }
             ProbeError::OtherRelease { missing } => {
                 let count = missing.len();

@@ -37,9 +37,14 @@ impl Installed {
 /// ```
 #[must_use]
 pub fn inventory(search: &Search, host: &Host, roots: &[PathBuf]) -> Vec<Installed> {
+    inventory_with(search, host, roots.iter().flat_map(|root| search.under_root(root)))
+}
+
+/// All installations: in the directories of the search, and in these.
+#[must_use]
+pub fn inventory_with(search: &Search, host: &Host, further: impl IntoIterator<Item = Candidate>) -> Vec<Installed> {
     let mut found: Vec<(FileId, Installed)> = Vec::new();
-    let below_roots = roots.iter().flat_map(|root| search.under_root(root));
-    for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(below_roots) {
+    for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(further) {
         // Links, bind mounts and other spellings lead to the same directory.
         let Some(id) = file_id(&candidate.dir) else { continue };
         if let Some((_, installed)) = found.iter_mut().find(|(other, _)| *other == id) {

@@ -91,6 +91,14 @@ pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     dirs.extend(loader_dir.or(host.program_dir()).filter(|dir| !is_like_tmp(dir)).map(Path::to_owned));
     // A relative one would depend on the working directory.
     dirs.retain(|dir| dir.is_absolute());
+    // A layer that refuses to begin is not begun again from the same file.
+    let mut seen = Vec::new();
+    dirs.retain(|dir| {
+        let real = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
+        let is_new = !seen.contains(&real);
+        seen.push(real);
+        is_new
+    });
     dirs
 }
 
@@ -186,6 +194,15 @@ mod tests {
             }
         }
         std::fs::remove_dir(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_named_twice_is_searched_once() {
+        let dir = std::env::temp_dir();
+        let (again, missing) = (dir.join("."), dir.join("cudnn-probe-missing"));
+        let listed = std::env::join_paths([&dir, &again, &missing]).unwrap();
+        let host = Host::sandbox("/nowhere").env(LAYER_PATH_VARIABLE, listed);
+        assert_eq!(layer_dirs(&host, Some(&missing)), [dir, missing.clone()]);
     }
 
     #[test]

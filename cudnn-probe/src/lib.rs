@@ -24,7 +24,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`Selection::into_result`], [`check_dir`] |
-//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`], [`elf_interpreter`] |
+//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`main_gpu_code`], [`missing_symbols`], [`exports`], [`missing_exports`], [`elf_interpreter`] |
 //! | list all installations | [`inventory`] |
 //! | describe one installation: libraries, package, conflicts | [`InstallationReport`] |
 //! | know whether this machine is a Jetson, and which | [`Jetson`] |
@@ -69,9 +69,9 @@ pub use files::{FileIdentity, read_bounded};
 pub use host::Host;
 pub use image::{
     GpuCode, Identity, damaged_symbol_table, elf_interpreter, exports, gpu_code, identify, identify_any, identify_for,
-    main_gpu_code, missing_symbols, parts_without_gpu_code, parts_without_gpu_code_any,
+    main_gpu_code, missing_exports, missing_symbols, parts_without_gpu_code, parts_without_gpu_code_any,
 };
-pub use inventory::{Installed, inventory};
+pub use inventory::{Installed, inventory, inventory_with};
 pub use jetson::Jetson;
 pub use library::Library;
 pub use no_installation::NoInstallation;
@@ -80,8 +80,8 @@ pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
 pub use report::{
     ArmVariant, Evidence, InstallationReport, LibraryReport, RecordedFile, Variant, deleted_packages,
-    deleted_system_packages,
+    deleted_system_packages, is_link_to_itself,
 };
-pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES, base_python, environment_of};
+pub use search::{Candidate, DIR_VARIABLE, Origin, Search, UnderRoot, VARIABLES, base_python, environment_of};
 pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

@@ -113,6 +113,33 @@ impl Installation {
         }
     }
 
+    /// The file to blame for an error of [`Installation::check`], and the error as a statement about that file. If the
+    /// libraries are built for two CUDA major versions, that is a file of the minority, such as a graph library that
+    /// was installed over another one; otherwise it is the checked library's own file.
+    #[must_use]
+    pub fn blame(&self, checked: Library, error: ProbeError) -> (PathBuf, ProbeError) {
+        let ProbeError::MixedCuda { found, graph, .. } = error else { return (self.path(checked), error) };
+        let mut like_checked = vec![checked];
+        let mut like_graph = if checked == Library::Graph { Vec::new() } else { vec![Library::Graph] };
+        let others = Library::ALL.iter().copied().filter(|library| {
+            ![Library::Shim, Library::Graph, checked].contains(library) && has_library(self.version, *library)
+        });
+        for library in others {
+            match identify(&self.path(library), library).ok().and_then(|identity| identity.cuda_major) {
+                Some(major) if major == found => like_checked.push(library),
+                Some(major) if major == graph => like_graph.push(library),
+                _ => {}
+            }
+        }
+        let (found, graph, mut minority) = if (1..like_checked.len()).contains(&like_graph.len()) {
+            (graph, found, like_graph)
+        } else {
+            (found, graph, like_checked)
+        };
+        let first = minority.remove(0);
+        (self.path(first), ProbeError::MixedCuda { found, graph, also: minority })
+    }
+
     /// Compares the symbols that one of its libraries needs with those that the libraries it depends on define. Engines
     /// and heuristics state no version: only this shows that one is of another release. It reads some hundred
     /// kilobytes.
@@ -254,16 +281,33 @@ impl Selection {
 }
 
 /// Goes through the search's directories up to the first with a usable cuDNN. See the example of the crate.
+///
+/// A complete installation comes before a JIT-only one that is searched for the same reason, such as a later directory
+/// of `LD_LIBRARY_PATH`.
 #[must_use]
 pub fn select(search: &Search, requirements: &Requirements) -> Selection {
     let mut rejected = Vec::new();
+    // The first usable installation without ops, and the number of directories that were rejected before it.
+    let mut jit_only: Option<(Installation, usize)> = None;
     // An iterator over the candidates of all stages would be a kilobyte of code in each program.
     for stage in search.stages() {
         for candidate in stage(search.given()) {
+            if jit_only.as_ref().is_some_and(|(found, _)| found.origin != candidate.origin) {
+                break;
+            }
             match check_dir(&candidate, requirements) {
-                Ok(installation) => return Selection { installation: Some(installation), rejected },
+                Ok(installation) if installation.has(Library::Ops) => {
+                    return Selection { installation: Some(installation), rejected };
+                }
+                Ok(installation) => {
+                    jit_only.get_or_insert((installation, rejected.len()));
+                }
                 Err(error) => rejected.push(RejectedCandidate { candidate, error }),
             }
+        }
+        if let Some((installation, count)) = jit_only {
+            rejected.truncate(count);
+            return Selection { installation: Some(installation), rejected };
         }
     }
     Selection { installation: None, rejected }

@@ -1,6 +1,6 @@
 //! The rows of the table. Each was read from the wheels of the releases that it names.
 
-use super::{ByName, Comparison, Dlls, Kind, OnWindows, PythonStep, VersionFile, Wheel};
+use super::{ByName, Comparison, Dlls, FindsWheels, Kind, OnWindows, PythonStep, VersionFile, Wheel};
 
 /// What most rows have.
 const ROW: Kind = Kind {
@@ -23,6 +23,7 @@ const ROW: Kind = Kind {
     opens_by_name: None,
     opens_cuda: &[],
     on_windows: OnWindows::Unexamined,
+    finds_wheels: None,
     same_version: &[],
     is_cudnn_optional: false,
     comparison: Comparison::Major,
@@ -143,10 +144,13 @@ pub const KINDS: &[Kind] = &[
             provider: Some("capi/onnxruntime_providers_cuda.dll"),
             kernels: "capi/onnxruntime_providers_cuda.dll",
             opens_by_name: Some("capi/onnxruntime_providers_cuda.dll"),
-            finds_wheel: Some(
-                "after `onnxruntime.preload_dlls()` (from 1.21 on), and that of PyTorch after `import torch`",
-            ),
             ..DLLS
+        }),
+        finds_wheels: Some(FindsWheels {
+            function: "onnxruntime.preload_dlls()",
+            since: "1.21",
+            module: "torch",
+            before: "its first session",
         }),
         ..ROW
     },
@@ -251,7 +255,6 @@ const DLLS: Dlls = Dlls {
     opens_cuda: &[],
     searches_bin_of: None,
     contains_cudnn: false,
-    finds_wheel: None,
 };
 
 /// What JAX's plugin fails without.

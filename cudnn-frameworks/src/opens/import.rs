@@ -74,6 +74,11 @@ impl Process {
             self.load(&files, opens, uses, |process, opens| process.open_by_name(kind, dir, built_for, opens));
         chain::check(self, kind, dir, first_lookup, &mut opens);
         self.open_cuda(kind, dir, built_for, &mut opens);
+        let is_of_cuda = |path: &&PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| is_of_cuda(name) && !is_cudnn(name) && !is_of_driver(name))
+        };
+        opens.cuda = self.simulation.objects().iter().map(|object| &object.path).filter(is_of_cuda).cloned().collect();
         opens
     }
 

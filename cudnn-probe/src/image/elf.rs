@@ -17,12 +17,13 @@ use super::tables::{Contents, Data, Links, malformed};
 
 /// The longest table of headers that is read, in bytes. cuDNN's libraries have tables of some two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, undefined symbols, those of them that are compared and the bytes of their
-/// names, symbols of one hash chain, bytes of a name, and bytes of a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
+/// The most entries of the dynamic section, undefined symbols, those of them that are compared, the bytes of their names,
+/// functions, symbols of one hash chain, bytes of a name, and bytes of a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_UNDEFINED: u32 = 1 << 11;
 const MAX_SYMBOLS: usize = 1 << 9;
 const MAX_SYMBOL_LEN: usize = 1 << 10;
+const MAX_FUNCTIONS: usize = 1 << 12;
 const MAX_HASH_CHAIN: u64 = 1 << 6;
 /// The most buckets of a hash table that is compared with the names: those of graph have some thousands.
 const MAX_DEFINED: u64 = 1 << 16;
@@ -124,6 +125,23 @@ impl<'a> Elf<'a> {
             .filter(is_needed)
             .filter_map(|symbol| std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok());
         names.filter(|name| name.len() <= MAX_SYMBOL_LEN && name.contains(text)).take(MAX_SYMBOLS).collect()
+    }
+
+    /// The names of the functions that it exports and that begin so.
+    pub(super) fn functions(&self, prefix: &str) -> Result<Vec<String>, ProbeError> {
+        let mut names = Vec::new();
+        let visited = self.dynamic.for_each_defined(self.data, |_, symbol, name| {
+            let is_function = [elf::STT_FUNC, elf::STT_GNU_IFUNC].contains(&symbol.st_type());
+            let name = name.filter(|name| is_function && name.len() <= MAX_SYMBOL_LEN);
+            let name = name.and_then(|name| std::str::from_utf8(name).ok()).filter(|name| name.starts_with(prefix));
+            names.extend(name.map(str::to_owned));
+            names.len() < MAX_FUNCTIONS
+        });
+        match visited {
+            Some(true) => Ok(names),
+            Some(false) if names.len() >= MAX_FUNCTIONS => Ok(names),
+            _ => Err(malformed("the hash table of its symbols cannot be read")),
+        }
     }
 
     /// Does it export this symbol?
@@ -300,6 +318,17 @@ impl Dynamic {
 
     /// Does the hash table have the hash of each symbol's name? `None` if there is none, or if it cannot be read.
     fn is_hash_table_sound(&self, data: Data<'_>) -> Option<bool> {
+        self.for_each_defined(data, |hash, _, name| name.is_some_and(|name| elf::gnu_hash(name) | 1 == hash | 1))
+    }
+
+    /// Visits the symbols in the hash table, which are those that the library defines: the hash that the table states, the
+    /// symbol and its name. Stops when `visit` returns `false`, and returns `false` then, or if the table is damaged; `None`
+    /// if there is none, or if it cannot be read.
+    fn for_each_defined<'a>(
+        &self,
+        data: Data<'a>,
+        mut visit: impl FnMut(u32, &elf::Sym64<LittleEndian>, Option<&'a [u8]>) -> bool,
+    ) -> Option<bool> {
         let (symbols, table) = (self.symbols?, self.hash?);
         let word = |index| Dynamic::hash_word(data, table, index);
         let (buckets, first, bloom) = (u64::from(word(0)?), u64::from(word(1)?), u64::from(word(2)?));
@@ -314,9 +343,8 @@ impl Dynamic {
                     return Some(false);
                 };
                 let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
-                let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok();
-                let name = found.and_then(|symbol| self.name(data, symbol.st_name(ENDIAN).into()));
-                if name.is_none_or(|name| elf::gnu_hash(name) | 1 != entry | 1) {
+                let Ok(symbol) = data.read_at::<elf::Sym64<LittleEndian>>(symbol) else { return Some(false) };
+                if !visit(entry, symbol, self.name(data, symbol.st_name(ENDIAN).into())) {
                     return Some(false);
                 }
                 if entry & 1 == 1 {

@@ -66,7 +66,7 @@ impl Identity {
         let graph = cuda_major?;
         let other = self.cuda_major.filter(|found| *found != graph);
         let found = other.or(self.cuda_at_most.filter(|most| *most < graph))?;
-        Some(ProbeError::MixedCuda { found, graph })
+        Some(ProbeError::MixedCuda { found, graph, also: Vec::new() })
     }
 }
 
@@ -273,6 +273,32 @@ pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeErr
         Os::Linux => defined::<elf::Elf<'_>>(&data, length, functions),
         Os::Windows => defined::<pe::Pe<'_>>(&data, length, functions),
     }
+}
+
+/// The functions of cuDNN that one library exports and the other does not, by their names. What takes the place of another
+/// library, such as this project's drop-in, needs all of its functions: a program that calls a missing one does not start.
+///
+/// ```no_run
+/// let missing = cudnn_probe::missing_exports("/opt/drop-in/libcudnn.so.9".as_ref(), "/opt/cudnn/lib/libcudnn.so.9".as_ref())?;
+/// println!("the drop-in lacks {}", missing.join(", "));
+/// # Ok::<(), cudnn_probe::ProbeError>(())
+/// ```
+///
+/// # Errors
+/// The reason why one of the files cannot be read.
+pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, ProbeError> {
+    let functions = |path: &Path| {
+        let (data, length, os) = open(path)?;
+        Ok(match os {
+            Os::Linux => elf::Elf::read(&data, length, None)?.functions("cudnn")?,
+            Os::Windows => pe::Pe::read(&data, length, None)?.functions("cudnn"),
+        })
+    };
+    let present: BTreeSet<String> = functions(library)?.into_iter().collect();
+    let mut missing = functions(replaced)?;
+    missing.retain(|function| !present.contains(function));
+    missing.sort_unstable();
+    Ok(missing)
 }
 
 fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {

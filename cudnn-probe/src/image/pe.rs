@@ -127,6 +127,15 @@ impl<'a> Pe<'a> {
         self.export_address(symbol).is_some()
     }
 
+    /// The exported names that begin so. The table does not state which of them are functions.
+    pub(super) fn functions(&self, prefix: &str) -> Vec<String> {
+        let Some(exports) = self.exports() else { return Vec::new() };
+        let names = exports.address_of_names.get(LittleEndian);
+        let name = |index: u32| self.name(self.word(names.checked_add(index.checked_mul(4)?)?)?);
+        let count = exports.number_of_names.get(LittleEndian).min(MAX_EXPORTS);
+        (0..count).filter_map(name).filter(|name| name.starts_with(prefix)).take(MAX_SYMBOLS as usize).collect()
+    }
+
     /// The version in the file's resources, which Explorer shows: of the libraries that state none otherwise, some have
     /// it.
     pub(super) fn resource_version(&self) -> Option<Version> {

@@ -1,10 +1,12 @@
 //! Virtual environments whose Python cannot be used for their packages, and how they get it back. Reads files; runs nothing.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
+use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::layout::{self, python_dirs, root_of, setting, settings, site_packages, version_name, version_of_program};
-use super::pip::{has_pip, is_closed, is_on_path, named_python, programs_on_path};
+use super::pip::{has_pip, is_closed, is_on_path, named_python};
 use crate::platform::{Os, canonicalize, is_executable};
 
 /// Why the Python of a virtual environment cannot be used for its packages.
@@ -28,7 +30,7 @@ pub fn python_problem(root: &Path) -> Option<PythonProblem> {
         return (has_settings && !python.is_file()).then_some(PythonProblem::Missing);
     }
     // It is not missing.
-    if is_closed(&python) {
+    if is_closed(&python) || is_in_unpacked_image(&python) {
         return None;
     }
     let real = canonicalize(&python).ok();
@@ -62,7 +64,9 @@ pub struct MissingPython {
     pub problem: PythonProblem,
     /// The name of the Python that its packages are for: `python3.11`.
     pub version: Option<String>,
-    /// The commands that make the environment's Python again, in place. Empty if they would remove packages.
+    /// The commands that make the environment's Python again, each to be run only if the one before it succeeded: the new
+    /// Python is made next to the old one, which it replaces only when it is complete. Empty if they would remove packages,
+    /// or if no Python was found.
     pub commands: Vec<Command>,
     /// The name of the Python that the packages are for, if none is on `PATH`: `python3.12`. Another one does not
     /// import them, so the commands remove them.
@@ -109,7 +113,7 @@ pub fn restore_python(root: &Path, by_uv: bool) -> Option<MissingPython> {
     }
     // The environment may be the first on PATH.
     let bin = root.join("bin");
-    let on_path = |name: &str| programs_on_path(name).find(|program| program.parent() != Some(&bin));
+    let on_path = |name: &str| interpreters_on_path(name).find(|program| program.parent() != Some(&bin));
     let is_version = |program: &PathBuf| {
         version_of_program(program).is_none_or(|found| version.as_deref().is_some_and(|version| found == version))
     };
@@ -127,20 +131,34 @@ pub fn restore_python(root: &Path, by_uv: bool) -> Option<MissingPython> {
     };
     let mut stale: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).filter(is_unusable).collect();
     stale.sort();
-    let other_version = if found.is_none() { version.clone() } else { None };
-    let packages = other_version.as_ref().map(|version| root.join("lib").join(version));
-    stale.extend(packages.clone().filter(|dir| dir.is_dir()));
-    if packages.as_ref().is_some_and(|dir| has_packages_of_others(dir)) {
+    let other_version = if found.is_none() { version.clone().or_else(|| Some("python3".into())) } else { None };
+    let packages = other_version.as_ref().map(|version| root.join("lib").join(version)).filter(|dir| dir.is_dir());
+    let is_of_version = found.is_some();
+    let program = found.or_else(|| on_path("python3"));
+    let Some(program) = program.filter(|_| !packages.as_deref().is_some_and(has_packages_of_others)) else {
         return Some(MissingPython { root, problem, version, commands: Vec::new(), other_version });
-    }
-    let removal = (!stale.is_empty()).then(|| Command::new("rm", ["-rf"]).and(stale));
+    };
     // What ensurepip would install is there, and Debian's Python may lack it.
-    let without_pip = (found.is_some() && has_pip(&root)).then_some("--without-pip");
-    let program = found.or_else(|| on_path("python3")).unwrap_or_else(|| "python3".into());
-    let venv = Command::new(program, ["-m", "venv"]).and(options).and(without_pip).and([&root]);
-    let commands = removal.into_iter().chain([venv]).collect();
+    let without_pip = (is_of_version && has_pip(&root)).then_some("--without-pip");
+    let venv = |dir: &Path| Command::new(&program, ["-m", "venv"]).and(options).and(without_pip).and([dir]);
+    let mut commands = Vec::new();
+    if !stale.is_empty() {
+        let new = root.join(NEW_PYTHON);
+        let mut names = vec![OsStr::new("python"), OsStr::new("python3")];
+        names.extend(program.file_name().filter(|name| !names.contains(name)));
+        stale.retain(|path| !names.iter().any(|name| path.file_name() == Some(name)));
+        let programs = names.iter().map(|name| new.join("bin").join(name));
+        commands.push(venv(&new));
+        commands.push(Command::new("mv", ["-f"]).and(programs).and([&bin]));
+        commands.push(Command::new("rm", ["-rf"]).and([new]).and(stale));
+    }
+    commands.push(venv(&root));
+    commands.extend(packages.map(|dir| Command::new("rm", ["-rf"]).and([dir])));
     Some(MissingPython { root, problem, version, commands, other_version })
 }
+
+/// The directory in an environment in which its new Python is made.
+const NEW_PYTHON: &str = "new-python";
 
 /// `3.12` for `python3.12` and for `Python312`.
 pub(super) fn dotted(version_name: &str) -> String {

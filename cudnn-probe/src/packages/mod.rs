@@ -18,6 +18,7 @@ mod component;
 mod conda;
 mod cuda_wheel;
 mod install;
+mod interpreter;
 mod layout;
 mod lost_python;
 mod package;
@@ -30,12 +31,13 @@ pub use cuda_wheel::{CudaWheel, cuda_wheel};
 pub use install::{
     install, install_apart, install_beside, lift_hold, reinstall, reinstall_requirements, replace, replace_by, upgrade,
 };
+pub use interpreter::is_python;
 pub use layout::{site_packages, user_base};
 pub use lost_python::{MissingPython, PythonProblem, missing_python, python_problem, restore_python};
 pub use package::{Installer, Package};
 pub use pip::{
-    BasePython, base_python, changes_packages_of_user, closed_python, ensure_pip, is_on_path, pip, pip_by, pip_on_path,
-    recorded_version,
+    BasePython, base_python, changes_packages_of_user, clean_cache, closed_python, ensure_pip, is_on_path, pip, pip_by,
+    pip_on_path, recorded_version,
 };
 pub use quoting::{powershell_literal, quoted, quoted_for_powershell, quoted_for_sh};
 

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::command::Command;
+use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::layout::{
     self, python_dirs, root_of, setting, settings, site_packages, user_base, version_name, version_of_program,
 };
@@ -46,7 +47,7 @@ pub fn pip(root: Option<&Path>, action: &str, arguments: impl IntoIterator<Item 
             Command::new(python, PIP).and([action]).and(arguments)
         });
     }
-    if !python.is_file() {
+    if !python.is_file() || is_in_unpacked_image(&python) {
         let (python, base) = match python_of_user(root, &arguments).or_else(|| python_of_debian(root)) {
             Some(found) => found,
             None => return pip_of_prefix(root, action, arguments),
@@ -76,13 +77,57 @@ pub fn pip_on_path() -> Command {
 
 const NOTHING: [&str; 0] = [];
 
-/// uv asks nothing. It links files from its cache, where damage in place has damaged them, too.
+/// uv asks nothing. Its copies do not share files with its cache, which damage in place would damage, too.
 fn by_uv(python: &Path, action: &str, arguments: Vec<String>) -> Command {
     let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
     let arguments =
         arguments.map(|argument| if argument == "--ignore-installed" { "--reinstall".to_owned() } else { argument });
-    let no_cache = (action == "install").then_some("--no-cache");
-    Command::new("uv", ["pip", action, "--python"]).and([python]).and(no_cache).and(arguments)
+    let is_install = action == "install";
+    let mode = is_install.then_some(["--link-mode", "copy"]);
+    let no_cache = (is_install && root_of(python).is_some_and(has_links_to_cache)).then_some(NO_CACHE);
+    let options = mode.into_iter().flatten().chain(no_cache);
+    Command::new("uv", ["pip", action, "--python"]).and([python]).and(options).and(arguments)
+}
+
+const NO_CACHE: &str = "--no-cache";
+
+/// Does uv install symbolic links to its cache? To clean that would break every environment. A file of settings can ask for
+/// links, too, so the files that uv has installed in the environment at this root decide.
+fn has_links_to_cache(root: &Path) -> bool {
+    let is_record_or_nvidia = |dir: &PathBuf| {
+        let name = dir.file_name().unwrap_or_default();
+        name == "nvidia" || name.as_encoded_bytes().ends_with(b".dist-info")
+    };
+    let dirs = site_packages(root).flat_map(std::fs::read_dir).flatten().flatten().map(|entry| entry.path());
+    std::env::var_os("UV_LINK_MODE").is_some_and(|mode| mode == "symlink")
+        || dirs.filter(is_record_or_nvidia).any(|dir| has_links(&dir))
+}
+
+/// Does this directory, or one below it, contain a symbolic link to an absolute path, as uv's links to its cache are?
+fn has_links(dir: &Path) -> bool {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+        let (path, kind) = (entry.path(), entry.file_type());
+        match kind {
+            Ok(kind) if kind.is_dir() => has_links(&path),
+            Ok(kind) if kind.is_symlink() => std::fs::read_link(path).is_ok_and(|target| target.is_absolute()),
+            _ => false,
+        }
+    })
+}
+
+/// The command that removes the packages from uv's cache which this command for uv installs again. By default the files of
+/// an environment are hard links to those of the cache, so that a file that was damaged in place would be installed again,
+/// also in the next environment.
+#[must_use]
+pub fn clean_cache(command: &Command) -> Option<Command> {
+    let has = |wanted: &[&str]| command.arguments.iter().any(|argument| wanted.iter().any(|one| argument == one));
+    if command.program != "uv" || !has(&["--force-reinstall", "--reinstall"]) || has(&[NO_CACHE]) {
+        return None;
+    }
+    // After `pip install --python PYTHON --link-mode copy`.
+    let requirements = command.arguments.iter().skip(6).filter_map(|argument| argument.to_str());
+    let requirements = requirements.filter(|argument| !argument.starts_with('-'));
+    Some(Command::new("uv", ["cache", "clean"]).and(requirements.map(name_in)))
 }
 
 fn is_of_uv(settings: &str) -> bool {
@@ -217,11 +262,11 @@ fn python_of_user(base: &Path, arguments: &[String]) -> Option<(PathBuf, PathBuf
 
 /// The Pythons of this version (`python3.12`) on `PATH` that have a pip, each with the root of its environment.
 fn pythons_with_pip(version: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
-    let plain = programs_on_path("python3")
+    let plain = interpreters_on_path("python3")
         .filter(move |python| version_of_program(python).is_some_and(|found| found == version));
     let with_root = |program: PathBuf| Some((program.clone(), program.parent()?.parent()?.to_owned()));
     let has_pip = |(program, root): &(PathBuf, PathBuf)| pip_dir(program, root).is_some_and(|dir| dir.is_dir());
-    programs_on_path(version).chain(plain).filter_map(with_root).filter(has_pip)
+    interpreters_on_path(version).chain(plain).filter_map(with_root).filter(has_pip)
 }
 
 /// Debian's Python, and the root of its environment, for the packages that its pip installs below `/usr/local`.
@@ -264,14 +309,6 @@ fn pip_of_prefix(root: &Path, action: &str, arguments: Vec<String>) -> Option<Co
     Some(command.and([action]).and(managed).and(place.into_iter().flatten()).and(arguments))
 }
 
-/// The programs with this name that a shell would find, the first one first.
-pub(super) fn programs_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
-    let name = name.to_owned();
-    dirs.into_iter().map(move |dir| dir.join(&name)).filter(|file| is_executable(file))
-}
-
 /// Like [`python_of_user`], for `%APPDATA%\Python\Python312`, which is for one version of Python.
 fn python_of_user_on_windows(user: &Path) -> Option<(PathBuf, PathBuf)> {
     if user.parent() != user_base().as_deref() {
@@ -301,13 +338,14 @@ fn are_of_user(python: &Path, root: &Path, arguments: &[String]) -> bool {
 
 /// The names of packages among pip's arguments, as they are in the names of records: `nvidia_cudnn_cu12`.
 fn names(arguments: &[String]) -> impl Iterator<Item = String> + '_ {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let requirements = arguments.iter().filter(|argument| !argument.starts_with('-'));
-    let name = move |requirement: &String| {
-        let end = requirement.find(|c: char| !is_of_name(c)).unwrap_or(requirement.len());
-        requirement.get(..end).unwrap_or_default().replace(['-', '.'], "_").to_ascii_lowercase()
-    };
-    requirements.map(name)
+    requirements.map(|requirement| name_in(requirement).replace(['-', '.'], "_").to_ascii_lowercase())
+}
+
+/// The name of the package in a requirement: `nvidia-cudnn-cu12` for `nvidia-cudnn-cu12>=9.1`.
+fn name_in(requirement: &str) -> &str {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    requirement.split(|c| !is_of_name(c)).next().unwrap_or_default()
 }
 
 /// Does this directory of packages have a record of a package with such a name?

@@ -4,7 +4,7 @@ mod arm;
 mod package;
 
 pub use arm::ArmVariant;
-pub use package::{deleted_packages, deleted_system_packages};
+pub use package::{deleted_packages, deleted_system_packages, is_link_to_itself};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -181,9 +181,20 @@ fn is_main(file: &str) -> bool {
     is_path && (name == Library::Graph.file_name() || older.contains(&name))
 }
 
-/// One that cannot be looked at may exist: the directory may be readable to its owner alone.
+/// One that cannot be looked at may exist: the directory may be readable to its owner alone. Nothing is behind a link that
+/// leads to itself.
 fn is_deleted(file: &Path) -> bool {
-    file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    let is_loop = || file.ancestors().skip(1).any(is_link_to_itself);
+    file.symlink_metadata().is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory) || is_loop())
+}
+
+/// Is this a symbolic link that leads to itself, maybe through others? No program can follow it.
+#[must_use]
+pub fn is_link_to_itself(path: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let kind = || path.metadata().err().map(|error| error.kind());
+    path.is_symlink() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))
 }
 
 /// `ROOT/lib`, or `ROOT/Library/bin` on Windows, next to `ROOT/conda-meta/libcudnn-9.10.1.4-h1.json`.

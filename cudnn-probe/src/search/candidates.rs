@@ -117,6 +117,12 @@ impl Search {
     /// This does not follow symbolic links.
     #[must_use]
     pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
+        self.look_under_root(root).candidates
+    }
+
+    /// Like [`under_root`](Search::under_root), with the directories that the limits left out.
+    #[must_use]
+    pub fn look_under_root(&self, root: &Path) -> UnderRoot {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let origin = Origin::UnderRoot(root.clone());
         let mut found = wheels(&root, &origin);
@@ -126,10 +132,11 @@ impl Search {
                 .chain(&SUBDIRECTORIES)
                 .map(|dir| Candidate::new(below(&root, dir), origin.clone())),
         );
-        let further = dirs_with_cudnn(&root).into_iter().map(|dir| Candidate::new(dir, origin.clone()));
+        let walk = Walk::below(&root);
+        let further = walk.with_cudnn.into_iter().map(|dir| Candidate::new(dir, origin.clone()));
         let further: Vec<Candidate> = further.filter(|candidate| !found.contains(candidate)).collect();
         found.extend(further);
-        found
+        UnderRoot { candidates: found, unsearched: walk.unsearched }
     }
 
     /// Runs each stage only when no stage before it had a usable directory.
@@ -183,34 +190,78 @@ pub fn base_python(environment: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The directories below this one that contain a library of cuDNN, the nearest first.
-fn dirs_with_cudnn(root: &Path) -> Vec<PathBuf> {
+/// The directories to look into below a root, and those that were not searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnderRoot {
+    /// The directories, in order.
+    pub candidates: Vec<Candidate>,
+    /// The directories that were not searched, nor anything below them: they are too deep, there were too many before
+    /// them, or this user may not read them.
+    pub unsearched: Vec<PathBuf>,
+}
+
+/// A search of all directories below one, level by level.
+#[derive(Default)]
+struct Walk {
+    /// The directories that contain a library of cuDNN, the nearest first.
+    with_cudnn: Vec<PathBuf>,
+    unsearched: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// The number of levels that are searched from the root on, and again from each environment on. A wheel's libraries
+    /// are six levels below the root of its environment.
     const MAX_DEPTH: usize = 9;
     const MAX_DIRS: usize = 50_000;
-    let is_cudnn = |name: &str| name.starts_with("libcudnn") && name.contains(".so.") || is_windows_cudnn(name);
-    let (mut found, mut level, mut count) = (Vec::new(), vec![root.to_owned()], 0);
-    for _ in 0..MAX_DEPTH {
-        let mut next = Vec::new();
-        for dir in level {
-            count += 1;
-            if count > MAX_DIRS {
-                return found;
-            }
-            let mut has_cudnn = false;
-            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-                has_cudnn |= entry.file_name().to_str().is_some_and(is_cudnn);
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    next.push(entry.path());
+
+    fn below(root: &Path) -> Self {
+        let mut walk = Walk::default();
+        let (mut level, mut count) = (vec![(root.to_owned(), 0)], 0);
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (dir, depth) in level {
+                count += 1;
+                if depth >= Self::MAX_DEPTH || count > Self::MAX_DIRS {
+                    walk.unsearched.push(dir);
+                } else {
+                    walk.read(dir, depth, &mut next);
                 }
             }
-            if has_cudnn {
-                found.push(dir);
+            next.sort();
+            level = next;
+        }
+        walk
+    }
+
+    /// Reads a directory, and adds those in it to the next level.
+    fn read(&mut self, dir: PathBuf, depth: usize, next: &mut Vec<(PathBuf, usize)>) {
+        let entries = match std::fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if error.kind() == std::io::ErrorKind::PermissionDenied {
+                    self.unsearched.push(dir);
+                }
+                return;
+            }
+        };
+        let is_cudnn = |name: &str| name.starts_with("libcudnn") && name.contains(".so.") || is_windows_cudnn(name);
+        let is_mark = |name: &str| name == "pyvenv.cfg" || name == "conda-meta";
+        let (mut has_cudnn, mut is_environment, mut dirs) = (false, false, Vec::new());
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            has_cudnn |= name.to_str().is_some_and(is_cudnn);
+            is_environment |= name.to_str().is_some_and(is_mark);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
             }
         }
-        next.sort();
-        level = next;
+        let depth = if is_environment { 1 } else { depth + 1 };
+        next.extend(dirs.into_iter().map(|dir| (dir, depth)));
+        if has_cudnn {
+            self.with_cudnn.push(dir);
+        }
     }
-    found
 }
 
 fn is_windows_cudnn(name: &str) -> bool {

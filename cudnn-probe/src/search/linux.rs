@@ -10,18 +10,24 @@ use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, pytho
 use super::origin::{Candidate, Origin};
 
 /// Directories in which cuDNN is often installed.
-const WELL_KNOWN: [&str; 6] = [
-    "/usr/local/cuda/lib64",
-    "/usr/local/cuda/lib",
-    "/usr/local/lib",
-    "/usr/local/lib64",
-    "/usr/lib",
-    "/opt/conda/lib",
-];
+const WELL_KNOWN: [&str; 5] =
+    ["/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/lib", "/usr/local/lib64", "/usr/lib"];
+
+/// The same, in containers. Often another user than root installs it.
+const WELL_KNOWN_CONDA: &str = "/opt/conda/lib";
 
 /// The rules of the search, in order.
-pub(super) const STAGES: &[Stage] =
-    &[Given::already_loaded, adjacent, Given::in_run_paths, python_environments, ld_so, cuda_variables, well_known];
+pub(super) const STAGES: &[Stage] = &[
+    Given::already_loaded,
+    adjacent,
+    Given::in_run_paths,
+    in_active_environments,
+    in_library_path,
+    beside_python_on_path,
+    by_ld_so,
+    cuda_variables,
+    well_known,
+];
 
 fn adjacent(given: &Given) -> Vec<Candidate> {
     let beside_library = given.adjacent.iter().filter(|dir| !is_like_tmp(dir));
@@ -40,12 +46,23 @@ fn adjacent(given: &Given) -> Vec<Candidate> {
     found
 }
 
-fn python_environments(given: &Given) -> Vec<Candidate> {
+fn in_active_environments(given: &Given) -> Vec<Candidate> {
+    in_environments(active_environments(given))
+}
+
+/// The first `python3` on `PATH` says less about the program than `LD_LIBRARY_PATH` does.
+fn beside_python_on_path(given: &Given) -> Vec<Candidate> {
+    in_environments(environments_on_path(given))
+}
+
+fn in_environments(environments: Vec<Origin>) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for origin in environments(given) {
+    for origin in environments {
         if let Some(root) = origin.root() {
             found.extend(wheels(root, &origin));
-            if let Origin::Conda(root) = &origin {
+            // In a container image, a conda environment is often active by `PATH` alone.
+            let is_of_conda = matches!(origin, Origin::Python(_)) && root.join("conda-meta").is_dir();
+            if is_of_conda || matches!(origin, Origin::Conda(_)) {
                 found.push(Candidate::new(root.join("lib"), origin.clone()));
             }
         }
@@ -55,12 +72,26 @@ fn python_environments(given: &Given) -> Vec<Candidate> {
 
 /// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
 pub(super) fn environments(given: &Given) -> Vec<Origin> {
+    let mut found = active_environments(given);
+    found.extend(environments_on_path(given));
+    found
+}
+
+/// Those that `VIRTUAL_ENV` and `CONDA_PREFIX` name.
+fn active_environments(given: &Given) -> Vec<Origin> {
     let active = given.absolute("VIRTUAL_ENV");
     let mut found: Vec<Origin> = active.clone().map(Origin::VirtualEnvironment).into_iter().collect();
     if let Some(root) = &active {
         add_base_python(given, root, &mut found);
     }
     found.extend(given.absolute("CONDA_PREFIX").map(Origin::Conda));
+    found
+}
+
+/// That of the first `python3` on `PATH`, if it is not active, and the packages that this Python also imports.
+fn environments_on_path(given: &Given) -> Vec<Origin> {
+    let active = given.absolute("VIRTUAL_ENV");
+    let mut found = Vec::new();
     if let Some((root, is_virtual)) = python_on_path(given) {
         if active.as_ref() != Some(&root) {
             found.push(Origin::Python(root.clone()));
@@ -102,11 +133,16 @@ fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     environment_of(&programs.find(|program| program.exists())?).filter(|(root, _)| !is_like_tmp(root))
 }
 
-/// The directories that ld.so would search for a bare name.
-fn ld_so(given: &Given) -> Vec<Candidate> {
-    let library_path = library_path(&given.host).into_iter();
-    let mut found: Vec<Candidate> = library_path.map(|dir| Candidate::new(dir, Origin::LibraryPath)).collect();
+fn in_library_path(given: &Given) -> Vec<Candidate> {
+    let dirs = library_path(&given.host).into_iter();
+    let mut found: Vec<Candidate> = dirs.map(|dir| Candidate::new(dir, Origin::LibraryPath)).collect();
     found.extend_from_slice(&given.other_run_paths);
+    found
+}
+
+/// The directories that ld.so would search for a bare name, after `LD_LIBRARY_PATH`.
+fn by_ld_so(given: &Given) -> Vec<Candidate> {
+    let mut found = Vec::new();
     for file in Cache::read(&given.host).files(&given.host, Library::Graph.linux_name()) {
         if let Some(dir) = file.parent() {
             found.push(Candidate::new(dir, Origin::LdCache));
@@ -131,7 +167,9 @@ fn cuda_variables(given: &Given) -> Vec<Candidate> {
 
 fn well_known(given: &Given) -> Vec<Candidate> {
     let default_dirs = distinct_default_dirs(&given.host);
-    let dirs = WELL_KNOWN.iter().map(|dir| given.host.system(dir)).filter(|dir| !default_dirs.contains(dir));
+    let conda = (!given.host.is_secure_execution()).then_some(&WELL_KNOWN_CONDA);
+    let dirs = WELL_KNOWN.iter().chain(conda).map(|dir| given.host.system(dir));
+    let dirs = dirs.filter(|dir| !default_dirs.contains(dir));
     dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)).collect()
 }
 

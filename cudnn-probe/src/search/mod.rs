@@ -9,6 +9,6 @@ mod linux;
 mod origin;
 mod windows;
 
-pub use candidates::{Search, base_python, environment_of};
+pub use candidates::{Search, UnderRoot, base_python, environment_of};
 pub use given::{DIR_VARIABLE, VARIABLES};
 pub use origin::{Candidate, Origin};

@@ -52,11 +52,11 @@ pub enum Origin {
     },
     /// The active conda environment with this root.
     Conda(PathBuf),
+    /// `LD_LIBRARY_PATH`.
+    LibraryPath,
     /// A wheel in the environment with this root, to which the first `python3` (`python.exe`) on `PATH` belongs, or in
     /// the user's `~/.local` (`%APPDATA%\Python\Python312`).
     Python(PathBuf),
-    /// `LD_LIBRARY_PATH`.
-    LibraryPath,
     /// Windows: a directory of the system, which Windows searches before `PATH`.
     SystemDir,
     /// Windows: `PATH`.
