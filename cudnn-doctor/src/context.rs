@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use cudnn_probe::{
-    Host, Installation, Installed, Origin, ProbeError, Requirements, Search, Selection, inventory, select,
+    Candidate, Host, Installation, Installed, Origin, ProbeError, Requirements, Search, Selection, inventory_with,
+    select,
 };
 
-use crate::python::Python;
+use crate::cudnn_file::is_drop_in;
+use crate::python::{Python, inactive_environment};
 use crate::python_shim::{self, PythonShim, Surroundings};
 
 /// The host and the search. The search does not look beside the doctor's executable, because programs would not.
@@ -22,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) python_shim: Option<PythonShim>,
     /// The Python whose environment this is about, if the command names or runs one.
     pub(crate) python: Option<Python>,
+    /// The command names that Python.
+    pub(crate) is_python_named: bool,
 }
 
 impl Context {
@@ -37,21 +41,28 @@ impl Context {
             None => host,
         };
         let files = KnownFiles::new();
-        Context { search: Search::new(host.clone()), files, host, python_shim, python: None }
+        Context { search: Search::new(host.clone()), files, host, python_shim, python: None, is_python_named: false }
     }
 
-    /// This context as the programs of a Python see it: as if its environment were the active one.
-    pub(crate) fn of_python(&self, python: Python) -> Context {
+    /// This context as the programs of a Python see it, which the command names or runs: as if its environment were the
+    /// active one.
+    pub(crate) fn of_python(&self, python: Python, is_python_named: bool) -> Context {
         let environments = self.search.environments();
         if environments.iter().find_map(Origin::root) == Some(&python.root) {
-            return Context { python: Some(python), ..self.clone() };
+            return Context { python: Some(python), is_python_named, ..self.clone() };
         }
         let root = |is_active: bool| if is_active { python.root.clone().into() } else { OsString::new() };
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
             .env("VIRTUAL_ENV", root(python.is_virtual))
             .env("CONDA_PREFIX", root(python.root.join("conda-meta").is_dir()));
         let files = self.files.clone();
-        Context { search: Search::new(host.clone()), files, host, python_shim: None, python: Some(python) }
+        let search = Search::new(host.clone());
+        Context { search, files, host, python_shim: None, python: Some(python), is_python_named }
+    }
+
+    /// The virtual environment of the working directory, if no environment is active and the command names none.
+    pub(crate) fn inactive_environment(&self) -> Option<PathBuf> {
+        if self.is_python_named { None } else { inactive_environment(&self.search) }
     }
 
     /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.
@@ -86,9 +97,19 @@ impl Context {
         select(&search, &Requirements::default()).installation
     }
 
-    /// Every installation that the search finds, and those under these roots.
-    pub(crate) fn inventory(&self, roots: &[PathBuf]) -> Vec<Installed> {
-        inventory(&self.search, &self.host, roots)
+    /// Every installation that the search finds.
+    pub(crate) fn inventory(&self) -> Vec<Installed> {
+        self.inventory_with(Vec::new())
+    }
+
+    /// Every installation that the search finds, and those in these directories. A directory with only the drop-in is none.
+    pub(crate) fn inventory_with(&self, further: Vec<Candidate>) -> Vec<Installed> {
+        let mut all = inventory_with(&self.search, &self.host, further);
+        all.retain(|installed| {
+            let libraries = &installed.report.libraries;
+            libraries.is_empty() || !libraries.iter().all(|part| is_drop_in(&part.path))
+        });
+        all
     }
 }
 

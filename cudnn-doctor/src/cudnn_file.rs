@@ -5,14 +5,17 @@ use std::path::Path;
 
 use cudnn_probe::{Identity, InstallationReport, Library, Version, identify_any};
 
+use crate::shim_release;
 use crate::system::cudnn_library;
 
 pub(crate) use cudnn_frameworks::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 
-/// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it.
+/// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it, unless its
+/// functions show that it does not.
 pub(crate) fn version(file: &Path) -> Option<Version> {
     match library(file.file_name()?.to_str()?)? {
-        Library::Shim => version(&file.with_file_name(Library::Graph.file_name())),
+        Library::Shim => version(&file.with_file_name(Library::Graph.file_name()))
+            .filter(|graph| shim_release::conflict(file, *graph).is_none()),
         _ => identity(file)?.version,
     }
 }

@@ -1,21 +1,29 @@
-//! Where the documentation is: the addresses that findings print. Must not know the findings.
+//! Where findings are explained: by this command, and on the published site. Must not know the findings.
+
+use crate::shell::doctor;
 
 /// The address of the published site, with a slash at its end. The person who publishes what `cargo xtask docs` builds
-/// sets it here. Until then findings name the file in the repository.
+/// sets it here.
 const SITE: Option<&str> = None;
 
-/// Where to read more about the findings with this code.
+/// Where to read more about the findings with this code: on the site, or until there is one by a command, since the
+/// repository's documents are not installed with the doctor.
 pub(crate) fn finding(code: &str) -> String {
-    finding_on(SITE, code)
+    page(code).unwrap_or_else(|| format!("{} facts {code}", doctor()))
 }
 
-/// The anchor is the heading of the code in docs/findings.md, in lower case, as code hosts and the site have it.
-fn finding_on(site: Option<&str>, code: &str) -> String {
-    let anchor = code.to_ascii_lowercase();
-    match site {
-        Some(site) => format!("{site}findings.html#{anchor}"),
-        None => format!("docs/findings.md#{anchor}"),
-    }
+/// The address of the page about the findings with this code, if the site is published.
+pub(crate) fn page(code: &str) -> Option<String> {
+    page_on(SITE, code)
+}
+
+fn page_on(site: Option<&str>, code: &str) -> Option<String> {
+    Some(format!("{}findings.html#{}", site?, anchor(code)))
+}
+
+/// The anchor of the code's heading in docs/findings.md, as code hosts and the site have it.
+pub(crate) fn anchor(code: &str) -> String {
+    code.to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -23,12 +31,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_in_the_repository_until_the_site_has_one() {
-        assert_eq!(finding_on(None, "C014"), "docs/findings.md#c014");
-        assert_eq!(
-            finding_on(Some("https://example.org/docs/"), "C014"),
-            "https://example.org/docs/findings.html#c014"
-        );
+    fn a_page_has_an_address_once_the_site_has_one() {
+        assert_eq!(page_on(None, "C014"), None);
+        let address = page_on(Some("https://example.org/docs/"), "C014");
+        assert_eq!(address.as_deref(), Some("https://example.org/docs/findings.html#c014"));
     }
 
     #[test]

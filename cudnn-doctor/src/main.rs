@@ -122,6 +122,7 @@ Examples:
 Examples:
   cudnn-doctor fetch                     list the releases
   cudnn-doctor fetch jit-cu12-9.19.0     fetch one of them
+  cudnn-doctor fetch cu13                fetch the newest one for CUDA 13
 The cache directory is CUDNN_FETCH_CACHE, or ~/.cache/cudnn-shim.")]
     Fetch(cmd::fetch::Arguments),
     /// Load cuDNN before its first use, as a program can, and show what each step costs as a timeline.
@@ -260,6 +261,9 @@ fn main() -> ExitCode {
         platform::end_with_parent();
     } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
         return supervise(format, &patience);
+    }
+    if let Err(error) = platform::random(&mut [0; 16]) {
+        return output::fail(format, format_args!("error: the system gives no random numbers: {error}")).into();
     }
     let context = Context::new();
     match arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Arguments::default())) {

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::packages::{self, Command};
 use cudnn_probe::{Origin, Search, environment_of};
 
+use crate::check::help_for_shim;
+use crate::drop_in::Refusal;
+use crate::escape::Printable;
 use crate::platform::python_in;
-use crate::python_shim::{self, Surroundings};
+use crate::python_shim::{self, PythonShim, Surroundings};
 
 /// An interpreter, and the environment whose packages it imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +24,18 @@ pub(crate) struct Python {
 
 impl Python {
     /// The interpreter that the user named, or named the environment of; else that of the first environment in which the
-    /// search looks for cuDNN.
+    /// search looks for cuDNN. `None` for a named file that is no Python.
     pub(crate) fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+            let is_file = named.is_file();
             let program = if named.is_dir() { python_in(&named) } else { named };
-            started_by_shim(&program).unwrap_or(program)
+            let started = shim_in(&program).and_then(|shim| Some(shim.bin?.join("python3")));
+            let program = started.unwrap_or(program);
+            if is_file && !packages::is_python(&program) {
+                return None;
+            }
+            program
         } else {
             let environments = search.environments();
             let mut programs = environments.iter().filter_map(Origin::root).map(python_in);
@@ -54,13 +63,44 @@ impl Python {
     }
 }
 
-/// The Python that a script of pyenv or asdf would start.
-fn started_by_shim(program: &Path) -> Option<PathBuf> {
+/// Is this an environment that the shell has activated, and that is still there?
+pub(crate) fn is_active(origin: &Origin) -> bool {
+    matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.is_dir())
+}
+
+/// The virtual environment `.venv` of the working directory, or of the nearest directory above it that has one, as uv finds
+/// it: if no environment is active, and it is not that of the first Python on `PATH`.
+pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
+    let environments = search.environments();
+    if environments.iter().any(is_active) {
+        return None;
+    }
+    let dir = std::env::current_dir().ok()?;
+    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").is_file())?;
+    let real = cudnn_probe::canonicalize(&found).ok()?;
+    let is_on_path = |root: &Path| cudnn_probe::canonicalize(root).is_ok_and(|root| root == real);
+    (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
+}
+
+/// Why a file that the user has named is not used.
+pub(crate) fn no_python(named: &Path) -> Refusal {
+    let name = named.printable();
+    let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+    match shim_in(&named).filter(|shim| shim.bin.is_none()) {
+        Some(PythonShim { tool, .. }) => {
+            Refusal::new(format!("{name} belongs to {tool}; which Python it starts is not known"))
+                .help(help_for_shim(tool))
+        }
+        None => Refusal::new(format!("{name} is neither a Python interpreter nor an environment")),
+    }
+}
+
+/// The script or link of pyenv, asdf or another tool that this file is.
+fn shim_in(program: &Path) -> Option<PythonShim> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
     let path: OsString = std::env::join_paths(dirs).ok()?;
     let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { std::env::var_os(name) };
     let shim = python_shim::find(&Surroundings { variable: &variable, working_dir: std::env::current_dir().ok() })?;
-    let bin = shim.bin.filter(|_| shim.file == program)?;
-    Some(bin.join("python3"))
+    (shim.file == program).then_some(shim)
 }

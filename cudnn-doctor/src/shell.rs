@@ -8,7 +8,8 @@ use cudnn_probe::Os;
 use cudnn_probe::packages::{Command, powershell_literal, quoted, quoted_for_sh};
 
 use crate::platform::{
-    data_dir, executable, is_root, is_search_path_separator, launcher, names_of_parents, split_search_path,
+    data_dir, executable, is_root, is_search_path_separator, launcher, names_of_parents, others_may_write,
+    split_search_path,
 };
 
 /// The shells whose lines are known.
@@ -36,8 +37,8 @@ pub(crate) const SEARCH_PATH: &str = match Os::HOST {
     _ => "LD_LIBRARY_PATH",
 };
 
-/// What is between the directories on that variable, to be written.
-const SEPARATOR: char = match Os::HOST {
+/// What is between the directories on that variable and on `PATH`, to be written.
+pub(crate) const SEPARATOR: char = match Os::HOST {
     Os::Windows => ';',
     _ => ':',
 };
@@ -213,11 +214,12 @@ pub(crate) struct Link {
     pub(crate) command: String,
 }
 
-/// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows, and
-/// if this user can write to no directory with such a name.
+/// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows,
+/// and if this user can write to no directory with such a name. The command does not use a directory of links to which
+/// other users may write: they could have other libraries loaded.
 pub(crate) fn link_to(dir: &Path) -> Option<Link> {
-    let (links, name) = link_name(dir)?;
-    let command = format!("mkdir -p {}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
+    let (links, name) = link_name(dir).filter(|(links, _)| !others_may_write(links))?;
+    let command = format!("{MKDIR}{}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
     Some(Link { name, command })
 }
 
@@ -236,12 +238,13 @@ pub(crate) fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     (!is_split(&name)).then_some((links, name))
 }
 
-/// What is between the names in [`link_to`]'s command.
+/// What is before and between the names in [`link_to`]'s command.
+const MKDIR: &str = "mkdir -p -m 755 ";
 const LINKS: &str = " && ln -sfn ";
 
 /// Does this line make a link before it sets the search path?
 pub(crate) fn is_through_link(line: &str) -> bool {
-    line.starts_with("mkdir -p ") && line.contains(LINKS)
+    line.starts_with(MKDIR) && line.contains(LINKS)
 }
 
 /// Would the system's loader split the name of this directory, or replace a part of it?

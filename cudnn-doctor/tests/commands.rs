@@ -309,7 +309,7 @@ fn env_prints_shell_lines_that_select_the_installation() {
 #[test]
 fn fetch_lists_releases_and_rejects_an_unknown_one() {
     let (code, stdout) = doctor(&["fetch"], &[]);
-    assert!(code == Some(0) && stdout.contains("cu13-9.28.0") && !stdout.contains("libclang"), "{stdout}");
+    assert!(code == Some(0) && stdout.contains("cu13-9.") && !stdout.contains("libclang"), "{stdout}");
     assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(3));
 }
 
@@ -437,9 +437,9 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
 fn facts_explains_one_finding() {
     let (code, text) = doctor(&["facts", "c014"], &[]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.starts_with("  C014 ") && text.contains("read more: ") && text.lines().count() < 5, "{text}");
+    assert!(text.starts_with("  C014 ") && text.lines().count() < 5, "{text}");
     let findings = &json(&["facts", "c014"], &[])["findings"];
-    assert!(text.contains(findings[0]["read_more"].as_str().unwrap()), "{findings}");
+    assert!(text.contains(findings[0]["cause"].as_str().unwrap()), "{findings}");
     assert_eq!(doctor(&["facts", "C999"], &[]).0, Some(3));
 }
 

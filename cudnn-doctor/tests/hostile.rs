@@ -584,3 +584,21 @@ fn an_impossible_process_id_is_refused_with_the_possible_ones() {
     let (status, text) = errors(5, &mut doctor(&["pid", "4294967296"]));
     assert!(status == Some(3) && text.contains("4194304"), "{text}");
 }
+
+/// A sandbox may answer anything.
+#[test]
+fn a_system_without_random_numbers_is_reported() {
+    let dir = TempDir::new();
+    for (error, works) in [("EIO", false), ("EPERM", true), ("ENOSYS", true)] {
+        let library = dir.path().join(format!("{error}.so"));
+        let code = format!("#include <errno.h>\nlong getrandom(void) {{ errno = {error}; return -1; }}\n");
+        compile(&code, &["-shared", "-fPIC"], &library);
+        for arguments in [&["check", "--no-load"][..], &["list"], &["frameworks"]] {
+            let output = doctor(arguments).env("LD_PRELOAD", &library).output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code() == Some(3), !works, "{error} {arguments:?}: {output:?}");
+            assert_eq!(stderr.contains("random"), !works, "{error} {arguments:?}: {stderr}");
+            assert!(!stderr.contains("panicked"), "{error} {arguments:?}: {stderr}");
+        }
+    }
+}

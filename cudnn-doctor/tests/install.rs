@@ -14,7 +14,9 @@ use std::process::{Command, Output, Stdio};
 use beside::Prefix;
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{FOREIGN, PythonEnvironment, TempDir, Wheel, lib_dir, not_run, release};
+use support::{
+    FOREIGN, FakeLibrary, PythonEnvironment, TempDir, Version, Wheel, copy_fake_set, lib_dir, not_run, release,
+};
 
 const KEPT: &str = "libcudnn.9.kept-by-cudnn-doctor";
 
@@ -185,7 +187,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     assert!(text_of_check.contains(&format!("in front of it: the drop-in {version}")), "{output:?}");
     let output = check(Path::new("/nowhere"));
     assert!(
-        output.status.code() == Some(3) && String::from_utf8_lossy(&output.stderr).contains("is no Python"),
+        output.status.code() == Some(3) && String::from_utf8_lossy(&output.stderr).contains("is neither a Python"),
         "{output:?}"
     );
     let list: Value =
@@ -468,6 +470,51 @@ fn commands_at_the_same_time_wait_for_each_other() {
     assert_eq!(entries(dir.path()), start);
 }
 
+/// ld.so ends a program that calls a function of a newer cuDNN, which the drop-in lacks.
+#[test]
+fn a_drop_in_without_functions_of_the_shim_is_refused() {
+    let version = Version::new(9, 28, 0);
+    let (prefix, dir, other) = (Prefix::new(), TempDir::new(), TempDir::new());
+    copy_fake_set(version, dir.path());
+    let newer = "int cudnnNewer(void) { return 0; }\nint cudnnNewest(void) { return 0; }\n";
+    FakeLibrary::new(Library::Shim, version).with_code(newer).build(&dir.cleared(Library::Shim));
+    let shim = dir.file(Library::Shim);
+    let (program, run_path) = (other.path().join("program"), format!("-Wl,-rpath,{}", dir.path().display()));
+    let code = "int cudnnNewer(void); int main(void) { return cudnnNewer(); }";
+    support::compile(code, &["-Wl,--no-as-needed", shim.to_str().unwrap(), &run_path], &program);
+    assert!(Command::new(&program).status().unwrap().success());
+    let before = entries(dir.path());
+
+    let loader_dir = |command: &mut Command| command.env("CUDNN_LOADER_DIR", dir.path()).output().unwrap();
+    let is_refused = |output: Output| {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(3) && stderr.contains("cudnnNewer"), "{output:?}");
+    };
+    is_refused(run(&prefix, &["install".as_ref(), dir.path().as_os_str()]));
+    assert_eq!(entries(dir.path()), before);
+    // By the program's own run path, and by the cuDNN that the search selects.
+    is_refused(run(&prefix, &["run".as_ref(), "--".as_ref(), program.as_os_str()]));
+    is_refused(loader_dir(&mut prefix.command(&["run", "--", "true"].map(OsStr::new))));
+
+    // The cuDNN was upgraded behind a drop-in, be it beside it or on the search path.
+    let codes = |command: &mut Command| {
+        let output = loader_dir(command.args(["check", "--no-load", "--json"]));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        document["findings"].as_array().unwrap().clone()
+    };
+    let old = |findings: Vec<Value>| findings.into_iter().find(|finding| finding["code"] == "C112");
+    assert_eq!(old(codes(&mut prefix.command(&[]))), None);
+    let on_path = codes(prefix.command(&[]).env("LD_LIBRARY_PATH", prefix.lib()));
+    assert!(old(on_path).unwrap().to_string().contains("cudnnNewer"));
+    std::fs::rename(&shim, dir.path().join(KEPT)).unwrap();
+    std::fs::copy(prefix.lib().join("libcudnn.so.9"), &shim).unwrap();
+    let finding = old(codes(&mut prefix.command(&[]))).unwrap();
+    assert_eq!(finding["severity"], "error");
+    is_refused(run(&prefix, &["run".as_ref(), "--".as_ref(), program.as_os_str()]));
+    finding["commands"].as_array().unwrap().iter().for_each(|command| paste(command.as_str().unwrap()));
+    assert_eq!((old(codes(&mut prefix.command(&[]))), entries(dir.path())), (None, before));
+}
+
 /// A case of refusals: what is done to a directory with a complete cuDNN before, and a part of the message.
 type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
 
@@ -607,7 +654,7 @@ fn a_place_that_is_not_clear_is_refused() {
         (&["--python", "empty"], "no cuDNN 9"),
         (&["empty"], "no cuDNN 9"),
         (&["nowhere"], "is no directory"),
-        (&["--python", "nowhere"], "is no Python"),
+        (&["--python", "nowhere"], "is neither a Python"),
         (&[], "no Python"),
         (&["two", "--python", "two"], "cannot be used with"),
     ] {
@@ -761,6 +808,18 @@ fn a_directory_that_is_not_the_users_is_refused_and_stays() {
     assert!(output.status.code() == Some(3) && stderr.contains("Permission denied"), "{stderr}");
     assert!(stderr.contains("as the owner of the directory"), "{stderr}");
     assert_eq!(entries(dir.path()), start);
+    // Where the user may not even look.
+    let closed = TempDir::new();
+    let venv = PythonEnvironment::venv(&closed.path().join("venv"));
+    std::fs::set_permissions(closed.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let root = closed.path().join("venv");
+    for (arguments, variable) in [(&["--python".as_ref(), root.as_os_str()][..], ""), (&[], root.to_str().unwrap())] {
+        let mut command = prefix.command(&[&["install".as_ref()], arguments].concat());
+        let output = command.env("VIRTUAL_ENV", variable).uid(65534).gid(65534).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(3) && stderr.contains("this user may not read"), "{stderr}");
+    }
+    drop(venv);
     succeed(&prefix, "install", dir.path());
     let installed = entries(dir.path());
     assert_eq!(as_nobody("uninstall").status.code(), Some(3));

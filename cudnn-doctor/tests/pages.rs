@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs::{File, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use cudnn_loader::preload::pages::PageList;
 use cudnn_probe::Library;
@@ -204,6 +205,42 @@ fn a_directory_to_which_others_can_write_has_no_lists() {
     assert!(text.contains("other users can write to it"), "{text}");
     let value = preload(&[&arguments[..], &["--keep"]].concat(), variables);
     assert!(value["error"].as_str().unwrap().contains("can be written to by other users"), "{value}");
+}
+
+/// The process may be another user's, and its file may be of any size.
+#[test]
+fn a_huge_sparse_file_takes_no_memory() {
+    let dir = TempDir::new();
+    let script = "
+import mmap, sys
+with open(sys.argv[1], 'wb+') as file:
+    file.truncate(1000 << 30)
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    print(mapped[1 << 30], flush=True)
+    sys.stdin.read()
+";
+    let mut program = Command::new("python3")
+        .args(["-c", script])
+        .arg(dir.file(Library::Graph))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "0\n", "the file is mapped");
+    let output = Command::new("/bin/sh")
+        .args(["-c", "ulimit -v 1000000; exec \"$0\" --json preload --keep --of \"$1\""])
+        .args([env!("CARGO_BIN_EXE_cudnn-doctor"), &program.id().to_string()])
+        .env_clear()
+        .env("CUDNN_PLANS_DIR", dir.path())
+        .output()
+        .unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(value["error"].as_str().unwrap().contains("libcudnn_graph.so.9"), "{value}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod beside;
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -111,6 +112,31 @@ fn a_drop_in_at_any_path_is_preloaded() {
             assert!(stderr.contains("cudnn-trace of process") && !stderr.contains("ERROR"), "{name:?}: {stderr}");
         }
     }
+    // Others could put other links into this directory.
+    let links = world.path().join(".local/share/cudnn-doctor-links");
+    let home = world.path().to_owned();
+    let with_links = |mode: Option<u32>| {
+        if let Some(mode) = mode {
+            std::fs::set_permissions(&links, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let mut program = command(&prefix, &["--from", world.path().join("a b").to_str().unwrap(), "--", "true"]);
+        let clear_umask = || {
+            // SAFETY: umask only sets a number of the child.
+            unsafe { libc::umask(0) };
+            Ok(())
+        };
+        // SAFETY: the closure makes one system call.
+        unsafe { program.env("HOME", &home).pre_exec(clear_umask) };
+        program.output().unwrap()
+    };
+    for (mode, is_used) in [(None, true), (Some(0o775), false), (Some(0o757), false), (Some(0o755), true)] {
+        let output = with_links(mode);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.success(), is_used, "{mode:?}: {stderr}");
+        assert!(is_used || stderr.contains("other users may write to the directory of the link"), "{mode:?}: {stderr}");
+        let made = std::fs::metadata(&links).unwrap().permissions().mode();
+        assert!(mode.is_some() || made & 0o777 == 0o755, "{made:o}");
+    }
     // No name for a link is free of such characters.
     let home = world.path().join("my home");
     std::fs::create_dir(&home).unwrap();
@@ -151,6 +177,49 @@ fn a_trace_is_written() {
     assert!(output.status.success(), "{output:?}");
     let trace = std::fs::read_to_string(file).unwrap();
     assert!(trace.contains("cudnnGetVersion"), "{trace}");
+    assert_eq!(text(&output.stderr), "", "{output:?}");
+}
+
+/// Also if a trace of an earlier run is there. The process that waits for the program is no child of the program, and keeps
+/// none of its pipes open.
+#[test]
+fn a_trace_that_was_not_written_is_reported() {
+    let (prefix, dir) = (Prefix::new(), TempDir::new());
+    let file = dir.path().join("trace.json");
+    let script = "read -r children </proc/$$/task/$$/children; echo \"[$children]\"; exit 42";
+    for is_there in [false, true] {
+        if is_there {
+            std::fs::write(&file, "[]").unwrap();
+        }
+        let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
+        assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(42), "[]"), "{output:?}");
+        let expected = format!("no trace was written to {}", file.display());
+        assert!(text(&output.stderr).contains(&expected), "{output:?}");
+    }
+    // Nor where orphans become children of the program. Then nothing is reported.
+    let mut subreaper = command(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
+    let adopt_orphans = || {
+        // SAFETY: the call changes a setting of the child.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call.
+    let output = unsafe { subreaper.pre_exec(adopt_orphans) }.output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(42), "[]"), "{output:?}");
+    assert!(!text(&output.stderr).contains("no trace"), "{output:?}");
+    let mut child = command(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", "exec >&-; read -r line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut all = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut all).unwrap();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    // No program has run.
+    let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "/nowhere/program"]);
+    assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(127), 1), "{output:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -233,6 +234,13 @@ fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
             let text = none[0].to_string();
             assert!(text.contains("belongs to pyenv; which Python it starts is not known"), "{text}");
             assert_eq!(none[0]["commands"][0], "pyenv versions", "{text}");
+            for command in ["check", "install"] {
+                let output = doctor(&[command, "--python", shim.to_str().unwrap()], &variables(version));
+                assert_eq!(output.code, Some(3), "{}", output.stderr);
+                for part in ["belongs to pyenv; which Python it starts is not known", "pyenv versions"] {
+                    assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
+                }
+            }
         }
     }
     assert!(!ran.exists());
@@ -815,6 +823,48 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
     }
 }
 
+/// NVIDIA's shim on LD_PRELOAD leads every program to the libraries beside it, whatever is in the environment.
+#[test]
+fn a_preloaded_shim_is_taken_off_and_not_upgraded() {
+    for (version, ptx) in [(Version::new(9, 1, 0), 8), (VERSION, 9)] {
+        let root = TempDir::new();
+        let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
+        let linked =
+            support::ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+        venv.package("torch", "2.8.0")
+            .requires("nvidia-cudnn-cu12==9.19.0.56")
+            .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+            .library("torch/lib/libtorch_cuda.so", &linked);
+        venv.package("nvidia-cudnn-cu12", "9.19.0.56");
+        build(&venv.import_dir().join("nvidia/cudnn/lib"), &all(), VERSION);
+        let apart = root.path().join("apart");
+        std::fs::create_dir(&apart).unwrap();
+        for library in all() {
+            let fake = FakeLibrary::new(library, version).with_ptx(ptx);
+            fake.build(&apart.join(library.file_name()));
+        }
+        let preloaded = apart.join("libcudnn.so.9");
+        let environment = ("VIRTUAL_ENV", venv.root());
+        let is_about_cudnn = |finding: &&Value| ["C070", "C071", "C072"].iter().any(|code| finding["code"] == *code);
+        for program in ["check", "frameworks"] {
+            let options: &[&str] = if program == "check" { &["--no-load"] } else { &[] };
+            let arguments = [&[program, "--json"], options].concat();
+            let findings = |variables: &[(&str, &Path)]| -> Vec<Value> {
+                let value = document(&doctor(&arguments, variables));
+                let all = value.get("findings").unwrap_or_else(|| &value["environments"][0]["findings"]);
+                all.as_array().unwrap().clone()
+            };
+            let found = findings(&[environment, ("LD_PRELOAD", &preloaded)]);
+            let found: Vec<&Value> = found.iter().filter(is_about_cudnn).collect();
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert_eq!(found[0]["code"], "C071", "{found:#?}");
+            assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{found:#?}");
+            // Without it, that is over.
+            assert!(!findings(&[environment]).iter().any(|finding| is_about_cudnn(&finding)), "{program}");
+        }
+    }
+}
+
 /// The wheels for two CUDA majors own the same files.
 #[test]
 fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
@@ -836,6 +886,7 @@ fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
     ] {
         assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
     }
+    let offered = "have ld.so search the directories of the wheels";
     // No run path leads there: the directory is not offered.
     std::fs::remove_dir_all(venv.import_dir().join("torch-2.9.1.dist-info")).unwrap();
     let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
@@ -844,11 +895,11 @@ fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
     let onnxruntime = onnxruntime.file(info, "cuda_version = '13.0'\n");
     let output = frameworks();
     assert!(output.stdout.contains("[C070]") && output.stdout.contains("uninstall --yes"), "{}", output.stdout);
-    assert!(!output.stdout.contains("it is in "), "{}", output.stdout);
+    assert!(!output.stdout.contains(offered), "{}", output.stdout);
     // For its CUDA it is.
     onnxruntime.file(info, "cuda_version = '12.8'\n");
     let output = frameworks();
-    assert!(output.stdout.contains("it is in ") && !output.stdout.contains("uninstall"), "{}", output.stdout);
+    assert!(output.stdout.contains(offered) && !output.stdout.contains("uninstall"), "{}", output.stdout);
     // Another framework uses it.
     venv.package("torch", "2.9.1");
     let output = frameworks();
@@ -1156,4 +1207,280 @@ fn a_program_that_cannot_start_is_an_error() {
     let found = check(&["--for", program.to_str().unwrap()], &[]);
     let message = with_code(&found, "C082")[0]["message"].as_str().unwrap();
     assert!(message.ends_with("its ELF interpreter /nonexistent/ld.so does not exist"), "{found:#?}");
+}
+
+/// Wheels have a fourth number, which `pip list` shows.
+#[test]
+fn a_minimum_may_be_the_version_of_a_wheel() {
+    let dir = TempDir::new();
+    build(dir.path(), &JIT, VERSION);
+    let variables = [("CUDNN_LOADER_DIR", dir.path())];
+    for (minimum, is_met) in [("9", true), ("9.1.0.70", true), ("9.19.0.56", true), ("9.20.0.48", false)] {
+        let findings = check(&["--minimum", minimum], &variables);
+        assert_eq!(with_code(&findings, "C018").is_empty(), is_met, "{minimum}: {findings:#?}");
+    }
+    for wrong in ["9.1.0.x", "9.1.0.", "9.1.0.70.1", ""] {
+        assert_eq!(doctor(&["check", "--minimum", wrong], &variables).code, Some(3), "{wrong}");
+    }
+}
+
+#[test]
+fn a_variable_that_names_an_environment_which_is_gone_is_named() {
+    let root = TempDir::new();
+    let gone = root.path().join("gone");
+    for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+        let findings = check(&[], &[(name, &gone)]);
+        let named = with_code(&findings, "C060");
+        assert!(named.len() == 1 && named[0]["message"].as_str().unwrap().starts_with(name), "{findings:#?}");
+        assert_eq!(named[0]["commands"], serde_json::json!([format!("unset {name}")]));
+        for known in ["", root.path().to_str().unwrap()] {
+            assert_eq!(with_code(&check(&[], &[(name, Path::new(known))]), "C060").len(), 0, "{name}={known}");
+        }
+    }
+}
+
+/// NVIDIA's shim states no version: that of graph beside it is not its own.
+#[test]
+fn explain_gives_a_shim_no_version_of_another_release() {
+    let dir = TempDir::new();
+    build(dir.path(), &[Library::Graph, Library::Ops], Version::new(9, 0, 0));
+    for (version, label) in [(Version::new(9, 0, 0), "\"9.0.0\""), (Version::new(9, 28, 0), "null")] {
+        FakeLibrary::new(Library::Shim, version).build(&dir.cleared(Library::Shim));
+        let output = doctor(&["explain", "--json", dir.file(Library::Shim).to_str().unwrap()], &[]);
+        let value: Value = serde_json::from_str(&output.stdout).unwrap();
+        let named = |name: &str| value["names"].as_array().unwrap().iter().find(|one| one["name"] == name);
+        assert_eq!(named("libcudnn.so.9").unwrap()["version"].to_string(), label, "{value:#}");
+        // A shim of that release opens ext, too.
+        assert_eq!(named("libcudnn_ext.so.9").is_some(), label == "null", "{value:#}");
+    }
+}
+
+/// The wheel of the doctor has the drop-in in a directory of its own.
+#[test]
+fn a_directory_of_the_drop_in_is_no_installation() {
+    let root = TempDir::new();
+    let lib = root.path().join("lib");
+    std::fs::create_dir(&lib).unwrap();
+    let flags = ["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"];
+    support::compile("void cudnnShimGetVersion(void) {}", &flags, &lib.join("libcudnn.so.9"));
+    let listed = |root: &Path| {
+        let output = doctor(&["list", "--json", root.to_str().unwrap()], &[]);
+        let value: Value = serde_json::from_str(&output.stdout).unwrap();
+        let all = value["installations"].as_array().unwrap().clone();
+        all.into_iter().any(|one| one["directory"].as_str().unwrap().starts_with(root.to_str().unwrap()))
+    };
+    assert!(!listed(root.path()));
+    build(&lib, &[Library::Graph], VERSION);
+    assert!(listed(root.path()));
+}
+
+/// In a container whose user is not root.
+#[test]
+fn without_sudo_the_help_says_that_root_must_run_the_commands() {
+    // SAFETY: the call has no requirements.
+    if unsafe { libc::geteuid() } != 0 {
+        return not_run("commands without sudo", "only root can make what belongs to root");
+    }
+    let world = TempDir::new();
+    let (dir, bin) = (world.path().join("cudnn"), world.path().join("bin"));
+    build(&dir, &[Library::Shim, Library::Graph], VERSION);
+    std::fs::write(dir.join(Library::Ops.file_name()), "no library").unwrap();
+    std::fs::create_dir(&bin).unwrap();
+    let program = bin.join("cudnn-doctor");
+    std::fs::copy(DOCTOR, &program).unwrap();
+    std::fs::set_permissions(world.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for has_sudo in [false, true] {
+        if has_sudo {
+            std::fs::copy("/bin/true", bin.join("sudo")).unwrap();
+        }
+        let mut command = Command::new(&program);
+        command.args(["check", "--no-load", "--json"]).env_clear().env("PATH", &bin).env("CUDNN_LOADER_DIR", &dir);
+        let output = command.uid(65534).gid(65534).output().unwrap();
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let findings = value["findings"].as_array().unwrap();
+        let found = with_code(findings, "C012");
+        let (help, commands) = (found[0]["help"].to_string(), found[0]["commands"].to_string());
+        assert!(commands.contains("rm -f") && commands.contains("sudo ") == has_sudo, "{findings:#?}");
+        assert_eq!(help.contains("as root"), !has_sudo, "{findings:#?}");
+    }
+}
+
+/// Runs the doctor in a directory.
+fn doctor_in(dir: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(DOCTOR);
+    let output = command.args(arguments).current_dir(dir).env_clear().envs(variables.iter().copied()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", output.stdout, output.stderr))
+}
+
+/// A file is judged before it is used as a Python, and none is run.
+#[test]
+fn only_a_python_is_taken_for_one() {
+    let world = TempDir::new();
+    let path = |name: &str| world.path().join(name);
+    let marker = path("was-run");
+    let text = format!("#!/bin/sh\ntouch {}\n", marker.display());
+    std::fs::write(path("notes.txt"), "no program\n").unwrap();
+    for name in ["bin/tool", "bin/python3-config", "elsewhere/bin/python3", "env/bin/python3-config"] {
+        script(&path(name), &text);
+    }
+    script(&path("env/bin/python3"), &text);
+    std::fs::write(path("env/pyvenv.cfg"), "home = /nowhere\n").unwrap();
+    for wrong in ["notes.txt", "bin/tool", "bin/python3-config", "elsewhere/bin/python3", "env/bin/python3-config"] {
+        let wrong = path(wrong);
+        let wrong = wrong.to_str().unwrap();
+        for arguments in [
+            &["check", "--no-load", "--json", "--python", wrong][..],
+            &["check", "--json", "--run", "torch", "--python", wrong],
+            &["install", "--json", "--python", wrong],
+        ] {
+            let output = doctor(arguments, &[]);
+            assert_eq!(output.code, Some(3), "{arguments:?}: {}", output.stdout);
+            assert!(!output.stdout.contains("pip install"), "{arguments:?}: {}", output.stdout);
+        }
+    }
+    assert!(!marker.exists());
+    for right in ["env/bin/python3", "env"] {
+        let output = doctor(&["check", "--no-load", "--json", "--python", path(right).to_str().unwrap()], &[]);
+        assert_ne!(output.code, Some(3), "{right}: {}", output.stdout);
+    }
+    assert!(!marker.exists());
+}
+
+/// uv finds an environment like this, too.
+#[test]
+fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {
+    let world = TempDir::new();
+    let project = world.path().join("project");
+    let (root, deep) = (project.join(".venv"), project.join("src/model"));
+    std::fs::create_dir_all(&deep).unwrap();
+    script(&root.join("bin/python3"), "#!/bin/sh\n");
+    std::fs::write(root.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+    let arguments = ["check", "--no-load", "--json"];
+    let commands = |findings: &Value| -> Vec<String> {
+        let found = with_code(findings.as_array().unwrap(), "C010")[0]["commands"].clone();
+        found.as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+    };
+    for dir in [&project, &deep] {
+        let output = document(&doctor_in(dir, &arguments, &[]));
+        assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
+        let commands = commands(&output["findings"]);
+        assert_eq!(commands.len(), 1, "{commands:?}");
+        // The command works, and is about the environment.
+        let checked = Command::new("sh").args(["-c", &format!("{} --no-load --json", commands[0])]).output().unwrap();
+        let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        assert_eq!(checked["inactive_environment"], Value::Null, "{checked:#}");
+        let found = with_code(checked["findings"].as_array().unwrap(), "C010")[0].to_string();
+        assert!(found.contains(root.to_str().unwrap()), "{found}");
+    }
+    // A Python on PATH does not make it another project.
+    let path = PathBuf::from(std::env::var_os("PATH").unwrap());
+    let variables = [("PATH", path.as_path()), ("HOME", world.path())];
+    let run = document(&doctor_in(&project, &["check", "--json", "--run", "torch"], &variables));
+    assert_eq!(run["inactive_environment"], root.to_str().unwrap(), "{run:#}");
+    for finding in run["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == "C090") {
+        let command = finding["commands"][0].as_str().unwrap();
+        assert!(command.ends_with(&format!("check --python {} --run torch", root.display())), "{finding:#}");
+    }
+    let install = doctor_in(&project, &["install"], &variables).stderr;
+    assert!(install.contains(&format!(" install {}\n", root.display())), "{install}");
+    // It is nothing to a program that is named.
+    let program = document(&doctor_in(&project, &[&arguments[..], &["--for", "/bin/sh"]].concat(), &[]));
+    assert_eq!(program["inactive_environment"], Value::Null, "{program:#}");
+    let other = world.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    // An environment that is gone is not active.
+    for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+        let gone = [(variable, Path::new("/nowhere/env"))];
+        let output = document(&doctor_in(&project, &arguments, &gone));
+        assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
+        let with_it = commands(&document(&doctor_in(&other, &arguments, &gone))["findings"]);
+        assert_eq!(with_it, commands(&document(&doctor_in(&other, &arguments, &[]))["findings"]), "{variable}");
+    }
+    // Another one is active; or there is none.
+    for (dir, variables) in [(&project, &[("VIRTUAL_ENV", other.as_path())][..]), (&other, &[])] {
+        let output = document(&doctor_in(dir, &arguments, variables));
+        assert_eq!(output["inactive_environment"], Value::Null, "{output:#}");
+    }
+}
+
+/// In a container image, `PATH` is all that makes an environment of conda the active one.
+#[test]
+fn an_environment_of_conda_may_be_active_by_path_alone() {
+    let world = TempDir::new();
+    let root = world.path().join("conda");
+    let bin = root.join("bin");
+    script(&bin.join("python3"), "#!/bin/sh\n");
+    std::fs::create_dir(root.join("conda-meta")).unwrap();
+    let variables = [("PATH", bin.as_path())];
+    let findings = check(&[], &variables);
+    let command = with_code(&findings, "C010")[0]["commands"].to_string();
+    assert!(command.contains("conda install") && command.contains(root.to_str().unwrap()), "{command}");
+    build(&root.join("lib"), &JIT, VERSION);
+    let list = document(&doctor(&["list", "--json"], &variables));
+    assert_eq!(list["installations"][0]["directory"], root.join("lib").to_str().unwrap(), "{list:#}");
+    assert_eq!(list["installations"][0]["used"], true, "{list:#}");
+    // Without the records of conda, it is any directory with programs.
+    std::fs::remove_dir(root.join("conda-meta")).unwrap();
+    let list = document(&doctor(&["list", "--json"], &variables));
+    let installations = list["installations"].as_array().unwrap();
+    assert!(installations.iter().all(|one| one["used"] == false), "{list:#}");
+}
+
+/// The levels below an environment count from its root, wherever that is; what is deeper is named.
+#[test]
+fn a_list_finds_deep_environments_and_names_what_it_has_not_searched() {
+    let world = TempDir::new();
+    let root = world.path();
+    let wheel = "lib/python3.12/site-packages/nvidia/cudnn/lib";
+    let of_project = root.join("user/work/proj/.venv").join(wheel);
+    build(&of_project, &JIT, VERSION);
+    std::fs::write(root.join("user/work/proj/.venv/pyvenv.cfg"), "").unwrap();
+    let too_deep = root.join("a/b/c/d/e/f/g/h/i/j/k/lib");
+    build(&too_deep, &JIT, VERSION);
+    let output = doctor(&["list", root.to_str().unwrap(), "--json"], &[]);
+    let list = document(&output);
+    let dirs: Vec<&str> =
+        list["installations"].as_array().unwrap().iter().map(|one| one["directory"].as_str().unwrap()).collect();
+    assert!(dirs.contains(&of_project.to_str().unwrap()), "{list:#}");
+    assert!(!dirs.contains(&too_deep.to_str().unwrap()), "{list:#}");
+    assert_eq!(list["unsearched"], serde_json::json!([root.join("a/b/c/d/e/f/g/h/i")]), "{list:#}");
+    let text = doctor(&["list", root.to_str().unwrap()], &[]).stdout;
+    assert!(text.contains("a/b/c/d/e/f/g/h/i"), "{text}");
+    // What is named is searched.
+    let list = document(&doctor(&["list", root.join("a/b/c/d/e/f/g/h/i").to_str().unwrap(), "--json"], &[]));
+    assert_eq!(list["unsearched"], serde_json::json!([]), "{list:#}");
+    assert!(list.to_string().contains(too_deep.to_str().unwrap()), "{list:#}");
+}
+
+/// Each line of `list` that leads to an installation works; none is printed for a directory that cannot be used.
+#[test]
+fn a_list_leads_only_to_installations_that_can_be_used() {
+    let (used, other) = (TempDir::new(), TempDir::new());
+    // Without its graph library, it is none.
+    build(used.path(), &[Library::Shim, Library::Ops, Library::Cnn], VERSION);
+    build(other.path(), &JIT, VERSION);
+    let other_path = other.path().to_str().unwrap();
+    for (root, variables, is_offered) in [
+        (None, &[("LD_LIBRARY_PATH", used.path())][..], false),
+        (Some(used.path()), &[], false),
+        (Some(other.path()), &[], true),
+        (Some(other.path()), &[("CUDNN_LOADER_DIR", used.path())], true),
+    ] {
+        let arguments: Vec<&str> = ["list"].into_iter().chain(root.and_then(Path::to_str)).collect();
+        let text = doctor(&arguments, variables).stdout;
+        let line = text.lines().find(|line| line.trim_start().starts_with("eval "));
+        assert_eq!(line.is_some(), is_offered, "{text}");
+        if let Some(line) = line {
+            let script = format!("{line}\necho \"$CUDNN_LOADER_DIR\"");
+            let shown = Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), other_path, "{line}");
+        }
+        // The search has looked there.
+        assert!(is_offered || root.is_some() || !text.contains("does not look"), "{text}");
+    }
 }

@@ -1,7 +1,8 @@
-//! Variables of the loader and of cuDNN's log whose name or value has no effect: the loader must not break a program for
-//! them, so it ignores them.
+//! Variables of the loader, of cuDNN's log and of environments whose name or value has no effect: the loader must not break
+//! a program for them, so it ignores them.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Help, NO_EFFECT};
 use crate::escape::Printable;
@@ -29,6 +30,9 @@ const KNOWN: [&str; 9] = [
     OLDER_LEVELS[2],
 ];
 
+/// The variables by which shells name the active environment.
+const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+
 /// The prefixes of these names.
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
@@ -39,7 +43,20 @@ pub(super) fn findings() -> Vec<Finding> {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect();
     names.sort();
-    known.chain(names.iter().filter_map(|name| unknown(name))).collect()
+    known
+        .chain(names.iter().filter_map(|name| unknown(name)))
+        .chain(ENVIRONMENTS.iter().filter_map(|name| stale(name)))
+        .collect()
+}
+
+/// A variable that names an environment which is not there, as after its directory was moved or removed.
+fn stale(name: &str) -> Option<Finding> {
+    let root = std::env::var_os(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
+    let is_missing = std::fs::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let message = format!("{name}={} has no effect: there is no such directory", root.printable());
+    let help =
+        Help::new("activate the environment that you mean, or unset the variable:").command(unset_variable(name));
+    is_missing.then(|| Finding::new(NO_EFFECT, message).help(help))
 }
 
 /// The problem of the value of a known variable.

@@ -2,6 +2,7 @@
 //! here, once for all findings.
 
 use anstyle::AnsiColor;
+use cudnn_probe::packages::is_on_path;
 use serde_json::{Value, json};
 
 use crate::docs;
@@ -132,8 +133,10 @@ findings! {
         "cuDNN was loaded in a child process, which crashed or made no progress. The message names the step.";
     NOT_LOADED = "C051" Error "cuDNN cannot be loaded":
         "A library that cuDNN needs is missing, lacks a symbol, or is damaged. The message names it.";
-    CHECK_FAILED = "C052" Error "cuDNN's own version check failed":
-        "cuDNN was loaded, and reports that its libraries do not belong together.";
+    CHECK_FAILED = "C052" Error "cuDNN's own check failed":
+        "cuDNN was loaded, but one of its version checks or the registration of its engines failed. Usually its libraries \
+         are of different releases. A warning if the engines were refused for another reason: a newer cuDNN may refuse \
+         the device that the doctor describes, and work.";
     NO_CONVOLUTION = "C053" Error "a convolution failed":
         "With `--gpu`: cuDNN was loaded, but the convolution failed or its result was wrong.";
     NO_MEMORY = "C054" Error "cuDNN ran out of memory while it was loaded":
@@ -142,7 +145,7 @@ findings! {
         "The doctor does so in a child process, and a limit (`ulimit -n`, `ulimit -u`), TMPDIR or the system kept it from \
          starting one; a static doctor cannot load libraries. This says nothing about cuDNN. The exit status is 3.";
     NO_EFFECT = "C060" Warning "an environment variable has no effect":
-        "Its name or its value is misspelled. The loader ignores what it does not know.";
+        "Its name or its value is misspelled, which the loader ignores, or it names an environment that is gone.";
     FRAMEWORK_NO_CUDNN = "C070" Error "a framework would find no cuDNN":
         "The environment lacks the wheel that the framework requires, or the framework searches where nothing is.";
     FRAMEWORK_OLD_CUDNN = "C071" Error "a framework would load a cuDNN that it does not accept":
@@ -208,6 +211,9 @@ findings! {
     STALE_SHIM = "C111" Warning "the drop-in is in front of a cuDNN whose shim is not kept":
         "The libraries of cuDNN were replaced, and the drop-in was not; NVIDIA's shim that `cudnn-doctor install` has kept is \
          of another release, or damaged. `cudnn-doctor uninstall` cannot bring it back.";
+    OLD_DROP_IN = "C112" Error "the drop-in lacks functions of NVIDIA's shim":
+        "The drop-in is older than the cuDNN behind it, and lacks functions that NVIDIA's shim has. A program ends with \
+         \"undefined symbol\" if it calls one of these functions: when it starts, or at the first call.";
 }
 
 /// The fix: a sentence, and its commands, each of which works when pasted.
@@ -243,7 +249,17 @@ impl Help {
     /// Adds a command, quoted by `shell`.
     pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
         const BY_LINK: &str = "by a symbolic link, since";
-        let command = command.into();
+        const AS_ROOT: &str = "as root, since there is no sudo here";
+        let mut command = command.into();
+        debug_assert!(!command.trim().is_empty(), "no command: {}", self.text);
+        if let Some(line) = command.strip_prefix("sudo ").filter(|_| lacks_sudo()) {
+            // A container whose user is another often has neither sudo nor the user's password.
+            command = line.replace(" && sudo ", " && ");
+            if !self.text.contains(AS_ROOT) {
+                let (text, colon) = self.text.strip_suffix(':').map_or((self.text.as_str(), ""), |text| (text, ":"));
+                self.text = format!("{text} ({AS_ROOT}){colon}");
+            }
+        }
         if is_through_link(&command) && !self.text.contains(BY_LINK) {
             let (text, colon) = self.text.strip_suffix(':').map_or((self.text.as_str(), ""), |text| (text, ":"));
             let reason = if command.contains(SEARCH_PATH) {
@@ -256,6 +272,11 @@ impl Help {
         self.commands.push(command);
         self
     }
+}
+
+/// Does this machine have no sudo? Without PATH, that is not known.
+fn lacks_sudo() -> bool {
+    std::env::var_os("PATH").is_some() && !is_on_path("sudo")
 }
 
 impl From<String> for Help {
@@ -341,9 +362,8 @@ mod tests {
              `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor` writes this page.\n\n\
              | code | severity | finding |\n| --- | --- | --- |\n",
         );
-        let anchor = |code: &str| docs::finding(code).rsplit_once('#').map(|(_, anchor)| anchor.to_owned());
         for FindingKind { code, severity, title, .. } in FINDINGS {
-            let anchor = anchor(code).unwrap_or_default();
+            let anchor = docs::anchor(code);
             let _ = writeln!(text, "| [{code}](#{anchor}) | {} | {title} |", severity.as_str());
         }
         for FindingKind { code, severity, title, cause } in FINDINGS {

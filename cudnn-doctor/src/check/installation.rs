@@ -287,10 +287,16 @@ fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Optio
 
 fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
+    let meet = |minimum: Version| fix_commands::meet(report, &wanted(minimum), gpus, context);
+    // One upgrade fixes all that can be fixed here.
+    let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
+    fixes.sort_unstable();
+    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, meet(fix).ok()?)));
     let finding = |issue: &release_facts::KnownIssue| {
         let message = format!("cuDNN {version} has a known issue: {}", issue.description);
         let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
-        let (kind, help) = match fix_commands::meet(report, &wanted(issue.fixed_in), gpus, context) {
+        let fixing = upgrade.as_ref().filter(|(fix, _)| issue.fixed_in <= *fix);
+        let (kind, help) = match fixing.map_or_else(|| meet(issue.fixed_in), |(_, help)| Ok(help.clone())) {
             Ok(help) => (KNOWN_ISSUE, help),
             // Nothing can be done here.
             Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Help::new(reason)),

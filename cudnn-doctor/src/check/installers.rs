@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages::{self, BasePython, Command, ensure_pip, is_on_path};
+use cudnn_probe::packages::{self, BasePython, Command, clean_cache, ensure_pip, is_on_path};
 
 use crate::platform::data_dir;
 
@@ -66,7 +66,7 @@ pub(super) fn prepared(commands: &[Command], tools: &SystemTools) -> Vec<Command
     };
     for command in commands {
         let (before, command) = with_pip(command, tools);
-        before.into_iter().chain(ensure_pip(&command)).chain([command]).for_each(&mut add);
+        before.into_iter().chain(ensure_pip(&command)).chain(clean_cache(&command)).chain([command]).for_each(&mut add);
     }
     all
 }

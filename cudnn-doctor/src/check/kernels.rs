@@ -131,7 +131,7 @@ fn help(
 
 /// Another installation for the same CUDA that has kernels for this GPU.
 fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<PathBuf> {
-    let others = context.inventory(&[]).into_iter().map(|installed| installed.report);
+    let others = context.inventory().into_iter().map(|installed| installed.report);
     let is_usable = |other: &InstallationReport| {
         let candidate = Candidate::new(&other.dir, Origin::Explicit);
         let is_same_cuda = other.cuda_major.is_none_or(|major| report.cuda_major.is_none_or(|cuda| cuda == major));
@@ -207,7 +207,14 @@ mod tests {
         let machine = Machine::for_test(gpus, Jetson::detect(&host));
         let report = InstallationReport::read(&root.join(dir), &host).unwrap();
         let files = KnownFiles::new();
-        let context = Context { search: Search::new(host.clone()), files, host, python_shim: None, python: None };
+        let context = Context {
+            search: Search::new(host.clone()),
+            files,
+            host,
+            python_shim: None,
+            python: None,
+            is_python_named: false,
+        };
         findings(&report, machine.gpus.iter(), &machine, &context)
     }
 

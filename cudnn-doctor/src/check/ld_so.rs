@@ -10,6 +10,7 @@ use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
 };
 use super::fix_commands::{self, Companion};
+use super::frameworks::Users;
 use super::load_test::Unusable;
 use super::plain_program::plain_program;
 use super::{culprit, installation, nvrtc};
@@ -24,8 +25,10 @@ use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_pa
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
 
-pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+/// `users`: the frameworks that load the installation.
+pub(super) fn findings(report: &InstallationReport, context: &Context, users: &Users) -> Vec<Finding> {
     let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
+    findings.iter_mut().for_each(|finding| users.qualify(finding));
     // One report of another installation of the same release is enough.
     let is_other = findings.iter().any(|finding| finding.kind.code == OTHER_ON_PATH.code);
     let mixed = mixed(report, context).filter(|mixed| !is_other || mixed.kind.code != OTHER_ON_PATH.code);
@@ -35,7 +38,7 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
         }
         (mixed, linked) => mixed.or(linked),
     });
-    findings.extend(companions(report, context, &[]));
+    findings.extend(companions(report, context, &users.cuda));
     findings
 }
 
@@ -97,6 +100,16 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
         ),
         Some(_) => None,
     }
+}
+
+/// The drop-in that programs get which load the shim by its name, if it uses this installation.
+pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> Option<PathBuf> {
+    let (path, _) = resolve(&mut plain_program(&context.host, &context.files)?, Library::Shim.file_name())?;
+    if !cudnn_file::is_drop_in(&path) {
+        return None;
+    }
+    let loaded = context.selected_by_drop_in(&path)?;
+    is_same(&loaded.dir, &report.dir).then_some(path)
 }
 
 /// Another shim than that of the installation. It may even open libraries of the installation: those of two releases.

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
-use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS};
-use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t};
+use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS, VersionCheck};
+use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures};
 use cudnn_probe::dll_search::{Facts, explain};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, InstallationReport, Library, Os, identify};
 use serde_json::{Value, json};
 
 use super::finding::{
-    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED, NOT_TESTED,
+    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY,
+    NOT_LOADED, NOT_TESTED, Severity,
 };
 use super::{culprit, fix_commands, installation};
 use crate::child_report::{Step, Work, begin, send};
@@ -34,8 +35,6 @@ pub(crate) const COMMAND: &str = "internal-load";
 const MAX_STDERR_LINES: usize = 3;
 const MAX_STDERR_LINE_PART: usize = 200;
 
-type VersionCheck = unsafe extern "C" fn() -> cudnnStatus_t;
-
 /// The option with a library of CUDA.
 const CUDA_OPTION: &str = "--cuda=";
 
@@ -46,6 +45,7 @@ const HELP_PREFIX: &str = "help: ";
 const FAILURE: &str = "failure";
 const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
+const ENGINES: &str = "engines";
 const CONVOLUTION: &str = "convolution";
 const CUDA: &str = "library of CUDA";
 const DRIVER: &str = "driver";
@@ -247,6 +247,8 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
         VERSION_CHECK => CHECK_FAILED,
+        // A newer cuDNN may refuse the device that this doctor describes, and work.
+        ENGINES => FindingKind { severity: Severity::Warning, ..CHECK_FAILED },
         CONVOLUTION => NO_CONVOLUTION,
         DRIVER => NO_DRIVER,
         _ => return None,
@@ -262,13 +264,10 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
     if let Some(help) = fix_commands::leftovers(installation).filter(|_| is_of_files) {
         return Some(finding.help(help));
     }
-    if kind.code == CHECK_FAILED.code {
-        return Some(finding.help(fix_commands::reinstall(installation)));
-    }
     Some(match text("help").filter(|help| !help.is_empty()) {
         // Here the notes come first.
         Some(help) => finding.help(Help::new(help.replace("message below", "message above"))),
-        None if kind.code == NOT_LOADED.code => finding.help(fix_commands::reinstall(installation)),
+        None if is_of_files => finding.help(fix_commands::reinstall(installation)),
         None => finding,
     })
 }
@@ -369,8 +368,8 @@ fn open_cuda(files: &[PathBuf]) -> bool {
     are_usable
 }
 
-/// Makes cuDNN register its engines. The libraries that it opens by name state no version in their files: it compares
-/// their versions now.
+/// Makes cuDNN register its engines. At this point cuDNN compares the versions of the libraries that it opens by name,
+/// which their files do not state.
 fn register_engines(dir: &Path) {
     begin(Work::Load, "registered cuDNN's engines");
     let preload = Preload::new().options(Options::new().path(dir)).libraries(&[]);
@@ -380,13 +379,19 @@ fn register_engines(dir: &Path) {
         Err(error) => error.report,
     };
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
-    // Other failures are those of a library that could not be opened, which is reported already.
-    if let StepOutcome::Status(status @ cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, text) = step.outcome {
-        let message = format!("cuDNN returned {status:?} when it registered its engines");
-        let mut notes: Vec<String> = text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
-        notes.push("a library of engines or heuristics is of another release; their files state no version".to_owned());
-        report_failure(VERSION_CHECK, &message, notes, "");
+    let StepOutcome::Status(status, text) = step.outcome else { return };
+    // A library of the installation could not be opened, which is reported already.
+    if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED {
+        return;
     }
+    let message = format!("cuDNN returned {status:?} when it registered its engines");
+    let mut notes: Vec<String> = text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
+    if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH {
+        notes.push("a library of engines or heuristics is of another release; their files state no version".to_owned());
+        return report_failure(VERSION_CHECK, &message, notes, "");
+    }
+    let help = "update cudnn-doctor; if the newest one reports the same, reinstall this cuDNN";
+    report_failure(ENGINES, &message, notes, help);
 }
 
 /// Opens the libraries that have no version check, as cuDNN does, and looks for a function of NVIDIA's shim.
@@ -429,8 +434,9 @@ fn call_shim(handle: *mut c_void, file: &Path) {
         return report_failure(LOAD, &message, Vec::new(), "");
     }
     // SAFETY: cuDNN's headers declare this type. This child process exists to run the code of cuDNN's libraries.
-    let get_version = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> usize>(function) };
-    get_version();
+    let get_version = unsafe { std::mem::transmute::<*mut c_void, signatures::cudnnGetVersion>(function) };
+    // SAFETY: it takes nothing.
+    unsafe { get_version() };
 }
 
 /// Opens a library as cuDNN does; else the system's message.

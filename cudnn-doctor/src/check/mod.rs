@@ -33,19 +33,21 @@ use cudnn_probe::packages::{Installer, Package, python_problem, site_packages};
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, Origin, Os, ProbeError,
     RejectedCandidate, Requirements, Version, check_dir, deleted_packages, deleted_system_packages, identify_any,
+    is_link_to_itself,
 };
 
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::framework_run::{self, Framework, Run};
+use crate::python;
 use crate::python_shim::PythonShim;
-use crate::shell::{SEARCH_PATH, doctor, link_to, set_variable, unset_variable};
+use crate::shell::{SEARCH_PATH, doctor, link_to, quoted_path, removal_of, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
     DRIVER_CRASHED, Effect, FRAMEWORK_OLD_CUDNN, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN,
     NO_DRIVER, NO_KERNELS, NO_NVRTC, OLD_GPU, OVERLAPPING_PACKAGES, REJECTED, RELATIVE_PATH, REQUIREMENT, SEVERAL,
 };
-use frameworks::{Judged, Unneeded};
+use frameworks::{Judged, Unneeded, Users};
 use machine::Machine;
 use program::Examined;
 
@@ -83,6 +85,8 @@ impl Requested {
 /// The result of the check.
 pub(crate) struct Diagnosis {
     pub(crate) machine: Machine,
+    /// The virtual environment of the working directory, if no environment is active.
+    pub(crate) inactive: Option<PathBuf>,
     /// The installation that the loader would use, or the requested program.
     pub(crate) report: Option<InstallationReport>,
     /// How the requested program finds it.
@@ -111,6 +115,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
         findings.extend(about_selection);
         selected
     });
+    let judged = if program.is_none() { active_frameworks(context, &machine) } else { None };
     let (mut convolution, mut verified) = (Vec::new(), requested.verify.then(Vec::new));
     if let Some((installation, report)) = &used {
         let called = requested.program.as_deref().filter(|_| program.is_some()).map(|name| (name, called.as_slice()));
@@ -128,7 +133,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
                 of_used.extend(program::other_cuda(&loaded, report));
             }
             (false, _) => {
-                of_used.extend(ld_so::findings(report, context));
+                let users = judged.as_ref().map(|judged| Users::of(&judged.survey, report)).unwrap_or_default();
+                of_used.extend(ld_so::findings(report, context, &users));
                 findings.extend(ld_so::of_linked_programs(report, context));
             }
         }
@@ -171,9 +177,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     }
     findings.extend(environment::findings());
     findings.extend(python_of_environment(context));
-    if program.is_none()
-        && let Some(judged) = active_frameworks(context, &machine)
-    {
+    if let Some(judged) = judged {
         if used.is_none() && requested.is_about_machine() && !is_cudnn_wanted(context, &findings) {
             let unneeded = Unneeded::of(&judged.survey);
             unneeded.iter().for_each(|unneeded| findings.iter_mut().for_each(|finding| unneeded.qualify(finding)));
@@ -189,7 +193,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Pati
     });
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     let report = used.map(|(_, report)| report);
-    Diagnosis { machine, report, program, convolution, runs, verified, findings }
+    let inactive = context.inactive_environment().filter(|_| requested.program.is_none());
+    Diagnosis { machine, inactive, report, program, convolution, runs, verified, findings }
 }
 
 /// An installation that can be used, and the report on it.
@@ -201,7 +206,7 @@ fn select(context: &Context, machine: &Machine) -> (Option<Used>, Vec<Finding>) 
     let mut findings = rejected(context, &selection.rejected);
     findings.extend(deleted(context));
     let used = selection.installation.and_then(|selected| {
-        let mut others = context.inventory(&[]);
+        let mut others = context.inventory();
         let report = take_report(&mut others, &selected.dir, context)?;
         findings.extend(several(&others, &report));
         Some((selected, report))
@@ -408,9 +413,21 @@ fn deleted(context: &Context) -> Vec<Finding> {
         let (graph, names) = (Library::Graph, names.join(" and "));
         let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
         let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
-        Some(finding.help(fix_commands::restore(&packages)?))
+        let help = fix_commands::restore(&packages)?;
+        let Some(link) = link_to_itself(&first.root) else { return Some(finding.help(help)) };
+        let note =
+            format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
+        let commands = [removal_of(&link)].into_iter().chain(help.commands).collect();
+        Some(finding.note(note).help(Help { commands, ..help }))
     };
     of_roots.chain([deleted_system_packages(&context.host)]).filter_map(finding).collect()
+}
+
+/// A link that leads to itself in place of a directory of NVIDIA's wheels. No installer replaces it.
+fn link_to_itself(root: &Path) -> Option<PathBuf> {
+    const DIRS: [&str; 3] = ["nvidia", "nvidia/cudnn", "nvidia/cudnn/lib"];
+    let dirs = site_packages(root).flat_map(|site| DIRS.map(|dir| site.join(dir)));
+    { dirs }.find(|dir| is_link_to_itself(dir))
 }
 
 /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
@@ -441,11 +458,23 @@ fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], re
         .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
         .help(
             repair
+                .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
                 .or_else(|| frameworks::install_for_active(context, machine))
                 .or(upgrade)
                 .or_else(|| environment_of_shim(context))
                 .unwrap_or_else(|| fix_commands::install(context, machine)),
         )
+}
+
+/// What is installed in the environment of a project serves the project.
+fn check_environment(root: &Path) -> Help {
+    let text = format!("the virtual environment {} is here and not active: check that one first:", root.printable());
+    Help::new(text).command(command_for_environment(root))
+}
+
+/// The command that checks the environment at this root.
+pub(crate) fn command_for_environment(root: &Path) -> String {
+    format!("{} check --python {}", doctor(), quoted_path(root))
 }
 
 /// No cuDNN 9 is missing where all frameworks need another major.
@@ -471,23 +500,30 @@ fn python_shim(context: &Context) -> Option<String> {
     })
 }
 
-/// The help if the search does not know which Python a shim starts.
+/// The help if the search does not know which Python a shim starts, and no environment is active.
 fn environment_of_shim(context: &Context) -> Option<Help> {
     let PythonShim { tool, bin: None, .. } = context.python_shim.as_ref()? else { return None };
+    if context.search.environments().iter().any(python::is_active) {
+        return None;
+    }
+    Some(help_for_shim(tool))
+}
+
+/// Has the doctor see the Python that the shims of this tool start.
+pub(crate) fn help_for_shim(tool: &str) -> Help {
     let doctor = doctor();
-    let command = match *tool {
-        "pyenv" | "asdf" => return Some(
-            Help::new(format!(
-                "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
-            ))
-            .command(if *tool == "pyenv" { "pyenv versions" } else { "asdf list python" }),
-        ),
-        tool => format!("{tool} exec -- {doctor} check"),
+    let list = match tool {
+        "pyenv" => "pyenv versions",
+        "asdf" => "asdf list python",
+        tool => {
+            let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
+            return Help::new(text).command(format!("{tool} exec -- {doctor} check"));
+        }
     };
-    Some(
-        Help::new(format!("let {tool} start the doctor, so that it sees the environment of the program:"))
-            .command(command),
-    )
+    Help::new(format!(
+        "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
+    ))
+    .command(list)
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.

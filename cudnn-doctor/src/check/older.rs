@@ -24,7 +24,7 @@ pub(super) fn of_another_major(requested: &Requested, context: &Context) -> Opti
     let wanted = requested.minimum.filter(|minimum| minimum.major != MAJOR)?;
     let major = wanted.major;
     let of_major = |installed: &Installed| installed.report.major == major;
-    let mut installed: Vec<Installed> = context.inventory(&[]).into_iter().filter(of_major).collect();
+    let mut installed: Vec<Installed> = context.inventory().into_iter().filter(of_major).collect();
     installed.sort_by_key(|installed| (!is_new_enough(installed, wanted), !is_searched(installed)));
     let cuda_major = requested.cuda_major;
     let Some(first) = installed.first() else {

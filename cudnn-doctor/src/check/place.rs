@@ -156,8 +156,12 @@ fn root_of(framework: &Framework, survey: &Survey) -> PathBuf {
     }
     let user = packages::user_base().filter(|base| is_in(base));
     let base = || cudnn_probe::base_python(root).filter(|base| is_in(base));
-    // `lib/python3.12/site-packages` is below the root, or `Lib\site-packages`.
-    let depth = if Os::HOST == Os::Windows { 2 } else { 3 };
-    let other = || site.ancestors().nth(depth).filter(|root| python_in(root).is_file()).map(Path::to_owned);
+    let other = || environment_with(site).filter(|root| python_in(root).is_file()).map(Path::to_owned);
     user.or_else(base).or_else(other).unwrap_or_else(|| root.clone())
+}
+
+/// The root of the environment with this directory of packages: `lib/python3.12/site-packages`, or `Lib/site-packages` on
+/// Windows.
+pub(in crate::check) fn environment_with(site: &Path) -> Option<&Path> {
+    site.ancestors().nth(if Os::HOST == Os::Windows { 2 } else { 3 })
 }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::kernels::description;
-use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
+use crate::check::{Diagnosis, Finding, Requested, Severity, command_for_environment, diagnose};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
 use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 use crate::platform::CAN_LOAD;
-use crate::python::Python;
+use crate::python::{Python, no_python};
 use crate::subprocess::Patience;
 
 /// The options of `check`.
@@ -56,9 +56,14 @@ fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
 }
 
+/// A version with one to four numbers: wheels have a fourth, which counts their builds.
 fn minimum(text: &str) -> Result<Version, VersionError> {
-    let is_major = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_major { format!("{text}.0").parse() } else { text.parse() }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number(text) {
+        return format!("{text}.0").parse();
+    }
+    let release = text.rsplit_once('.').filter(|(release, build)| release.split('.').count() == 3 && is_number(build));
+    release.map_or(text, |(release, _)| release).parse()
 }
 
 fn cuda_major(text: &str) -> Result<u32, String> {
@@ -82,13 +87,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     let named = arguments.python.as_deref();
     let is_about_python = named.is_some() || !requested.frameworks.is_empty();
     let python = if is_about_python { Python::find(named, &context.search) } else { None };
-    if requested.frameworks.is_empty()
-        && let Some(named) = named
-        && !python.as_ref().is_some_and(|python| python.program.is_file() || python_problem(&python.root).is_some())
+    // A run reports an interpreter that is missing.
+    let is_usable = |python: &Python| {
+        !requested.frameworks.is_empty() || python.program.is_file() || python_problem(&python.root).is_some()
+    };
+    if let Some(named) = named
+        && !python.as_ref().is_some_and(is_usable)
     {
-        return fail(format, format_args!("error: {} is no Python, and no environment", named.printable()));
+        return fail(format, no_python(named));
     }
-    let of_python = python.map(|python| context.of_python(python));
+    let of_python = python.map(|python| context.of_python(python, named.is_some()));
     let diagnosis = diagnose(of_python.as_ref().unwrap_or(context), &requested, patience);
     match format {
         Format::Json => document(&value(&diagnosis)),
@@ -101,10 +109,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
-    let Diagnosis { machine, report, convolution, runs, verified, findings, .. } = diagnosis;
+    let Diagnosis { machine, inactive, report, convolution, runs, verified, findings, .. } = diagnosis;
     json!({
         "schema": SCHEMA,
         "machine": machine.value(),
+        "inactive_environment": inactive.as_ref().map(|root| root.to_string_lossy()),
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "drop_in": report.as_ref().and_then(drop_in_before),
@@ -116,7 +125,11 @@ fn value(diagnosis: &Diagnosis) -> Value {
 }
 
 fn text(diagnosis: &Diagnosis) {
-    let Diagnosis { machine, report, program, convolution, runs, verified, findings } = diagnosis;
+    let Diagnosis { machine, inactive, report, program, convolution, runs, verified, findings } = diagnosis;
+    if let Some(root) = inactive {
+        let (root, command) = (root.printable(), command_for_environment(root));
+        outln!("note    {root} is not active, so this report does not cover it. To check it: {command}");
+    }
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => match &machine.driver_text {

@@ -14,7 +14,7 @@ use crate::platform::{MEMORY_HELP, MemoryLimits, safe_working_dir};
 
 /// The release to fetch if no cuDNN is installed: the smallest real one. For Windows there is no JIT-only one.
 const FALLBACK_RELEASE: &str = match Os::HOST {
-    Os::Windows => "windows-cu13-9.28.0",
+    Os::Windows => "windows-cu13",
     _ => "jit-cu12-9.19.0",
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
 fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> {
     let selection = context.select(&Default::default());
     let selected = selection.installation.as_ref();
-    for installed in context.inventory(&[]) {
+    for installed in context.inventory() {
         let report = &installed.report;
         let mark = if selected.is_some_and(|selected| selected.dir == report.dir) { "->" } else { "  " };
         let version = report.version.map_or(report.major.to_string(), |version| version.to_string());

@@ -34,7 +34,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
         Format::Json => document(&json!({ "schema": SCHEMA, "findings": [finding(kind)] })),
         Format::Text => {
             print(kind);
-            outln!("read more: {}", docs::finding(kind.code));
+            if let Some(page) = docs::page(kind.code) {
+                outln!("read more: {page}");
+            }
         }
     }
     Outcome::Fine
@@ -74,7 +76,7 @@ fn finding(kind: &FindingKind) -> Value {
         "severity": kind.severity.as_str(),
         "title": kind.title,
         "cause": kind.cause,
-        "read_more": docs::finding(kind.code),
+        "read_more": docs::page(kind.code),
     })
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anstyle::AnsiColor;
 use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{
-    Architecture, Candidate, Installation, InstallationReport, Installed, Library, LibraryReport, Os, Package,
-    ProbeError, Requirements, gpu_code,
+    Architecture, Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, LibraryReport, Origin,
+    Os, Package, ProbeError, Requirements, UnderRoot, check_dir, gpu_code,
 };
 use serde_json::{Value, json};
 
@@ -43,8 +43,14 @@ struct Row {
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
     let selected = context.selected();
     let is_used = |installed: &Installed| selected.as_ref().is_some_and(|one| one.dir == installed.report.dir);
+    let (mut further, mut unsearched) = (Vec::new(), Vec::new());
+    for root in &arguments.roots {
+        let UnderRoot { candidates, unsearched: left_out, .. } = context.search.look_under_root(root);
+        further.extend(candidates);
+        unsearched.extend(left_out);
+    }
     let rows: Vec<Row> = context
-        .inventory(&arguments.roots)
+        .inventory_with(further)
         .into_iter()
         .map(|installed| Row {
             is_used: is_used(&installed),
@@ -60,13 +66,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
             let mut list = json!({
                 "schema": SCHEMA,
                 "installations": rows.iter().map(value).collect::<Vec<Value>>(),
+                "unsearched": unsearched.iter().take(MAX_UNSEARCHED).map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
             });
             if let (Some(error), Some(list)) = (&error, list.as_object_mut()) {
                 list.insert("error".to_owned(), json!(error));
             }
             document(&list);
         }
-        Format::Text => text(&rows, selected.as_ref(), &arguments.roots, context),
+        Format::Text => {
+            text(&rows, selected.as_ref(), &arguments.roots, context);
+            if let Some(text) = left_out(&unsearched) {
+                outln!("\n{text}");
+            }
+        }
     }
     if let Some(error) = error {
         remark(error);
@@ -77,6 +89,24 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> O
         Some(row) if problems(&row.installed).is_empty() => Outcome::Fine,
         _ => Outcome::Errors,
     }
+}
+
+/// The most directories in the JSON document that were not searched.
+const MAX_UNSEARCHED: usize = 100;
+
+/// What the limits of the search below the roots have left out.
+fn left_out(unsearched: &[PathBuf]) -> Option<String> {
+    let first = unsearched.first()?.printable();
+    let others = match unsearched.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 other directory".to_owned(),
+        others => format!(" and {others} other directories"),
+    };
+    Some(format!(
+        "Not searched, because the tree is too deep or too large, or cannot be read: {first}{others}. To search one of \
+         them, name it: `{} list DIR`.",
+        doctor()
+    ))
 }
 
 fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
@@ -130,7 +160,9 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
     let usable = |row: &&Row| {
         let report = &row.installed.report;
         let is_for_this_machine = report.os == Os::HOST && report.architecture == Some(Architecture::HOST);
-        report.major == 9 && is_for_this_machine && problems(&row.installed).is_empty()
+        let candidate = Candidate::new(&report.dir, Origin::Explicit);
+        let is_usable = || check_dir(&candidate, &Requirements::default()).is_ok();
+        report.major == 9 && is_for_this_machine && problems(&row.installed).is_empty() && is_usable()
     };
     match (selected, rows.iter().find(usable)) {
         (Some(selected), _) => {
@@ -143,7 +175,12 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
             }
         }
         (None, Some(usable)) => {
-            outln!("\nThe loader uses none of them: its search does not look there. To use one:");
+            let reason = if context.search.explicit_candidate().is_some() {
+                format!("{DIR_VARIABLE} names another directory")
+            } else {
+                "its search does not look there".to_owned()
+            };
+            outln!("\nThe loader uses none of them, because {reason}. To use one:");
             outln!("  {}", use_dir(&usable.installed.report.dir));
         }
         (None, None) => outln!("\nThe loader can use none of them: `{} check` shows how to fix that.", doctor()),

@@ -4,13 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
-use cudnn_probe::layers::{LAYERS_VARIABLE, requested_layers};
-use cudnn_probe::{Library, Os};
+use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
+use cudnn_probe::{FileIdentity, Library, Os};
 
 use super::layers::judge as judge_layer;
 use crate::context::Context;
-use crate::drop_in::preload::{PRELOAD, find, judge, value};
+use crate::drop_in::functions::{nvidia_shim_in, refuse_older};
+use crate::drop_in::preload::{self, PRELOAD, find, judge, program_of};
 use crate::drop_in::{Refusal, source};
 use crate::escape::Printable;
 use crate::output::{Format, fail, remark};
@@ -21,6 +23,12 @@ use crate::shell::doctor;
 const NOT_FOUND: u8 = 127;
 /// The exit status if the program cannot be started.
 const NOT_STARTED: u8 = 126;
+
+/// The file of the layer `trace`.
+const TRACE_VARIABLE: &str = "CUDNN_TRACE";
+/// Why a program that has ended may have written no trace.
+const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
+                        cuDNN's sub-libraries, or that opens NVIDIA's shim by its path, calls NVIDIA's library";
 
 /// The options of `run`.
 #[derive(clap::Args)]
@@ -77,9 +85,20 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
         Ok(variables) => variables,
         Err(refusal) => return fail(Format::Text, refusal).into(),
     };
+    // Each process has its own file if the name has `%i` in it.
+    let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
+    let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));
+    let check_trace = trace.map(|(before, file)| {
+        let other = with_process(&file, std::process::id());
+        move || {
+            if state(&file) == before && !other.exists() {
+                remark(format_args!("note: no trace was written to {}: {NO_TRACE}", file.printable()));
+            }
+        }
+    });
     let mut command = Command::new(program);
     command.args(rest).envs(variables);
-    let error = become_program(&mut command);
+    let error = become_program(&mut command, check_trace.as_ref().map(|check| check as &dyn Fn()));
     let name = Path::new(program).printable();
     if error.kind() != ErrorKind::NotFound {
         remark(format_args!("error: cannot start {name}: {error}"));
@@ -111,14 +130,21 @@ fn variables(
     if let Some(note) = judge(program)? {
         remark(note);
     }
-    let mut variables = vec![(PRELOAD, value(&source.file, std::env::var_os(PRELOAD))?)];
+    if let Some(nvidia) = nvidia_shim(program, context) {
+        refuse_older(&source.file, &nvidia)?;
+    }
+    let library = preload::name(&source.file)?;
+    let mut variables = vec![(PRELOAD, preload::value(&library, std::env::var_os(PRELOAD)))];
     let layers = layers(arguments);
+    if layers.is_some() || context.host.variable(LAYERS_VARIABLE).is_some() {
+        variables.extend(layer_path(&library).map(|path| (LAYER_PATH_VARIABLE, path)));
+    }
     if let Some(layers) = layers {
         check_layers(&layers, &source.file, context)?;
         variables.push((LAYERS_VARIABLE, layers));
     }
     if let Some(file) = &arguments.trace {
-        variables.push(("CUDNN_TRACE", trace_file(file)?));
+        variables.push((TRACE_VARIABLE, trace_file(file)?));
     }
     if arguments.verbose_errors {
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
@@ -130,13 +156,23 @@ fn variables(
     Ok(variables)
 }
 
+/// NVIDIA's shim that the drop-in takes the place of: the one that the program would load at its start, or else that of the
+/// cuDNN which the search selects.
+fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
+    let simulation = find(program).and_then(program_of).and_then(|file| context.simulation(&file).ok());
+    let linked = simulation.and_then(|simulation| {
+        let index = simulation.loaded(Library::Shim.file_name())?;
+        nvidia_shim_in(simulation.objects().get(index)?.path.parent()?)
+    });
+    linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
+}
+
 /// The trace's file, wherever the program goes from here.
 fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |reason: std::io::Error| {
         let message = format!("the trace cannot be written to {}: {reason}", file.printable());
         Refusal::new(message).help("name a file in a directory that exists")
     };
-    let has_process = |path: &Path| path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i");
     let absolute = std::path::absolute(file).map_err(refused)?;
     // A process may have a directory of its own.
     if !file.parent().is_some_and(has_process)
@@ -153,6 +189,40 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     // The first `%i` would be one in the name of the working directory.
     let is_of_file = file.is_absolute() || !std::env::current_dir().is_ok_and(|dir| has_process(&dir));
     Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())
+}
+
+/// Does the name contain the place of a process id?
+fn has_process(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")
+}
+
+/// The name that a trace gets if another process writes to the file: `trace.PROCESS.json`.
+fn with_process(file: &Path, process: u32) -> PathBuf {
+    let mut extension = OsString::from(process.to_string());
+    if let Some(last) = file.extension() {
+        extension.push(".");
+        extension.push(last);
+    }
+    file.with_extension(extension)
+}
+
+/// What is different after a trace was written: the file is another one, or was changed.
+fn state(file: &Path) -> Option<(Option<FileIdentity>, SystemTime, u64)> {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some((FileIdentity::of(file), metadata.modified().ok()?, metadata.len()))
+}
+
+/// The value of CUDNN_LAYER_PATH with the drop-in's directory, unless it is there: a program that contains cudnn-loader looks
+/// for layers there and beside itself, and not beside the drop-in.
+fn layer_path(library: &Path) -> Option<OsString> {
+    let dir = library.parent()?.to_owned();
+    let before = std::env::var_os(LAYER_PATH_VARIABLE).unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&before).filter(|dir| !dir.as_os_str().is_empty()).collect();
+    if dirs.contains(&dir) {
+        return None;
+    }
+    dirs.push(dir);
+    std::env::join_paths(dirs).ok()
 }
 
 /// The value of CUDNN_LAYERS, if an option changes it.

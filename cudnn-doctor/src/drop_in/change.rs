@@ -7,18 +7,18 @@ use std::io::{ErrorKind, Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cudnn_probe::packages::Installer;
-use cudnn_probe::{Host, InstallationReport, Library};
+use cudnn_probe::{Host, InstallationReport, Library, Os};
 use tempfile::TempPath;
 
+use super::functions::refuse_older;
 use super::source::Source;
-use super::standing::{Files, Kept, Layers, Shim, Standing};
+use super::standing::{Files, Kept, Layers, Shim, Standing, shared_package};
 use super::target::Command;
 use super::{KEPT, LAYERS, Refusal};
 use crate::check::finding::Help;
 use crate::check::fix_commands;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_user, copy_link, lock_dir, sync_dir, take_rights};
+use crate::platform::{belongs_to_user, copy_link, lock_dir, sync_dir, take_rights, users_of};
 use crate::shell::doctor;
 
 /// The start of the names of files that are not finished.
@@ -65,10 +65,13 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
         (Shim::Nvidia, _) | (Shim::Missing, Kept::OfThisRelease) => Change::Installed,
     };
     refuse_shared(&standing)?;
+    let Files { shim, kept, .. } = &standing.files;
+    refuse_older(&source.file, if standing.shim == Shim::Nvidia { shim } else { kept })?;
     if standing.layers == Layers::Other {
         return Err(foreign_layers(&standing));
     }
     if change != Change::None {
+        refuse_used(dir, &standing)?;
         put(dir, source, &standing).map_err(|(what, error)| not_writable(dir, &what, &error))?;
     }
     drop(lock);
@@ -96,6 +99,9 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
         let what = file.printable();
         move |error| not_writable(dir, &what, &error)
     };
+    if change != Change::None {
+        refuse_used(dir, &standing)?;
+    }
     let Files { shim, kept, layers } = &standing.files;
     if change == Change::Restored {
         std::fs::rename(kept, shim).map_err(failed(shim))?;
@@ -115,8 +121,8 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     Ok(Done { change, standing: Standing::read(dir, host) })
 }
 
-/// The steps of `install`. A step that fails is undone with those before it, except that the layers stay, which do
-/// nothing by themselves.
+/// The steps of `install`. A step that fails is undone with those before it, except that newer layers stay in place of
+/// older ones.
 fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, std::io::Error)> {
     let at = |file: &Path| {
         let what = file.printable();
@@ -143,6 +149,9 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, 
     if in_place.is_err() && is_new {
         // NVIDIA's shim is under its own name, too.
         let _ = std::fs::remove_file(kept);
+    }
+    if in_place.is_err() && standing.layers == Layers::Missing {
+        let _ = std::fs::remove_file(layers);
     }
     sync_dir(dir);
     in_place
@@ -234,14 +243,21 @@ fn unfinished(dir: &Path) -> Vec<PathBuf> {
 
 /// The package manager of the system owns the directory, and all users share it.
 fn refuse_shared(standing: &Standing) -> Result<(), Refusal> {
-    let package = standing.report.as_ref().and_then(|report| report.package.as_ref());
-    let Some(package) = package.filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm)) else {
-        return Ok(());
-    };
+    let Some(package) = standing.report.as_ref().and_then(shared_package) else { return Ok(()) };
     let file = standing.files.shim.printable();
     let message = format!("{file} belongs to {package}, a package of the system, which all users share");
     Err(Refusal::new(message)
         .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
+}
+
+/// Windows replaces no file that a program has loaded.
+fn refuse_used(dir: &Path, standing: &Standing) -> Result<(), Refusal> {
+    let Files { shim, kept, layers } = &standing.files;
+    let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
+    let Some((file, users)) = used else { return Ok(()) };
+    let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };
+    let message = format!("cannot change {}: {} is in use by {users}", dir.printable(), file.printable());
+    Err(Refusal::new(message).help("end that program, then run the command again"))
 }
 
 fn unknown(standing: &Standing, reason: &str) -> Refusal {
@@ -306,16 +322,17 @@ fn foreign_layers(standing: &Standing) -> Refusal {
 /// The system did not let the doctor change the directory.
 fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
-    match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if belongs_to_user(dir) => refusal.help(format!(
-            "make the directory writable, or put the drop-in in front of one program: `{} run -- PROGRAM`",
-            doctor()
-        )),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => refusal.help(format!(
-            "run the command as the owner of the directory, or put the drop-in in front of one program: \
-             `{} run -- PROGRAM`",
-            doctor()
-        )),
-        _ => refusal.help("nothing was changed in what programs load; try again when that is solved"),
+    let is_forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    let rights = if belongs_to_user(dir) {
+        "make the directory writable"
+    } else {
+        "run the command as the owner of the directory"
+    };
+    match is_forbidden {
+        true if Os::HOST == Os::Windows => refusal.help(rights),
+        true => {
+            refusal.help(format!("{rights}, or put the drop-in in front of one program: `{} run -- PROGRAM`", doctor()))
+        }
+        false => refusal.help("nothing was changed in what programs load; try again when that is solved"),
     }
 }

@@ -2,6 +2,7 @@
 //! LD_PRELOAD. Prints nothing, and knows nothing of the command line. docs/design/0021-install.md has the rules.
 
 pub(crate) mod change;
+pub(crate) mod functions;
 pub(crate) mod preload;
 pub(crate) mod source;
 pub(crate) mod standing;

@@ -9,7 +9,7 @@ use cudnn_probe::elf_interpreter;
 use super::Refusal;
 use crate::check::finding::Help;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_user, changes_rights, executable, is_noexec};
+use crate::platform::{belongs_to_user, changes_rights, create_own_dir, executable, is_noexec, others_may_write};
 use crate::shell::{doctor, link_name};
 
 /// The variable with the libraries that ld.so loads before all others.
@@ -22,22 +22,26 @@ const MAX_SCRIPTS: usize = 4;
 /// The most that is read of a script.
 const MAX_LINE: usize = 4096;
 
-/// The value with this library first, and what was in it before after that.
-pub(crate) fn value(library: &Path, before: Option<OsString>) -> Result<OsString, Refusal> {
+/// The name of this library that the variable can contain: its own, or one through a link to its directory.
+pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_noexec(library) {
         let message = format!("{} is on a file system that is mounted noexec", library.printable());
         return Err(Refusal::new(message).help("copy its directory to another file system, and name that by --from"));
     }
-    let name = if is_whole(library) { library.to_owned() } else { through_link(library)? };
-    let mut value = name.clone().into_os_string();
+    if is_whole(library) { Ok(library.to_owned()) } else { through_link(library) }
+}
+
+/// The value with this name first, and what was in it before after that.
+pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
+    let mut value = name.as_os_str().to_owned();
     if let Some(before) = before.filter(|before| !before.is_empty()) {
         if elements(&before).next() == Some(name.as_os_str().as_encoded_bytes()) {
-            return Ok(before);
+            return before;
         }
         value.push(":");
         value.push(before);
     }
-    Ok(value)
+    value
 }
 
 fn elements(value: &OsStr) -> impl Iterator<Item = &[u8]> {
@@ -68,10 +72,10 @@ fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
 
 /// Makes a link, unless it is there. Other programs may be using it.
 fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(links)?;
+    create_own_dir(links)?;
     // Who can change links could have other libraries loaded.
-    if !belongs_to_user(links) {
-        return Err(std::io::Error::other("the directory of the link belongs to another user"));
+    if !belongs_to_user(links) || others_may_write(links) {
+        return Err(std::io::Error::other("other users may write to the directory of the link"));
     }
     let leads_there = || std::fs::read_link(link).is_ok_and(|target| target == dir);
     if !leads_there() {
@@ -146,7 +150,7 @@ fn is_executable(file: &Path) -> bool {
 }
 
 /// The program in this file, or the one that the kernel starts for this script.
-fn program_of(file: PathBuf) -> Option<PathBuf> {
+pub(crate) fn program_of(file: PathBuf) -> Option<PathBuf> {
     let mut file = file;
     for _ in 0..MAX_SCRIPTS {
         let start = start_of(&file, MAX_LINE)?;
@@ -196,8 +200,7 @@ mod tests {
             (Some("/nowhere/libcudnn.so.9 /b.so"), "/nowhere/libcudnn.so.9 /b.so"),
             (Some("/a.so:/nowhere/libcudnn.so.9"), "/nowhere/libcudnn.so.9:/a.so:/nowhere/libcudnn.so.9"),
         ] {
-            let value = value(library, before.map(OsString::from)).ok();
-            assert_eq!(value, Some(expected.into()), "{before:?}");
+            assert_eq!(value(library, before.map(OsString::from)), expected, "{before:?}");
         }
     }
 

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::Function;
-use cudnn_probe::{Architecture, Host, InstallationReport, Library, Os, Version, exports, identify_any};
+use cudnn_probe::{
+    Architecture, Host, InstallationReport, Installer, Library, Os, Package, Version, exports, identify_any,
+};
 
 use super::source::has_layers;
 use super::{KEPT, LAYERS};
@@ -112,6 +114,11 @@ impl Standing {
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
     }
+}
+
+/// The package of the system that owns an installation: all users share it.
+pub(crate) fn shared_package(report: &InstallationReport) -> Option<&Package> {
+    report.package.as_ref().filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm))
 }
 
 /// Why this file is not NVIDIA's shim of the release that is there, to follow its name.

@@ -1,17 +1,18 @@
 //! Which directory of cuDNN a command is about: the one of a Python environment, or one that is named. Does not know what
 //! stands in it, but for the files that make it one.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Library, Os};
+use cudnn_probe::{InstallationReport, Library, Os};
 
-use super::standing::Files;
+use super::standing::{Files, shared_package};
 use super::{KEPT, Refusal};
 use crate::check::finding::Help;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::python_in;
-use crate::python::Python;
+use crate::python::{Python, no_python};
 use crate::shell::{doctor, quoted_path};
 
 /// The command that is asked for a directory.
@@ -80,7 +81,10 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
         dirs.retain(|dir| command.is_for(dir));
     }
     match dirs.as_slice() {
-        [] => Err(nothing(&root, command, context)),
+        [] => {
+            let refusal = nothing(&root, command, context);
+            Err(inactive(named, command, context).into_iter().fold(refusal, Refusal::help))
+        }
         [dir] if dir.starts_with(&real_root) => Ok(dir.clone()),
         [dir] => Err(Refusal::new(format!(
             "the cuDNN of {} is outside of it, in {}: other environments may use it, too",
@@ -103,6 +107,10 @@ fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<Pat
         && let Some((variable, root)) = active_environment()
         && !(root.is_absolute() && python_in(&root).is_file())
     {
+        if is_denied(&python_in(&root)) {
+            let message = format!("{variable} is {}, which this user may not read", root.printable());
+            return Err(Refusal::new(message).help("run the command as a user who may"));
+        }
         if root.is_absolute() && root.is_dir() {
             let refusal = Refusal::new(format!("{variable} is {}, which has no Python", root.printable()));
             return Err(refusal.help(Help::new("if it is meant all the same:").command(command.line(&root))));
@@ -112,22 +120,39 @@ fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<Pat
     }
     let python = match named {
         Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
+        Named::Dir(dir) if is_denied(dir) => {
+            return Err(Refusal::new(format!("this user may not read {}", dir.printable())));
+        }
         Named::Dir(dir) => return Err(Refusal::new(format!("{} is no directory", dir.printable()))),
         Named::Python(python) => Python::find(Some(python), &context.search),
         Named::Nothing => Python::find(None, &context.search),
     };
-    let no_python = || match named {
-        Named::Python(python) => Refusal::new(format!("{} is no Python, and no environment", python.printable())),
+    let refusal = || match named {
+        Named::Python(python) if is_denied(python) || is_denied(&python_in(python)) => {
+            Refusal::new(format!("this user may not read {}", python.printable()))
+        }
+        Named::Python(python) => no_python(python),
         _ => Refusal::new("no Python environment is active, and no Python is on PATH"),
     };
-    let python = python.filter(|python| python.program.is_file()).ok_or_else(no_python);
+    let python = python.filter(|python| python.program.is_file()).ok_or_else(refusal);
     python.map(|python| python.root).map_err(|refusal| {
-        refusal.help(format!(
-            "activate the environment, or name it: `{} {} --python ENVIRONMENT`",
-            doctor(),
-            command.name()
-        ))
+        let general =
+            || format!("activate the environment, or name it: `{} {} --python ENVIRONMENT`", doctor(), command.name());
+        let help = refusal.help.clone().or_else(|| inactive(named, command, context));
+        refusal.help(help.unwrap_or_else(|| general().into()))
     })
+}
+
+/// The virtual environment of the working directory, which may be meant.
+fn inactive(named: Named<'_>, command: Command<'_>, context: &Context) -> Option<Help> {
+    let root = context.inactive_environment().filter(|_| matches!(named, Named::Nothing))?;
+    let text = format!("the virtual environment {} is here and not active; to mean that one:", root.printable());
+    Some(Help::new(text).command(command.line(&root)))
+}
+
+/// Is this path where this user may not enter?
+fn is_denied(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 /// The environment that the shell has activated, and the variable that names it.
@@ -156,7 +181,15 @@ fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
     let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
     // `uninstall` after the kept file is gone, too.
     let other = context.selected().filter(|other| !other.dir.starts_with(root));
+    let report = other.as_ref().and_then(|other| InstallationReport::read(&other.dir, &context.host));
     match other {
+        Some(other) if report.as_ref().and_then(shared_package).is_some() => refusal.help(format!(
+            "programs here would use the one in {} ({}), which all users share; put the drop-in in front of one program \
+             instead: `{} run -- PROGRAM`",
+            other.dir.printable(),
+            other.origin,
+            doctor()
+        )),
         Some(other) => refusal.help(
             Help::new(format!(
                 "programs here would use the one in {} ({}); to mean that:",
@@ -170,5 +203,42 @@ fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
             doctor(),
             Library::Graph
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_probe::ld_so::KnownFiles;
+    use cudnn_probe::{Host, Search};
+    use support::{TempDir, Version, copy_fake_set};
+
+    use super::*;
+
+    /// `install` refuses a directory that the package manager of the system owns.
+    #[test]
+    fn a_directory_of_the_system_is_not_recommended() {
+        let (root, environment) = (TempDir::new(), TempDir::new());
+        let dir = root.path().join("usr/lib/x86_64-linux-gnu");
+        let info = root.path().join("var/lib/dpkg/info");
+        for dir in [&dir, &info] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        copy_fake_set(Version::new(9, 19, 0), &dir);
+        let context = || {
+            let host = Host::sandbox(root.path()).env("LD_LIBRARY_PATH", &dir);
+            Context {
+                search: Search::new(host.clone()),
+                host,
+                files: KnownFiles::new(),
+                python_shim: None,
+                python: None,
+                is_python_named: false,
+            }
+        };
+        let refusal = || nothing(environment.path(), Command::Install { from: None }, &context()).to_string();
+        assert!(refusal().contains("to mean that:"), "{}", refusal());
+        let list = "/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n";
+        std::fs::write(info.join("libcudnn9-cuda-12.list"), list).unwrap_or_default();
+        assert!(refusal().contains(" run -- PROGRAM`") && !refusal().contains("to mean that:"), "{}", refusal());
     }
 }

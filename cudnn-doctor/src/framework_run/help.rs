@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::Environment;
+use cudnn_frameworks::facts::is_since;
 use cudnn_probe::packages::{self, CudaWheel};
 use cudnn_probe::{InstallationReport, Version};
 
@@ -27,7 +28,7 @@ pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context,
     let framework = *framework;
     let (name, loaded) = (framework.name(), loaded_installation(libraries, python, context));
     match &cause.kind {
-        Kind::MissingLibrary(library) => missing_library(library, framework, python, context, machine),
+        Kind::MissingLibrary(library) => missing_library(library, run, python, context, machine),
         Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Help::new(
             "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
         )
@@ -114,7 +115,8 @@ fn with_cuda(
 }
 
 /// The help for a library that ld.so does not find.
-fn missing_library(library: &str, framework: Framework, python: &Python, context: &Context, machine: &Machine) -> Help {
+fn missing_library(library: &str, run: &Run, python: &Python, context: &Context, machine: &Machine) -> Help {
+    let framework = run.framework;
     // The libraries that it needs after this one, too.
     let environment = || Environment::of_python(&python.program, &python.root, &context.host);
     let of_cuda = Some(framework).filter(|_| !library.is_empty() && !library.starts_with("libcudnn"));
@@ -127,7 +129,9 @@ fn missing_library(library: &str, framework: Framework, python: &Python, context
         let installed = context.selected().filter(|_| library.ends_with(".so.9"));
         if let Some(line) = installed.as_ref().and_then(|installed| prepend_library_path(&installed.dir)) {
             let preload = match framework {
-                Framework::Onnxruntime => "call onnxruntime.preload_dlls() before the first session, or ",
+                Framework::Onnxruntime if run.version.as_deref().is_some_and(|version| is_since(version, "1.21")) => {
+                    "call onnxruntime.preload_dlls() before the first session, or "
+                }
                 _ => "",
             };
             return Help::new(format!("{preload}have ld.so search the directory of the installed cuDNN:"))

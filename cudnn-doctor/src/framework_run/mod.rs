@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::check::finding::{FRAMEWORK_FAILED, Finding, NOT_TESTED};
+use crate::check::command_for_environment;
+use crate::check::finding::{FRAMEWORK_FAILED, Finding, Help, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
@@ -83,7 +84,8 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
     match run_command(child::command(&python.program, framework, &log), patience) {
         Ok(ended) => {
             run.read(&ended);
-            run.finding = run.finding(&ended, &log, python, context, machine);
+            let finding = run.finding(&ended, &log, python, context, machine);
+            run.finding = finding.map(|finding| in_project(finding, framework, context));
         }
         Err(error) if is_lack_of_resources(&error) => {
             run.finding = Some(untested(framework, &error).help(OPEN_LIMITS_HELP));
@@ -94,6 +96,17 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
         }
     }
     run
+}
+
+/// Names the virtual environment of the working directory before anything is installed for another Python.
+fn in_project(finding: Finding, framework: Framework, context: &Context) -> Finding {
+    let is_install = |help: &Help| help.commands.iter().any(|line| line.contains(" install "));
+    let is_wanted = finding.help.as_ref().is_some_and(is_install);
+    let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
+    let (name, place) = (framework.name(), root.printable());
+    let text = format!("the virtual environment {place} is here and not active: run {name} in that one first:");
+    let command = format!("{} --run {}", command_for_environment(&root), framework.module());
+    finding.help(Help::new(text).command(command))
 }
 
 /// The finding about the doctor, which could not start a framework.

@@ -19,11 +19,12 @@ mod os;
 pub(crate) use os::{
     CAN_LOAD, Child, Interruption, MAX_PID, MEMORY_HELP, MemoryLimits, OPEN_LIMITS_HELP, Pipe, RIGHTS_HINT,
     become_program, belongs_to_root, belongs_to_user, cannot_start, changes_rights, channel, copy_link, crash_number,
-    create_private_dir, data_dir, end_by, end_child_with_this_process, end_with_parent, executable, failure,
-    is_closed_pipe, is_lack_of_files, is_lack_of_resources, is_noexec, is_of_root, is_root, is_search_path_separator,
-    launcher, loaded_libraries, lock_dir, names_of_parents, open_library, open_without_waiting, permit_command, pipe,
-    prepare, program_of, python_in, random, receive, report, safe_working_dir, skip_hole, split_search_path, symbol,
-    sync_dir, system_library, take_rights, variable_of,
+    create_own_dir, create_private_dir, data_dir, end_by, end_child_with_this_process, end_with_parent, executable,
+    failure, is_closed_pipe, is_lack_of_files, is_lack_of_resources, is_noexec, is_of_root, is_root,
+    is_search_path_separator, launcher, loaded_libraries, lock_dir, names_of_parents, open_library,
+    open_without_waiting, others_may_write, permit_command, pipe, prepare, program_of, python_in, random, receive,
+    report, safe_working_dir, skip_hole, split_search_path, symbol, sync_dir, system_library, take_rights, users_of,
+    variable_of,
 };
 
 /// What a static doctor cannot do, and what can.

@@ -32,7 +32,7 @@ pub(crate) fn end_with_parent() {}
 
 pub(crate) fn end_child_with_this_process(_command: &mut Command) {}
 
-pub(crate) fn become_program(_command: &mut Command) -> Error {
+pub(crate) fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
     unsupported()
 }
 
@@ -100,6 +100,14 @@ pub(crate) fn is_of_root(_path: &Path) -> bool {
 
 pub(crate) fn belongs_to_user(_path: &Path) -> bool {
     true
+}
+
+pub(crate) fn others_may_write(_path: &Path) -> bool {
+    false
+}
+
+pub(crate) fn create_own_dir(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)
 }
 
 /// # Safety
@@ -205,6 +213,10 @@ pub(crate) fn loaded_libraries(_process: u32) -> Result<Vec<MappedLibrary>> {
 }
 
 pub(crate) fn program_of(_process: u32) -> Option<PathBuf> {
+    None
+}
+
+pub(crate) fn users_of(_file: &Path) -> Option<Vec<String>> {
     None
 }
 

@@ -62,7 +62,7 @@ fn wheel(
 }
 
 /// The stand-in wheels, packed once.
-fn wheels() -> &'static TempDir {
+pub(crate) fn wheels() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
         let wheels = TempDir::new();
@@ -378,4 +378,63 @@ fn the_command_for_a_program_explains_it() {
     let command = found["commands"][0].as_str().unwrap();
     let shown = world.sh(&format!("{command} || true")).stdout;
     assert!(String::from_utf8_lossy(&shown).contains("libcudnn.so.9"), "{command}");
+}
+
+/// A virtual environment includes the packages of its base, and has a wheel of its own that hides the one of the base.
+#[test]
+fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
+    let base = World::new("env", true).with_wheels(wheels().path());
+    for package in ["torch==2.8.0", CUBLAS, "nvidia-cudnn-cu12==9.19.0.56"] {
+        base.unpack(package);
+    }
+    for (of_base, commands) in [("9.19.0.56", 1), ("", 2)] {
+        let world = World::new("child", true).with_wheels(wheels().path());
+        world.unpack("nvidia-cudnn-cu12==9.18.0.56");
+        if of_base.is_empty() {
+            base.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip uninstall --yes nvidia-cudnn-cu12");
+        }
+        // Python finds the packages of the base as those of a Python that an environment was made with.
+        let path_file = world.site_packages().join("base.pth");
+        std::fs::write(path_file, format!("{}\n", base.site_packages().display())).unwrap();
+        let findings = world.findings(&[]);
+        let found =
+            findings.iter().find(|finding| finding["code"] == "C073").unwrap_or_else(|| panic!("{findings:#?}"));
+        let lines: Vec<&str> =
+            found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        assert_eq!(lines.len(), commands, "{lines:?}");
+        let left = world.findings_after("sh", &lines.join("\n"), &[]);
+        assert!(left.iter().all(|finding| finding["code"] != "C073"), "{lines:?}: {left:#?}");
+        assert!(!world.wheel_dir().exists() && base.wheel_dir().join("libcudnn.so.9").exists(), "{lines:?}");
+    }
+}
+
+/// ONNX Runtime has no run path to the wheels: a program has it find them, by ONNX Runtime's own function or by PyTorch.
+#[test]
+fn onnx_runtime_finds_the_wheels_by_what_a_program_calls() {
+    let world = World::new("env", true).with_wheels(wheels().path());
+    for package in ["onnxruntime-gpu==1.22.0", CUBLAS, CUDNN] {
+        world.unpack(package);
+    }
+    let of_code = |findings: &[serde_json::Value], code: &str| {
+        findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{findings:#?}")).clone()
+    };
+    let found = of_code(&world.findings(&[]), "C070");
+    // The program may call it already.
+    assert_eq!(found["severity"], "warning", "{found:#}");
+    let help = found["help"].as_str().unwrap();
+    let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
+    assert!(at("onnxruntime.preload_dlls()") < at("search the directories"), "{help}");
+    assert!(!help.contains("import torch"), "{help}");
+    // PyTorch opens the same libraries.
+    world.unpack("torch==2.8.0");
+    let found = of_code(&world.findings(&[]), "C070").to_string();
+    assert!(found.contains("onnxruntime.preload_dlls()` or run `import torch` before its first session"), "{found}");
+    // What is missing has to be installed first.
+    let world = World::new("env", true).with_wheels(wheels().path());
+    world.unpack("onnxruntime-gpu==1.22.0");
+    let found = of_code(&world.findings(&[]), "C070");
+    assert_eq!(found["severity"], "error", "{found:#}");
+    assert!(found["notes"].to_string().contains("the program can call `onnxruntime.preload_dlls()`"), "{found:#}");
+    assert!(!found.to_string().contains("import torch"), "{found:#}");
+    assert!(found["commands"][0].as_str().unwrap().contains(" install "), "{found:#}");
 }

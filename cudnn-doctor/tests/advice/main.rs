@@ -5,8 +5,10 @@
 
 mod apt;
 mod frameworks;
+mod healthy;
 mod moves;
 mod paths;
+mod pythons;
 mod tools;
 mod user_site;
 mod world;
@@ -14,7 +16,7 @@ mod world;
 use std::path::Path;
 
 use cudnn_probe::Library;
-use support::{TempDir, Version};
+use support::{TempDir, Version, Wheel};
 use world::{Case, Cudnn, World};
 
 const V9_18: Version = Version::new(9, 18, 0);
@@ -172,42 +174,79 @@ fn commands_repair_a_real_release() {
     .run(&world());
 }
 
-/// An environment without pip is repaired by the pip on PATH, one that uv made by uv.
+/// An environment without pip is repaired by the pip on PATH.
 #[test]
 fn commands_repair_environments_without_pip() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&World::new("env", false));
     Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {})
         .run(&World::new("env", false));
-    let world = World::new("env", false).made_by_uv();
-    if std::process::Command::new("uv").arg("--version").output().is_err() {
-        support::not_run("the commands of uv", "uv is not installed");
-        let bin = world.home().join("bin");
-        std::fs::create_dir(&bin).unwrap();
-        std::os::unix::fs::symlink("/bin/true", bin.join("uv")).unwrap();
-        let world = world.first_on_path(&bin);
-        let commands = Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).commands(&world);
-        let python = world.environment().join("bin/python3");
-        let expected = format!(
-            "uv pip install --python {} --no-cache --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56",
-            python.display()
-        );
-        assert_eq!(commands, [expected]);
-    } else {
-        Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world);
-        let two = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
-        Case::new("two wheels of uv", "C023", &two, |_| {}).run(&World::new("env", false).made_by_uv());
-        // uv links the files to those of its cache.
-        let world = World::new("env", false).made_by_uv();
-        Case::new("uv, damaged in place", "C013", &[], |world| {
-            world.sh("uv pip install --python \"$VIRTUAL_ENV/bin/python3\" nvidia-cudnn-cu12");
-            std::fs::write(world.wheel_dir().join(Library::Ops.file_name()), "no library").unwrap();
-        })
-        .run(&world);
-    }
     // Made by uv, which is not here: the command names no program that a shell does not find.
     let commands = commands_without_tools(&World::new("env", false).made_by_uv(), remove_ops);
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
+}
+
+/// Each link of such a loop leads to itself, and no installer can make a file below it.
+#[test]
+fn commands_replace_a_directory_that_is_a_link_to_itself() {
+    let loops = |world: &World| {
+        let nvidia = world.site_packages().join("nvidia");
+        std::fs::remove_dir_all(&nvidia).unwrap();
+        std::os::unix::fs::symlink("nvidia", nvidia).unwrap();
+    };
+    let commands = Case::new("a link to itself", "C010", &["nvidia-cudnn-cu12"], loops).run(&World::new("env", true));
+    assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{commands:?}");
+}
+
+/// A release with two known issues gets one upgrade, to a release without both.
+#[test]
+fn known_issues_of_one_release_need_one_upgrade() {
+    let world = World::new("env", true);
+    let found = Case::new("two issues", "C017", &["nvidia-cudnn-cu12==9.10.2.21"], |_| {}).found(&world);
+    let commands: Vec<&serde_json::Value> = found.iter().map(|finding| &finding["commands"]).collect();
+    assert!(commands.len() == 2 && commands[0] == commands[1], "{found:#?}");
+    assert!(commands[0].to_string().contains(">=9.15.1"), "{found:#?}");
+}
+
+/// The real uv, from its wheel.
+const UV: Wheel = Wheel {
+    package: "uv",
+    version: "0.13.9",
+    sha256: "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
+};
+
+#[test]
+fn commands_of_uv_repair_its_environments_and_its_cache() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return support::not_run("the commands of uv", "the wheel is for x86-64");
+    }
+    let Some(uv) = UV.unpacked() else { return };
+    let world = || World::new("env", false).made_by_uv().first_on_path(&uv.join("bin"));
+    let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
+    Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world());
+    Case::new("two wheels of uv", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}).run(&world());
+    // Installed files are links to those of uv's cache: damage in place is in the cache, too.
+    let damaged = |world: &World| {
+        world.sh("uv pip install --python \"$VIRTUAL_ENV/bin/python3\" nvidia-cudnn-cu12");
+        std::fs::write(world.wheel_dir().join(Library::Ops.file_name()), "no library").unwrap();
+    };
+    let next = "uv venv next; uv pip install --python next/bin/python3 nvidia-cudnn-cu12";
+    let by_hard_links = world();
+    Case::new("uv, damaged in place", "C013", &[], damaged).run(&by_hard_links);
+    by_hard_links
+        .sh(&format!("{next}; ! grep 'no library' next/lib/python*/site-packages/nvidia/cudnn/lib/*_ops.so.9"));
+    // Other environments need the cache that they link to.
+    let by_symbolic_links = world().variable("UV_LINK_MODE", "symlink");
+    let by_settings = world();
+    std::fs::create_dir_all(by_settings.home().join(".config/uv")).unwrap();
+    std::fs::write(by_settings.home().join(".config/uv/uv.toml"), "link-mode = \"symlink\"\n").unwrap();
+    for world in [by_symbolic_links, by_settings] {
+        world.sh(next);
+        world.sh("test -L next/lib/python*/site-packages/nvidia/cudnn/lib/libcudnn_cnn.so.9");
+        let commands = Case::new("uv, damaged through a symbolic link", "C013", &[], damaged).run(&world);
+        assert!(commands.len() == 1 && commands[0].contains(" --link-mode copy --no-cache "), "{commands:?}");
+        world.sh("test -e next/lib/python*/site-packages/nvidia/cudnn/lib/libcudnn_cnn.so.9");
+    }
 }
 
 /// The Python of a virtual environment is gone, as after an upgrade of the system: no other Python's pip may run.
@@ -295,7 +334,7 @@ fn commands_give_an_environment_its_missing_python() {
         commands,
         [
             format!("uv venv --allow-existing --python {version} {environment}"),
-            format!("uv pip install --python {environment}/bin/python3 --no-cache nvidia-cudnn-cu12"),
+            format!("uv pip install --python {environment}/bin/python3 --link-mode copy nvidia-cudnn-cu12"),
         ]
     );
 }

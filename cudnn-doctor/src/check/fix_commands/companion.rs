@@ -62,7 +62,9 @@ impl Companion<'_> {
                 Installer::Pip => site_packages(report).map(|site| site.join(component.wheel_dir(cuda_major))),
                 _ => None,
             };
-            let dir = dir.filter(|dir| self.incomplete.is_some() || !self.searches(dir));
+            // Without a command, nothing is installed there.
+            let has_command = !help.commands.is_empty();
+            let dir = dir.filter(|dir| has_command && (self.incomplete.is_some() || !self.searches(dir)));
             return match dir.as_deref().and_then(prepend_library_path) {
                 Some(line) => help.command(line),
                 None => help,

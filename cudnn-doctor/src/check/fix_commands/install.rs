@@ -16,6 +16,7 @@ use crate::check::machine::Machine;
 use crate::check::suitable::{Suitable, suitable};
 use crate::context::Context;
 use crate::platform::python_in;
+use crate::python;
 use crate::shell::{doctor, prepend_library_path, quoted_path, use_dir};
 use crate::system::LOADER;
 
@@ -43,7 +44,7 @@ pub(super) fn install_wheel(
     choice: &Choice,
 ) -> Help {
     let environments = context.search.environments();
-    let is_active = |origin: &Origin| matches!(origin, Origin::VirtualEnvironment(_) | Origin::Conda(_));
+    let is_active = |origin: &Origin| python::is_active(origin) || root_of_conda(origin).is_some();
     let python = environments.iter().find_map(|origin| match origin {
         Origin::Python(root) if python_in(root).is_file() => Some(root.as_path()),
         _ => None,
@@ -102,18 +103,27 @@ pub(super) fn requirement(wheel: &str, minimum: Option<Version>, choice: &Choice
     }
 }
 
+/// The root of an environment of conda, which may be active by `PATH` alone.
+fn root_of_conda(origin: &Origin) -> Option<&Path> {
+    match origin {
+        Origin::Conda(root) => Some(root.as_path()).filter(|root| root.is_dir()),
+        Origin::Python(root) => Some(root.as_path()).filter(|root| root.join("conda-meta").is_dir()),
+        _ => None,
+    }
+}
+
 /// Installs a wheel in the active environment, or that release by conda. `None` if no command can do it there.
 fn in_environment(context: &Context, requirement: &str, minimum: Option<Version>, choice: &Choice) -> Option<Command> {
     let pip = |root: Option<&Path>| packages::pip(root, "install", [requirement.to_owned()]);
+    let by_conda = |root: &Path| {
+        let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
+        let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
+        packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers))
+    };
     let environments = context.search.environments();
     let active = environments.iter().find_map(|origin| match origin {
-        Origin::VirtualEnvironment(root) => Some(pip(Some(root.as_path()))),
-        Origin::Conda(root) => {
-            let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
-            let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
-            Some(packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers)))
-        }
-        _ => None,
+        Origin::VirtualEnvironment(root) if root.is_dir() => Some(pip(Some(root.as_path()))),
+        origin => root_of_conda(origin).map(by_conda),
     });
     if let Some(command) = active {
         return command;

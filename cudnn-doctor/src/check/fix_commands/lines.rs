@@ -95,7 +95,7 @@ mod tests {
             ("/usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install x", true),
             ("/usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install --user x", false),
             ("pip --python /usr/bin/python3 install x", true),
-            ("uv pip install --python /usr/bin/python3 --no-cache x", true),
+            ("uv pip install --python /usr/bin/python3 --link-mode copy x", true),
             ("env CONDA_PKGS_DIRS=/usr/x conda install --prefix /usr x", true),
             ("apt-get install x", true),
             (own_target.as_str(), !of_user),

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use cudnn_probe::packages::{self, Command, MissingPython, PythonProblem};
+use cudnn_probe::packages::{self, Command, MissingPython, PythonProblem, clean_cache};
 
 use super::lines::{is_foreign, line};
 use crate::check::finding::Help;
 use crate::check::installers::{SystemTools, prepared};
 use crate::escape::Printable;
-use crate::shell::{doctor, link_to};
+use crate::shell::{SEPARATOR, doctor, link_to};
 
 /// The help with these commands, for a virtual environment whose Python cannot be used.
 pub(super) fn with_python(missing: MissingPython, text: &str, commands: &[Command]) -> Help {
@@ -36,40 +36,56 @@ pub(super) fn with_python(missing: MissingPython, text: &str, commands: &[Comman
         let mut command = command.clone();
         // The environment lacks the dependencies, too.
         command.arguments.retain(|argument| other_version.is_none() || argument != "--no-deps");
-        help.command(line(&command))
+        clean_cache(&command).iter().chain([&command]).map(line).fold(help, Help::command)
     })
 }
 
-/// The lines that make the Python of the environment at this root again. venv refuses a root with a colon, which PATH
-/// cannot contain: one whose parent has the colon gets a link, and `None` is for one that has it itself.
+/// Returns the lines that make the Python of the environment at this root again. venv refuses a root that contains the
+/// separator of PATH. If only a parent directory contains it, the lines use a link to that directory; `None` means that no
+/// link can help.
 fn restoring(commands: &[Command], root: &Path) -> Option<Vec<String>> {
+    let is_venv = |command: &Command| ["-m", "venv"].iter().all(|word| command.arguments.iter().any(|one| one == word));
+    if commands.is_empty() {
+        return Some(Vec::new());
+    }
+    if !commands.iter().any(is_venv) || !has_path_separator(root) {
+        return Some(vec![in_one_line(commands, root)]);
+    }
+    let name = root.file_name().filter(|name| !has_path_separator(Path::new(name)))?;
+    let link = link_to(root.parent()?)?;
+    let mut commands = commands.to_vec();
+    let arguments = commands.iter_mut().filter(|command| is_venv(command)).flat_map(|command| &mut command.arguments);
+    for argument in arguments {
+        if let Ok(below) = Path::new(argument).strip_prefix(root) {
+            // A path that is joined with nothing would end in a slash.
+            let named = link.name.join(name);
+            *argument = if below == Path::new("") { named } else { named.join(below) }.into_os_string();
+        }
+    }
+    Some(vec![link.command, in_one_line(&commands, root)])
+}
+
+/// These commands in one line, so that each runs only after the success of the one before it, also where a shell reads on
+/// after a failure.
+fn in_one_line(commands: &[Command], root: &Path) -> String {
     let sudo = if is_foreign(root) { "sudo " } else { "" };
     let of_root = |command: &Command| {
         if command.needs_root() { line(command) } else { format!("{sudo}{command}") }
     };
-    let lines = |commands: &[Command]| prepared(commands, &SystemTools::here()).iter().map(of_root).collect();
-    let is_venv = |command: &Command| ["-m", "venv"].iter().all(|word| command.arguments.iter().any(|one| one == word));
-    if !commands.iter().any(is_venv) || !has_colon(root) {
-        return Some(lines(commands));
-    }
-    let name = root.file_name().filter(|name| !has_colon(Path::new(name)))?;
-    let link = link_to(root.parent()?)?;
-    let mut commands = commands.to_vec();
-    for command in commands.iter_mut().filter(|command| is_venv(command)) {
-        let of_root = command.arguments.iter_mut().filter(|argument| *argument == root);
-        of_root.for_each(|argument| *argument = link.name.join(name).into_os_string());
-    }
-    Some([link.command].into_iter().chain(lines(&commands)).collect())
+    prepared(commands, &SystemTools::here()).iter().map(of_root).collect::<Vec<_>>().join(" && ")
 }
 
-fn has_colon(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().contains(&b':')
+/// On Windows, the colon after the letter of a drive separates nothing.
+fn has_path_separator(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8))
 }
 
 /// The help for an environment that venv does not make again.
 fn not_by_venv(what: &str) -> Help {
+    let separator = if SEPARATOR == ';' { "semicolon" } else { "colon" };
     Help::new(format!(
-        "{what}venv refuses a name with a colon: make a new environment under a name without one, with all its packages"
+        "{what}venv refuses a name with a {separator}: make a new environment under a name without one, with all its \
+         packages"
     ))
 }
 
@@ -108,4 +124,14 @@ pub(in crate::check) fn restore_python(root: &Path) -> Option<(String, Help)> {
         None => not_by_venv(""),
     };
     Some((what_is_lost(&missing), help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_that_no_command_restores_gets_none() {
+        assert_eq!(restoring(&[], Path::new("/opt/env")), Some(Vec::new()));
+    }
 }

@@ -120,6 +120,9 @@ pub(in crate::check) fn with_shim(report: &InstallationReport) -> Help {
     let export = prepend_library_path(&report.dir);
     if let Some(export) = export.filter(|_| has_package) {
         let help = reinstall(report);
+        if help.commands.is_empty() {
+            return help;
+        }
         let text = format!("{} Then have {LOADER} search its directory first.", help.text);
         return Help { text, ..help }.command(export);
     }

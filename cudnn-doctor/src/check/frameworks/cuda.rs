@@ -9,7 +9,7 @@ use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, CudaWheel};
 
 use super::broken;
-use super::help::with_search;
+use super::help::{or_by_program, with_search};
 use super::incomplete::is_cudnn;
 use super::text::{release, source, title};
 use crate::check::culprit;
@@ -47,7 +47,7 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         return Some(finding.help("install what it requires: see the finding about that"));
     }
     if let Some(help) = reach_cuda(&missing, framework, survey) {
-        return Some(finding.help(help));
+        return Some(or_by_program(finding.help(help), framework, survey));
     }
     let wheels = wheels.unwrap_or_default();
     let commands = install(&wheels, framework, survey);
@@ -58,7 +58,7 @@ pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding>
         dirs.sort();
         dirs.dedup();
         let help = with_commands("install the wheels that contain them:", &commands);
-        finding.help(with_search(help, framework, &dirs))
+        or_by_program(finding.help(with_search(help, framework, &dirs)), framework, survey)
     })
 }
 

@@ -8,11 +8,11 @@ use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::packages::{self, Command, Component, DEFAULT_CUDA_MAJOR, Installer, Package};
 use cudnn_probe::{
-    Candidate, DIR_VARIABLE, Host, InstallationReport, Library, Origin, Requirements, Variant, check_dir, identify,
+    Candidate, DIR_VARIABLE, Host, InstallationReport, Library, Origin, Os, Requirements, Variant, check_dir, identify,
 };
 
 use crate::check::demand::{CUDNN_MAJOR, Demand, is_of_conda};
-use crate::check::finding::Help;
+use crate::check::finding::{Finding, FindingKind, Help, Severity};
 use crate::check::fix_commands::{permit, reinstall, with_commands};
 use crate::check::machine::Machine;
 use crate::check::place::Place;
@@ -70,7 +70,7 @@ fn open_cudnn(survey: &Survey) -> Option<Help> {
 
 /// Another cuDNN comes first. It may be right for other programs.
 pub(super) fn make_last(first: &Opened) -> Help {
-    if let Some(help) = without_named_dir(first) {
+    if let Some(help) = without_named_dir(first).or_else(|| without_preload(first)) {
         return help;
     }
     if let Some(help) = without_search(first) {
@@ -112,7 +112,7 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Help {
 }
 
 /// Takes a file off LD_PRELOAD, if ld.so has it from there.
-fn without_preload(opened: &Opened) -> Option<Help> {
+pub(super) fn without_preload(opened: &Opened) -> Option<Help> {
     const NAME: &str = "LD_PRELOAD";
     let value = std::env::var(NAME).ok().filter(|_| opened.by == By::LdSo(Rule::Preload))?;
     let entries = value.split([' ', ':']).filter(|entry| !entry.is_empty() && !opened.path.ends_with(entry));
@@ -244,6 +244,10 @@ pub(super) fn remove_other_cuda(framework: &Framework, survey: &Survey, suitable
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
 pub(super) fn with_search(help: Help, framework: &Framework, wheel_dirs: &[PathBuf]) -> Help {
+    // Nothing is installed there.
+    if help.commands.is_empty() {
+        return help;
+    }
     // conda's libraries are beside each other.
     let Some(import_dir) = Some(&framework.distribution.import_dir).filter(|_| !is_of_conda(framework)) else {
         return help;
@@ -257,6 +261,27 @@ pub(super) fn with_search(help: Help, framework: &Framework, wheel_dirs: &[PathB
     let (text, name) = (help.text.trim_end_matches(':'), framework.kind.name);
     let text = format!("{text}, and have {LOADER} search there, since {name} has no run path to it:");
     lines.into_iter().fold(Help { text, ..help }, Help::command)
+}
+
+/// Adds how a program makes the framework find the wheels of its environment without a search path, if it can. If all of
+/// them are installed, the finding is a warning, because the program may do so already.
+pub(super) fn or_by_program(mut finding: Finding, framework: &Framework, survey: &Survey) -> Finding {
+    let is_search = |line: &String| line.contains(SEARCH_PATH);
+    let has_search = |help: &&mut Help| help.commands.iter().any(is_search);
+    let Some(help) = finding.help.as_mut().filter(has_search) else { return finding };
+    let Some(action) = framework.finds_wheels_by(&survey.frameworks) else { return finding };
+    if framework.os != Os::HOST {
+        return finding.note(format!("to have it find the wheels of its environment, a program can {action}"));
+    }
+    if !help.commands.iter().all(is_search) {
+        return finding.note(format!("instead of setting {SEARCH_PATH}, the program can {action}"));
+    }
+    help.text = format!(
+        "have the program {action}; if you cannot change the program, have {LOADER} search the directories of the wheels:"
+    );
+    let severity = finding.kind.severity.min(Severity::Warning);
+    finding.kind = FindingKind { severity, ..finding.kind };
+    finding
 }
 
 /// The major of cuDNN that it was built for.

@@ -1,10 +1,9 @@
 //! The cuDNN that a framework would load: is there one, is it of one release, does the framework accept it?
 
 use cudnn_frameworks::{By, Distribution, Framework, Pin, Remedy, Survey, Unreadable};
-use cudnn_probe::Os;
 use cudnn_probe::packages::Command;
 
-use super::help::{install, is_beside, keep_apart, make_last, reach, requirement};
+use super::help::{install, is_beside, keep_apart, make_last, or_by_program, reach, requirement};
 use super::text::{drop_in_note, found, source, title};
 use super::used::UsedInstallation;
 use super::{foreign, incomplete};
@@ -45,9 +44,7 @@ pub(super) fn cudnn(
         let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
         let message = format!("{} would not find {}", title(framework), name.printable());
         let finding = Finding::new(kind, message).notes(user).notes(incomplete::damaged(opens)).notes(wants);
-        let by_itself = framework.kind.finds_wheel_on_windows().filter(|_| framework.os == Os::Windows);
-        let finding = finding.notes(by_itself.map(|when| format!("it also finds the wheel of its environment {when}")));
-        return Some(finding.help(reach(framework, survey, machine)));
+        return Some(or_by_program(finding.help(reach(framework, survey, machine)), framework, survey));
     };
     if let Some(finding) = foreign::finding(framework, used) {
         return Some(finding.notes(wants));

@@ -16,6 +16,7 @@ mod pins;
 mod text;
 mod unneeded;
 mod used;
+mod users;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
 use cudnn_probe::packages::{self, Installer, Package};
@@ -34,6 +35,7 @@ pub(crate) use libraries::help_for_libraries;
 pub(crate) use text::{how, how_in_short, release, source};
 pub(crate) use unneeded::Unneeded;
 use used::{UsedInstallation, UsedInstallations};
+pub(in crate::check) use users::Users;
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {

@@ -3,7 +3,7 @@
 use cudnn_frameworks::{By, Framework, Survey};
 use cudnn_probe::{InstallationReport, dll_search};
 
-use super::help::{install, is_beside, without_named_dir, without_search};
+use super::help::{install, is_beside, without_named_dir, without_preload, without_search};
 use super::text::{drop_in_note, found, release, source, title};
 use super::used::is_graph;
 use crate::check::finding::{FRAMEWORK_OLD_CUDNN, Finding, Help};
@@ -31,7 +31,9 @@ pub(super) fn finding(
         release(major, minor),
         source(&built.source)
     ));
-    if let Some(help) = without_named_dir(graph) {
+    // The shim opens the graph library beside itself.
+    let preloaded = framework.opens.cudnn.iter().find_map(without_preload);
+    if let Some(help) = without_named_dir(graph).or(preloaded) {
         return Some(finding.help(help));
     }
     if is_beside(graph, framework, survey) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::{Framework, Pin, PinState, Survey, allows_from};
-use cudnn_probe::packages::Command;
+use cudnn_probe::packages::{self, Command};
 
 use super::help::{remove_other_cuda, requirement};
 use super::text::title;
@@ -11,7 +11,7 @@ use crate::check::demand::{WHEEL, is_of_conda};
 use crate::check::finding::{FRAMEWORK_PIN, Finding, Help};
 use crate::check::fix_commands::with_commands;
 use crate::check::machine::Machine;
-use crate::check::place::{Place, has_record};
+use crate::check::place::{Place, environment_with, has_record};
 use crate::check::suitable::suitable;
 use crate::escape::Printable;
 use crate::shell::{set_variable, unset_variable};
@@ -38,6 +38,9 @@ pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -
         return Some(finding.help("install the versions that it requires, by the installer of this environment"));
     }
     if let Some(help) = unmet.iter().find_map(|pin| off_python_path(pin, framework, survey)) {
+        return Some(finding.help(help));
+    }
+    if let Some(help) = unhide(&unmet, framework, survey, machine) {
         return Some(finding.help(help));
     }
     // What it requires must suit the other frameworks, too.
@@ -120,6 +123,37 @@ fn off_python_path(pin: &Pin, framework: &Framework, survey: &Survey) -> Option<
     } else {
         set_variable(PYTHON_PATH, Path::new(&rest))
     }))
+}
+
+/// Other versions are in an environment that Python searches before the one of the framework: a virtual environment that
+/// includes its base, for example. There, pip regards the right versions as installed, whatever hides them.
+fn unhide(unmet: &[&Pin], framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Help> {
+    let dirs = &survey.environment.import_dirs;
+    let suitable = suitable(&survey.frameworks, machine);
+    let hiding = |pin: &Pin| {
+        let PinState::OtherVersion(found) = &pin.state else { return None };
+        // Another framework may want it.
+        let is_wanted = suitable.as_ref().is_ok_and(|suitable| suitable.allows(found));
+        let mut before = dirs.iter().take_while(|dir| **dir != framework.distribution.import_dir);
+        let dir = before.find(|dir| has_record(dir, &pin.package))?;
+        environment_with(dir).filter(|_| !(pin.package.starts_with(WHEEL) && is_wanted))
+    };
+    let root = unmet.iter().find_map(|pin| hiding(pin))?;
+    let hidden: Vec<&&Pin> = unmet.iter().filter(|pin| hiding(pin) == Some(root)).collect();
+    let names = hidden.iter().map(|pin| pin.package.clone());
+    let removal = packages::pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(names.clone()))?;
+    let place = Place::of(framework, survey);
+    let is_there = |pin: &Pin, wanted: &str| {
+        place.recorded_version(&pin.package).is_some_and(|own| wanted.ends_with(&format!("=={own}")))
+    };
+    let wanted = hidden.iter().map(|pin| (pin, requirement(pin))).filter(|(pin, wanted)| !is_there(pin, wanted));
+    let wanted: Vec<String> = wanted.map(|(_, wanted)| wanted).collect();
+    let install = if wanted.is_empty() { None } else { place.install(wanted) };
+    let names = names.collect::<Vec<_>>().join(" and ");
+    let (root, title) = (root.printable(), title(framework));
+    let text =
+        format!("uninstall {names} from {root}, which Python searches before the version that {title} requires:");
+    Some(with_commands(text, &[removal].into_iter().chain(install).collect::<Vec<_>>()))
 }
 
 const PYTHON_PATH: &str = "PYTHONPATH";

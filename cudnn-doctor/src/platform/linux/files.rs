@@ -73,6 +73,16 @@ pub(crate) fn belongs_to_user(path: &Path) -> bool {
     uid(path) == uid(Path::new("/proc/self"))
 }
 
+/// May other users than the owner write to this file or directory?
+pub(crate) fn others_may_write(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o022 != 0)
+}
+
+/// Creates a directory and those above it, to which the user alone can write.
+pub(crate) fn create_own_dir(dir: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(dir)
+}
+
 /// Locks a directory for this process, without a file in it. `WouldBlock` if another process has locked it; `None` on a
 /// file system without locks.
 pub(crate) fn lock_dir(dir: &Path) -> Result<Option<File>> {

@@ -7,24 +7,26 @@ mod memory;
 mod pipes;
 mod process;
 mod processes;
+mod watch;
 
 use std::ffi::{CStr, OsStr, OsString};
-use std::io::{Error, Result};
+use std::io::{Error, Result, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_private_dir, is_noexec, is_of_root, is_root,
-    lock_dir, open_without_waiting, skip_hole, sync_dir, take_rights,
+    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_own_dir, create_private_dir, is_noexec,
+    is_of_root, is_root, lock_dir, open_without_waiting, others_may_write, skip_hole, sync_dir, take_rights,
 };
 pub(crate) use interruption::{Interruption, end_by};
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
-pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, variable_of};
+pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, users_of, variable_of};
 pub(crate) use processes::Child;
+use watch::watch;
 
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
 pub(crate) const OPEN_LIMITS_HELP: &str =
@@ -93,9 +95,15 @@ pub(crate) fn end_child_with_this_process(command: &mut Command) {
     };
 }
 
-/// Starts the program of this command in place of the doctor, in the same process. Returns only if that fails.
-pub(crate) fn become_program(command: &mut Command) -> Error {
-    command.exec()
+/// Starts the program of this command in place of the doctor, in the same process. Returns only if that fails. Another process
+/// calls `then` when the program has ended.
+pub(crate) fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
+    let watcher = then.and_then(|then| watch(then).ok());
+    let error = command.exec();
+    if let Some(mut watcher) = watcher {
+        let _ = watcher.write_all(b"!");
+    }
+    error
 }
 
 /// The signal that ended a process.

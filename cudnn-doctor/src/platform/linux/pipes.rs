@@ -51,9 +51,17 @@ pub(crate) fn report(bytes: &[u8]) -> Result<()> {
     File::from(std::io::stdin().as_fd().try_clone_to_owned()?).write_all(bytes)
 }
 
-/// Fills the buffer with bytes that nobody can guess.
+/// Fills the buffer with bytes that nobody can guess. Fails where Rust's hash tables would panic.
 pub(crate) fn random(into: &mut [u8]) -> Result<()> {
     // SAFETY: the buffer has this length.
     let len = unsafe { libc::getrandom(into.as_mut_ptr().cast(), into.len(), 0) };
-    if usize::try_from(len) == Ok(into.len()) { Ok(()) } else { Err(Error::last_os_error()) }
+    if usize::try_from(len) == Ok(into.len()) {
+        return Ok(());
+    }
+    let error = Error::last_os_error();
+    match error.raw_os_error() {
+        // An old kernel, or a sandbox.
+        Some(libc::ENOSYS | libc::EPERM) => File::open("/dev/urandom")?.read_exact(into),
+        _ => Err(error),
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::{MappedLibrary, mapped_libraries};
 
@@ -16,6 +16,11 @@ pub(crate) const RIGHTS_HINT: &str = "The process must be running, and you must 
 /// The libraries that a process has loaded.
 pub(crate) fn loaded_libraries(process: u32) -> Result<Vec<MappedLibrary>> {
     mapped_libraries(process)
+}
+
+/// Who keeps this file from being replaced: a rename replaces files that programs use, too.
+pub(crate) fn users_of(_file: &Path) -> Option<Vec<String>> {
+    None
 }
 
 /// The file of a process's program.

@@ -40,6 +40,14 @@ pub(crate) fn belongs_to_user(_path: &Path) -> bool {
     true
 }
 
+pub(crate) fn others_may_write(_path: &Path) -> bool {
+    false
+}
+
+pub(crate) fn create_own_dir(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)
+}
+
 /// Windows locks no directories.
 pub(crate) fn lock_dir(_dir: &Path) -> Result<Option<File>> {
     Ok(None)

@@ -20,13 +20,13 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 pub(crate) use files::{
-    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_private_dir, is_of_root, is_root, lock_dir,
-    open_without_waiting, skip_hole, sync_dir, take_rights,
+    belongs_to_root, belongs_to_user, changes_rights, copy_link, create_own_dir, create_private_dir, is_of_root,
+    is_root, lock_dir, open_without_waiting, others_may_write, skip_hole, sync_dir, take_rights,
 };
 pub(crate) use library::{open_library, symbol};
 pub(crate) use memory::{HELP as MEMORY_HELP, MemoryLimits};
 pub(crate) use pipes::{Pipe, channel, pipe, random, receive, report};
-pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, variable_of};
+pub(crate) use process::{MAX_PID, RIGHTS_HINT, loaded_libraries, names_of_parents, program_of, users_of, variable_of};
 pub(crate) use processes::{Child, Interruption, end_by};
 
 /// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
@@ -57,7 +57,7 @@ pub(crate) fn prepare() {
 }
 
 /// Windows cannot start a program in place of this one.
-pub(crate) fn become_program(_command: &mut Command) -> Error {
+pub(crate) fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
     std::io::ErrorKind::Unsupported.into()
 }
 

@@ -1,13 +1,16 @@
 //! Another process, as the system shows it.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Error, Result};
 use std::os::windows::ffi::OsStringExt;
+use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::MappedLibrary;
-use windows_sys::Win32::Foundation::HMODULE;
+use windows_sys::Win32::Foundation::{ERROR_SHARING_VIOLATION, HMODULE};
+use windows_sys::Win32::Storage::FileSystem::{DELETE, FILE_WRITE_DATA};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
 };
@@ -63,6 +66,23 @@ fn path_of(process: &OwnedHandle, module: HMODULE) -> Option<PathBuf> {
     let len = unsafe { K32GetModuleFileNameExW(process.as_raw_handle(), module, path.as_mut_ptr(), path.len() as u32) };
     let path = path.get(..len as usize).filter(|path| !path.is_empty())?;
     Some(OsString::from_wide(path).into())
+}
+
+/// Returns `Some` if Windows would not replace this file, because programs use it: their names, as far as they are known.
+pub(crate) fn users_of(file: &Path) -> Option<Vec<String>> {
+    let opened = File::options().access_mode(DELETE | FILE_WRITE_DATA).open(file);
+    let number = opened.err()?.raw_os_error()?;
+    if u32::try_from(number) != Ok(ERROR_SHARING_VIOLATION) {
+        return None;
+    }
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let wanted = real(file);
+    let uses = |process: u32| {
+        let loaded = loaded_libraries(process).unwrap_or_default();
+        loaded.iter().any(|library| library.path.file_name() == file.file_name() && real(&library.path) == wanted)
+    };
+    let users = processes().into_iter().filter(|(id, _, _)| uses(*id));
+    Some(users.map(|(id, _, name)| format!("{name} (process {id})")).collect())
 }
 
 /// The file of a process's program.

@@ -1,0 +1,73 @@
+//! Environments in which nothing is wrong: no warning, no command, exit status 0.
+
+use std::path::Path;
+
+use support::{ExtensionLibrary, FakeNvml};
+
+use crate::frameworks::wheels;
+use crate::world::World;
+
+const GLOBAL_DEPS: &str = "torch/lib/libtorch_global_deps.so";
+
+/// PyTorch and the wheels that it requires, on a machine with a GPU. Its run path leads to cuDNN and the CUDA runtime, and
+/// its Python code opens NVRTC, which the engines of this cuDNN do not find by themselves.
+fn with_pytorch(world: World) -> World {
+    for package in ["torch", "cuda-libraries", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-cuda-nvrtc-cu12"] {
+        world.unpack(package);
+    }
+    let rpath = "$ORIGIN/../../nvidia/cublas/lib:$ORIGIN/../../nvidia/cuda_runtime/lib";
+    let deps = ExtensionLibrary::new().with_rpath(rpath).with_soname("libtorch_global_deps.so");
+    let deps =
+        ["libcublas.so.12", "libcublasLt.so.12", "libcudart.so.12"].iter().fold(deps, |deps, name| deps.needing(name));
+    deps.build(&world.site_packages().join(GLOBAL_DEPS));
+    let driver = world.home().join("driver");
+    std::fs::create_dir(&driver).unwrap();
+    FakeNvml { driver: "580.65.06", gpu: "A GPU", compute_capability: (9, 0) }.build(&driver);
+    support::compile("", &["-shared", "-nostdlib"], &driver.join("libcuda.so.1"));
+    world.variable("LD_LIBRARY_PATH", driver)
+}
+
+/// The exit status of `check`, and its text.
+fn check(world: &World) -> (i32, String) {
+    let output = world.sh("status=0; cudnn-doctor check --no-load || status=$?; echo \"status $status\"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (text, status) = text.trim_end().rsplit_once("status ").unwrap();
+    (status.parse().unwrap(), text.to_owned())
+}
+
+#[test]
+fn nothing_is_wrong_with_an_environment_whose_framework_finds_all() {
+    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+    let findings = world.findings(&[]);
+    assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{findings:#?}");
+    assert!(findings.iter().all(|finding| finding["commands"].as_array().unwrap().is_empty()), "{findings:#?}");
+    let (status, text) = check(&world);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(text.matches("Nothing is wrong").count(), 1, "{text}");
+    assert!(!text.contains("LD_LIBRARY_PATH="), "{text}");
+}
+
+/// What the framework does not find either is still a warning.
+#[test]
+fn what_a_framework_does_not_find_either_is_no_note() {
+    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+    let nvrtc = world.site_packages().join("nvidia/cuda_nvrtc");
+    let libraries = |below: &str| Path::new(&nvrtc).join("lib").join(below);
+    std::fs::remove_file(libraries("libnvrtc-builtins.so.12.9")).unwrap();
+    std::fs::remove_file(libraries("libnvrtc.so.12")).unwrap();
+    let findings = world.findings(&[]);
+    let nvrtc = findings.iter().find(|finding| finding["code"] == "C031").unwrap_or_else(|| panic!("{findings:#?}"));
+    assert_eq!(nvrtc["severity"], "warning");
+    assert_eq!(check(&world).0, 1);
+}
+
+/// Without a framework, programs find the wheel by a search path alone.
+#[test]
+fn a_cudnn_that_no_framework_uses_must_be_on_a_search_path() {
+    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+    std::fs::remove_dir_all(world.site_packages().join("torch")).unwrap();
+    std::fs::remove_dir_all(world.site_packages().join("torch-2.8.0.dist-info")).unwrap();
+    let findings = world.findings(&[]);
+    let found = findings.iter().find(|finding| finding["code"] == "C020").unwrap_or_else(|| panic!("{findings:#?}"));
+    assert_eq!(found["severity"], "warning");
+}
