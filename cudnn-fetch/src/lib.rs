@@ -43,14 +43,16 @@ pub enum Network {
     Forbidden,
 }
 
-/// The pinned release with this identifier.
+/// Returns the pinned release with this identifier. An identifier of a cuDNN without its version, such as `cu13` or
+/// `jit-cu12`, stands for the newest pinned one.
 ///
 /// # Errors
 /// [`FetchError::Unknown`].
 pub fn release(id: &str) -> Result<&'static Release, FetchError> {
     let unknown =
         || FetchError::Unknown { id: id.to_owned(), known: RELEASES.iter().map(|release| release.id).collect() };
-    RELEASES.iter().find(|release| release.id == id).ok_or_else(unknown)
+    let newest = || RELEASES.iter().rev().find(|release| release.line() == Some(id));
+    RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
 }
 
 /// Returns the directory of an unpacked release, and downloads it first if it is not in the cache. pip writes its
@@ -118,6 +120,17 @@ mod tests {
                 assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
             }
         }
+    }
+
+    #[test]
+    fn an_identifier_without_a_version_is_the_newest_pin() {
+        for line in RELEASES.iter().filter_map(Release::line) {
+            let newest = release(line).unwrap();
+            let of_line = RELEASES.iter().filter(|release| release.line() == Some(line));
+            assert!(of_line.clone().all(|release| release.cudnn_version() <= newest.cudnn_version()), "{line}");
+        }
+        assert!(release("cu12").unwrap().id.starts_with("cu12-9."));
+        assert!(release("cu").is_err() && release("").is_err() && release("cu12-").is_err());
     }
 
     #[test]

@@ -28,6 +28,21 @@ impl Release {
         self.package.starts_with("nvidia-cudnn")
     }
 
+    /// Returns the version of cuDNN: major, minor, patch. `None` for other packages.
+    #[must_use]
+    pub fn cudnn_version(&self) -> Option<[u32; 3]> {
+        let mut numbers = self.is_cudnn().then(|| self.version.split('.'))?.map_while(|number| number.parse().ok());
+        Some([numbers.next()?, numbers.next()?, numbers.next()?])
+    }
+
+    /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`, `jit-cu13`,
+    /// `windows-cu13`. `None` for other packages.
+    #[must_use]
+    pub fn line(&self) -> Option<&'static str> {
+        let [major, minor, patch] = self.cudnn_version()?;
+        self.id.strip_suffix(&format!("-{major}.{minor}.{patch}"))
+    }
+
     /// Is it a JIT-only wheel, which has a part of the libraries?
     #[must_use]
     pub fn is_jit(&self) -> bool {

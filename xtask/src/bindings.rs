@@ -12,6 +12,7 @@ use crate::workspace::root;
 /// The directory of the generated files in the workspace.
 const BINDINGS: &str = "cudnn-sys/src/generated";
 const ANNOTATIONS: &str = "cudnn-bindgen/src/generated";
+const ATTRIBUTES: &str = "cudnn-layers/src/generated";
 
 pub(crate) fn write() -> Result<()> {
     let root = root()?;
@@ -45,7 +46,12 @@ pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Ite
 
 /// The path at which a generated file is checked in.
 pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
-    root.join(if name == cudnn_bindgen::ANNOTATIONS { ANNOTATIONS } else { BINDINGS }).join(name)
+    let dir = match name {
+        cudnn_bindgen::ANNOTATIONS => ANNOTATIONS,
+        cudnn_bindgen::ATTRIBUTES => ATTRIBUTES,
+        _ => BINDINGS,
+    };
+    root.join(dir).join(name)
 }
 
 /// Generates the files from the headers of a release. `unknown_since` dates names that nothing else dates.

@@ -8,6 +8,7 @@ mod bindings;
 mod dist;
 mod docs;
 mod error;
+mod newest;
 mod pins;
 mod publish;
 mod release;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   docs                 make a site with a search of the Markdown: docs/, and the READMEs; fail if a link or an anchor in it is
                        dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
+  newest               ask the package index for newer releases of cuDNN; pin and test those that it has
   publish --dry-run [--repository URL]
                        do what a publication on the package index does, up to the upload: package each crate under its name
                        there, check it, build it; print what a person must decide
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         }
         ["docs"] => docs::build().map(|page| println!("{}", page.display())),
         ["fetch", ids @ ..] => fetch(ids),
+        ["newest"] => newest::run(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),

@@ -1,5 +1,6 @@
-//! The list of pinned wheels as data: its lines of wheels, the newest of each, and the file that contains the list.
+//! The list of pinned wheels as data: the newest of each line, and the file that contains the list.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use cudnn_fetch::Release;
@@ -26,58 +27,51 @@ impl Version {
         numbers.join(".")
     }
 
+    /// All numbers, with dots.
+    pub(crate) fn text(&self) -> String {
+        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        numbers.join(".")
+    }
+
     /// pip's version specifier: of this build, or of any build of this release.
     pub(crate) fn specifier(&self) -> String {
-        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        format!("=={}{}", numbers.join("."), if numbers.len() == 3 { ".*" } else { "" })
+        format!("=={}{}", self.text(), if self.0.len() == 3 { ".*" } else { "" })
     }
 }
 
-/// The pins of one package for one platform, which differ in the release only: `cu12-9.0.0`, `cu12-9.28.0`.
-#[derive(Debug)]
-pub(crate) struct Line {
-    /// The prefix of the identifiers: `cu12-`.
-    pub(crate) prefix: String,
-    /// The newest pin.
-    pub(crate) newest: &'static Release,
-}
-
-/// The lines of cuDNN's wheels, in the order of the list.
-pub(crate) fn lines(releases: &'static [Release]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for release in releases {
-        let Some((prefix, version)) = split(release) else { continue };
-        match lines.iter_mut().find(|line| line.prefix == prefix) {
-            Some(line) if split(line.newest).is_some_and(|(_, newest)| newest < version) => line.newest = release,
+/// Returns the newest pin of each line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list.
+pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Release> {
+    let mut newest: Vec<&'static Release> = Vec::new();
+    for release in releases.iter().filter(|release| release.line().is_some()) {
+        match newest.iter_mut().find(|other| other.line() == release.line()) {
+            Some(other) if other.cudnn_version() < release.cudnn_version() => *other = release,
             Some(_) => {}
-            None => lines.push(Line { prefix, newest: release }),
+            None => newest.push(release),
         }
     }
-    lines
+    newest
 }
 
-/// The release of the bindings: the newest of the line `cu12-`.
+/// Returns the release whose headers the bindings are generated from: the newest pin for this machine. Headers do not
+/// depend on the CUDA major, so of two wheels of one release the smaller one serves.
 pub(crate) fn newest(releases: &'static [Release]) -> Result<&'static Release> {
-    let line = lines(releases).into_iter().find(|line| line.prefix == "cu12-");
-    line.map(|line| line.newest).ok_or_else(|| format!("{FILE} has no release cu12-*").into())
+    let here = releases.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
+    here.max_by_key(|release| (release.cudnn_version(), Reverse(release.megabytes)))
+        .ok_or_else(|| format!("{FILE} has no release of cuDNN").into())
 }
 
-/// The prefix of a cuDNN release's identifier, and its version. `None` for other packages.
-fn split(release: &Release) -> Option<(String, Version)> {
-    let version = Version::parse(release.version).ok().filter(|_| release.is_cudnn())?;
-    Some((release.id.strip_suffix(&version.release())?.to_owned(), version))
-}
-
-/// The list with a pin added behind the last one of its line, or in place of the one with the same identifier.
+/// Returns the list with a pin added in the order of its line, or in place of the pin with the same identifier.
 pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
     let mut list = releases.to_vec();
     if let Some(same) = list.iter_mut().find(|release| release.id == added.id) {
         *same = added;
         return list;
     }
-    let prefix = split(&added).map(|(prefix, _)| prefix);
-    let last = list.iter().rposition(|release| split(release).map(|(prefix, _)| prefix) == prefix);
-    list.insert(last.map_or(list.len(), |last| last + 1), added);
+    let is_before =
+        |release: &Release| release.line() == added.line() && release.cudnn_version() < added.cudnn_version();
+    let after = list.iter().rposition(is_before).map(|last| last + 1);
+    let of_line = || list.iter().position(|release| release.line() == added.line());
+    list.insert(after.or_else(of_line).unwrap_or(list.len()), added);
     list
 }
 
@@ -121,15 +115,28 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_is_added_behind_its_line_or_replaces_its_namesake() {
-        let newest = newest(RELEASES).unwrap();
+    fn a_pin_is_added_in_the_order_of_its_line_or_replaces_its_namesake() {
+        let newest = cudnn_fetch::release("cu12").unwrap();
+        let position = |list: &[Release], id: &str| list.iter().position(|release| release.id == id).unwrap();
         let added = Release { id: "cu12-9.99.0", version: "9.99.0.1", ..*newest };
         let list = with(RELEASES, added);
-        let position = list.iter().position(|release| release.id == added.id).unwrap();
-        assert_eq!(list[position - 1].id, newest.id);
+        assert_eq!(position(&list, added.id), position(&list, newest.id) + 1);
         assert_eq!(list.len(), RELEASES.len() + 1);
+        let older = Release { id: "cu12-8.99.0", version: "8.99.0.1", ..*newest };
+        let first = RELEASES.iter().position(|release| release.line() == Some("cu12")).unwrap();
+        assert_eq!(position(&with(RELEASES, older), older.id), first);
         let list = with(&list, Release { megabytes: 7, ..added });
-        assert_eq!((list.len(), list[position].megabytes), (RELEASES.len() + 1, 7));
+        assert_eq!((list.len(), list[position(&list, added.id)].megabytes), (RELEASES.len() + 1, 7));
+    }
+
+    #[test]
+    fn bindings_come_from_the_newest_release_of_any_cuda_major() {
+        let cu12 = cudnn_fetch::release("cu12").unwrap();
+        let added = Release { id: "cu13-9.99.0", version: "9.99.0.1", ..*cudnn_fetch::release("cu13").unwrap() };
+        let list = with(RELEASES, added).leak();
+        assert_eq!(newest(list).unwrap().id, added.id);
+        let smaller = Release { id: "cu12-9.99.0", version: "9.99.0.1", megabytes: 1, ..*cu12 };
+        assert_eq!(newest(with(list, smaller).leak()).unwrap().id, smaller.id);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Os, release_facts};
 
 use crate::bindings;
 use crate::error::Result;
-use crate::pins::{self, Line, Version};
+use crate::pins::{self, Version};
 use crate::wheels::{self, Wheel};
 use crate::workspace::root;
 
@@ -26,34 +26,50 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     let version = Version::parse(version)?;
     let root = root()?;
     let mut summary = Summary::default();
-    let previous = pins::newest(RELEASES)?;
 
     let added = resolve(&root, &version, &mut summary)?;
-    let list: &'static [Release] =
-        added.iter().fold(RELEASES.to_vec(), |list, (release, _)| pins::with(&list, **release)).leak();
+    let mut list = added.iter().fold(RELEASES.to_vec(), |list, (release, _)| pins::with(&list, **release));
+    let superseded = superseded(&root, added.iter().map(|(release, _)| *release))?;
+    for (release, files) in &superseded {
+        if files.is_empty() {
+            list.retain(|pinned| pinned.id != release.id);
+            summary.changes.push(format!("dropped pin {}: no file names it", release.id));
+        }
+    }
+    let list: &'static [Release] = list.leak();
     update(&root, dry_run, &root.join(pins::FILE), &pins::source(list), &mut summary)?;
 
+    let mut includes = Vec::new();
     for (release, wheels) in &added {
         let unpacked = unpack(release, wheels)?;
         check_libraries(release, &version, &release.lib_dir(&unpacked), &mut summary)?;
+        includes.push((*release, release.include_dir(&unpacked)));
     }
 
     let newest = pins::newest(list)?;
-    let is_newest = added.iter().any(|(release, _)| release.id == newest.id);
-    let files = bindings::generate(&root, newest, is_newest.then(|| version.release()))?;
-    if is_newest {
+    if let Some((_, include)) = includes.iter().find(|(release, _)| release.id == newest.id) {
+        let files = bindings::generate(&root, newest, Some(version.release()))?;
         compare(&root, &files, &version, &mut summary);
-        let include = newest.include_dir(&cudnn_fetch::fetch(newest, Network::Allowed)?);
-        for header in cudnn_bindgen::headers_without_module(&include)? {
+        for header in cudnn_bindgen::headers_without_module(include)? {
             summary
                 .problems
                 .push(format!("{header} is a new header; add it to cudnn-bindgen/src/module.rs and headers/"));
         }
+        for (release, other) in &includes {
+            for header in differing_headers(include, other)? {
+                summary.problems.push(format!(
+                    "{header} of {} differs from that of {}, which the bindings are generated from",
+                    release.id, newest.id
+                ));
+            }
+        }
+        for file in bindings::differing(&root, &files) {
+            update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
+        }
+    } else {
+        summary.changes.push(format!("the bindings stay those of {}, which is newer", newest.id));
     }
-    for file in bindings::differing(&root, &files) {
-        update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
-    }
-    print(&root, &version, previous, newest, dry_run, &summary);
+    print(&version, &superseded, dry_run, &summary);
     if summary.problems.is_empty() {
         Ok(())
     } else {
@@ -61,11 +77,53 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     }
 }
 
+/// Returns the pins that were the newest of their lines until now, each with the files that name it.
+fn superseded(
+    root: &Path,
+    added: impl Iterator<Item = &'static Release>,
+) -> Result<Vec<(&'static Release, Vec<String>)>> {
+    let former = pins::newest_of_lines(RELEASES);
+    let former_of = |release: &Release| {
+        let mut of_line = former.iter().filter(move |former| former.line() == release.line());
+        of_line.next().copied().filter(|former| former.cudnn_version() < release.cudnn_version())
+    };
+    added.filter_map(former_of).map(|release| Ok((release, files_naming(root, release.id)?))).collect()
+}
+
+/// Returns the files of the repository that name a release. Measurements and the changelog do not count, because they
+/// describe the past.
+fn files_naming(root: &Path, id: &str) -> Result<Vec<String>> {
+    // `windows-cu13-9.28.0` does not name `cu13-9.28.0`.
+    let pattern = format!("(^|[^a-z0-9-]){}($|[^0-9.])", id.replace('.', "[.]"));
+    let mut grep = Command::new("git");
+    grep.arg("-C").arg(root).args(["grep", "-lE", &pattern, "--", ".", ":!docs/measurements", ":!CHANGELOG.md"]);
+    let output = grep.arg(format!(":!{}", pins::FILE)).output()?;
+    // 1 means that no file contains it.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(format!("git grep: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// Returns the names of the headers that have another content in another directory, which may lack some of them.
+fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(other)? {
+        let entry = entry?;
+        if std::fs::read(include.join(entry.file_name())).ok() != Some(std::fs::read(entry.path())?) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// Finds the wheels of a release, one for each line of pins, and makes pins of them.
 fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<(&'static Release, Vec<PathBuf>)>> {
     let wheels = root.join("target/wheels");
     let mut added = Vec::new();
-    for Line { prefix, newest } in pins::lines(RELEASES) {
+    for newest in pins::newest_of_lines(RELEASES) {
+        let id = format!("{}-{}", newest.line().unwrap_or_default(), version.release());
         let platforms = match newest.platform {
             Some(platform) if newest.is_windows() => vec![platform],
             Some(_) => vec!["linux_aarch64"],
@@ -83,8 +141,7 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
             || found.iter().any(|wheel| found.iter().any(|other| other.version != wheel.version))
         {
             summary.changes.push(format!(
-                "no pin {prefix}{}: {} is not published for all of {}",
-                version.release(),
+                "no pin {id}: {} is not published for all of {}",
                 newest.package,
                 platforms.join(", ")
             ));
@@ -93,7 +150,7 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
         let Some(first) = found.first() else { continue };
         let hashes: Vec<&'static str> = found.iter().map(|wheel| leak(&wheel.sha256)).collect();
         let release: &'static Release = Box::leak(Box::new(Release {
-            id: leak(&format!("{prefix}{}", version.release())),
+            id: leak(&id),
             package: newest.package,
             version: leak(&first.version),
             sha256: hashes.leak(),
@@ -242,7 +299,7 @@ fn functions(table: &str) -> Vec<(&str, &str)> {
     rows.filter_map(|row| Some((row.split(" fn ").nth(1)?.split('/').next()?, row))).collect()
 }
 
-fn print(root: &Path, version: &Version, previous: &Release, newest: &Release, dry_run: bool, summary: &Summary) {
+fn print(version: &Version, superseded: &[(&Release, Vec<String>)], dry_run: bool, summary: &Summary) {
     println!("{}", if dry_run { "Would change:" } else { "Changed:" });
     summary.changes.iter().for_each(|change| println!("  {change}"));
     if !summary.problems.is_empty() {
@@ -259,11 +316,9 @@ fn print(root: &Path, version: &Version, previous: &Release, newest: &Release, d
          pins to drop                              {}",
         pins::FILE
     );
-    if previous.id != newest.id {
-        println!("\nTo review, since these name {}:", previous.id);
-        let grep = Command::new("git").arg("-C").arg(root).args(["grep", "-lF", previous.id]).output();
-        let files = grep.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        files.lines().filter(|file| *file != pins::FILE).for_each(|file| println!("  {file}"));
+    for (former, files) in superseded.iter().filter(|(_, files)| !files.is_empty()) {
+        println!("\nTo review, because these files name {}:", former.id);
+        files.iter().for_each(|file| println!("  {file}"));
     }
     println!("\nThen run .ci/run, which tests the pinned releases.");
 }
@@ -279,6 +334,35 @@ mod tests {
     fn functions_are_read_from_the_table() {
         let names: Vec<&str> = functions(TABLE).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["cudnnNew", "cudnnOld"]);
+    }
+
+    #[test]
+    fn files_that_name_a_superseded_release_are_listed() {
+        if !root().unwrap().join(".git").exists() {
+            return support::not_run("files_that_name_a_superseded_release_are_listed", "this is no git checkout");
+        }
+        let files = files_naming(&root().unwrap(), "cu12-9.10.2").unwrap();
+        assert!(files.contains(&"xtask/src/release.rs".to_owned()), "{files:?}");
+        assert!(!files.contains(&pins::FILE.to_owned()), "{files:?}");
+        for other in [concat!("cu12-", "9.98.7"), concat!("u12-", "9.10.2"), concat!("cu12-", "9.10")] {
+            assert_eq!(files_naming(&root().unwrap(), other).unwrap(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn headers_that_differ_between_cuda_majors_are_named() {
+        let dir = std::env::temp_dir().join(format!("xtask-headers-{}", std::process::id()));
+        for (name, text) in [("12/cudnn.h", "a"), ("12/cudnn_ops.h", "b"), ("13/cudnn.h", "a"), ("13/cudnn_ops.h", "c")]
+        {
+            let file = dir.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        std::fs::write(dir.join("13/cudnn_new.h"), "").unwrap();
+        let differing = |one: &str, other: &str| differing_headers(&dir.join(one), &dir.join(other)).unwrap();
+        assert_eq!(differing("12", "13"), ["cudnn_new.h", "cudnn_ops.h"]);
+        assert_eq!(differing("13", "12"), ["cudnn_ops.h"]);
+        let _ = std::fs::remove_dir_all(&dir);
     }
 
     #[test]

@@ -57,6 +57,14 @@ pub const RELEASES: &[Release] = &[
         megabytes: 517,
     },
     Release {
+        id: "cu13-9.28.1",
+        package: "nvidia-cudnn-cu13",
+        version: "9.28.1.4",
+        sha256: &["a54f205b1db1f2895d99f398754db1369816f0569dd459731f925635cf7b65ec"],
+        platform: None,
+        megabytes: 517,
+    },
+    Release {
         id: "cuda-runtime-cu12",
         package: "nvidia-cuda-runtime-cu12",
         version: "12.9.79",
@@ -97,11 +105,11 @@ pub const RELEASES: &[Release] = &[
         megabytes: 75,
     },
     Release {
-        id: "windows-cu13-9.28.0",
+        id: "windows-cu13-9.28.1",
         package: "nvidia-cudnn-cu13",
-        version: "9.28.0.42",
-        sha256: &["fdddb1a8be28b5c95893bb1646822c53b3cf4a762e957c74ee1dd8f411993f05"],
+        version: "9.28.1.4",
+        sha256: &["73d874c6bd8a1c75ca040228f77c4e163efe9bab3b65bd85914e2b7334ac68ee"],
         platform: Some("win_amd64"),
-        megabytes: 407,
+        megabytes: 408,
     },
 ];

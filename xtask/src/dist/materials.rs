@@ -38,15 +38,31 @@ struct Part<'a> {
     package: &'a Value,
 }
 
-/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be one.
-pub(crate) fn write(root: &Path, triple: &str, licences: &Path, bill: &Path) -> Result<()> {
+/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be one. Returns the licence
+/// expression (SPDX) of the binaries.
+pub(crate) fn write(root: &Path, triple: &str, licences: &Path, bill: &Path) -> Result<String> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
     let metadata: Value = serde_json::from_slice(&output(&mut command)?)?;
     let parts = parts(&metadata, &linked(root, triple)?)?;
     std::fs::write(licences.join("THIRD-PARTY.txt"), licence_texts(root, triple, &parts)?)?;
     std::fs::write(bill.join("sbom.cdx.json"), format!("{:#}\n", cyclone_dx(triple, &parts)?))?;
-    Ok(())
+    let of_runtime = runtime(triple).map(|(_, licence, _)| licence);
+    Ok(expression(parts.iter().map(|part| part.licence.as_str()).chain(of_runtime)))
+}
+
+/// The licences that apply together to what consists of parts with these licences. Of a part that offers several, this
+/// project takes its own: MIT, Apache-2.0, or one of the two.
+fn expression<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    const OURS: [&str; 2] = ["MIT", "Apache-2.0"];
+    let mut together = BTreeSet::new();
+    for licence in parts.into_iter().chain([env!("CARGO_PKG_LICENSE")]).flat_map(|licence| licence.split(" AND ")) {
+        let offered: Vec<&str> = licence.trim_matches(['(', ')']).split(" OR ").collect();
+        let taken: Vec<&str> = OURS.into_iter().filter(|ours| offered.contains(ours)).collect();
+        let taken = if taken.is_empty() { offered } else { taken };
+        together.insert(if taken.len() == 1 { taken.concat() } else { format!("({})", taken.join(" OR ")) });
+    }
+    together.into_iter().collect::<Vec<_>>().join(" AND ")
 }
 
 /// The names and versions of the crates that are linked for a target. Procedural macros are not.
@@ -172,4 +188,47 @@ fn licence_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
         writeln!(result, "\n{}\n{}\n\n{text}", "-".repeat(80), names.join(", "))?;
     }
     Ok(result)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::workspace::root;
+
+    #[test]
+    fn licences_apply_together() {
+        for (parts, expected) in [
+            (&[][..], "(MIT OR Apache-2.0)"),
+            (&["Apache-2.0 OR MIT", "BSD-2-Clause OR Apache-2.0 OR MIT"], "(MIT OR Apache-2.0)"),
+            (&["Unlicense OR MIT", "MPL-2.0", "ISC"], "(MIT OR Apache-2.0) AND ISC AND MIT AND MPL-2.0"),
+            (&["(MIT OR Apache-2.0) AND Unicode-3.0"], "(MIT OR Apache-2.0) AND Unicode-3.0"),
+            (&["Zlib OR BSL-1.0"], "(MIT OR Apache-2.0) AND (Zlib OR BSL-1.0)"),
+            (
+                &["GPL-3.0-or-later WITH GCC-exception-3.1"],
+                "(MIT OR Apache-2.0) AND GPL-3.0-or-later WITH GCC-exception-3.1",
+            ),
+        ] {
+            assert_eq!(expression(parts.iter().copied()), expected);
+        }
+    }
+
+    #[test]
+    fn the_licences_of_the_binaries_are_all_stated() {
+        let dir = std::env::temp_dir().join(format!("xtask-materials-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let stated = write(&root().unwrap(), "x86_64-unknown-linux-gnu", &dir, &dir).unwrap();
+        let bill = std::fs::read(dir.join("sbom.cdx.json")).unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        let bill: Value = serde_json::from_slice(&bill).unwrap();
+        let stated: Vec<&str> = stated.split([' ', '(', ')']).collect();
+        for component in bill.get("components").and_then(Value::as_array).unwrap() {
+            let licence = component.pointer("/licenses/0/expression").and_then(Value::as_str).unwrap();
+            let is_stated =
+                |one: &str| one.split(" OR ").any(|offered| stated.contains(&offered.trim_matches(['(', ')'])));
+            assert!(licence.split(" AND ").all(is_stated), "{component}: {stated:?}");
+        }
+        let metadata = std::fs::read_to_string(root().unwrap().join("dist/wheel/METADATA")).unwrap();
+        assert!(metadata.contains("\nLicense-Expression: @LICENSES@\n"), "{metadata}");
+    }
 }

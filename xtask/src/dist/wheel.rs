@@ -62,8 +62,9 @@ fn write(platform: &Platform, libraries: &Path, doctor: &Path, dir: &Path) -> Re
         install(&root.join(file), &licences.join(file))?;
     }
     std::fs::create_dir_all(&bill)?;
-    materials::write(&root, platform.triple, &licences, &bill)?;
-    let metadata = std::fs::read_to_string(root.join("dist/wheel/METADATA"))?.replace("@VERSION@", VERSION);
+    let expression = materials::write(&root, platform.triple, &licences, &bill)?;
+    let metadata = std::fs::read_to_string(root.join("dist/wheel/METADATA"))?;
+    let metadata = metadata.replace("@VERSION@", VERSION).replace("@LICENSES@", &expression);
     std::fs::write(info.join("METADATA"), metadata)?;
     let wheel = format!("Wheel-Version: 1.0\nGenerator: cudnn-shim\nRoot-Is-Purelib: false\nTag: {}\n", tag(platform));
     std::fs::write(info.join("WHEEL"), wheel)?;

@@ -1,0 +1,123 @@
+//! `cargo xtask newest`: asks the package index for releases of cuDNN that are newer than the pinned ones, and tests them.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use cudnn_fetch::{RELEASES, Release};
+
+use crate::error::Result;
+use crate::pins::{self, Version};
+use crate::release;
+use crate::workspace::root;
+
+/// The tests of what depends on a release. They run for the newest pin.
+const MATRIX: [&str; 8] =
+    ["releases", "layers", "loader", "abi", "drop_in_abi", "function_table", "identify", "report"];
+
+/// Pins each release that is newer than the pinned ones, as `release` does, and runs [`MATRIX`]. Does nothing if there is
+/// none.
+pub(crate) fn run() -> Result<()> {
+    let mut newer = BTreeSet::new();
+    let newest = Version::parse(pins::newest(RELEASES)?.version)?.release();
+    let packages: BTreeSet<&str> = pins::newest_of_lines(RELEASES).iter().map(|release| release.package).collect();
+    for package in packages {
+        let pinned = newest_pin(package)?;
+        let published = published(package)?;
+        let latest = published.iter().max().ok_or_else(|| format!("{package} has no version"))?;
+        println!("{package}: {} is pinned, {} is the newest", pinned.text(), latest.text());
+        newer.extend(is_news(latest, &pinned, &newest)?.then(|| latest.clone()));
+    }
+    if newer.is_empty() {
+        println!("No release is newer than the pinned ones.");
+        return Ok(());
+    }
+    // A release that needs changes by hand is tested all the same, and the command fails at the end.
+    let mut failures = Vec::new();
+    for version in &newer {
+        if let Err(error) = release::run(&version.text(), false) {
+            failures.push(format!("{}: {error}", version.text()));
+        }
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()?).args([
+        "test",
+        "--package",
+        "cudnn-tests",
+        "--features",
+        "full-releases",
+        "--no-fail-fast",
+    ]);
+    cargo.args(MATRIX.iter().flat_map(|test| ["--test", test]));
+    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        failures.push("tests with the new release failed".into());
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+}
+
+/// Returns whether the latest version of a package is to be tested: it is newer than the package's pins, and no older than
+/// the newest release of all packages. Some packages are pinned at an older release on purpose.
+fn is_news(latest: &Version, pinned: &Version, newest: &str) -> Result<bool> {
+    Ok(latest > pinned && *latest >= Version::parse(newest)?)
+}
+
+/// Returns the newest pinned version of a package.
+fn newest_pin(package: &str) -> Result<Version> {
+    let of_package = RELEASES.iter().filter(|release: &&Release| release.package == package);
+    let versions: Result<Vec<Version>> = of_package.map(|release| Version::parse(release.version)).collect();
+    versions?.into_iter().max().ok_or_else(|| format!("{package} is not pinned").into())
+}
+
+/// Asks pip for the versions of a package that this machine can install.
+fn published(package: &str) -> Result<Vec<Version>> {
+    let mut pip = cudnn_fetch::pip(&root()?);
+    pip.args(["--disable-pip-version-check", "--no-input", "index", "versions", package]);
+    let output = pip.output().map_err(|error| format!("cannot start pip: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("pip cannot list the versions of {package}:\n{message}").into());
+    }
+    let versions = versions(&text);
+    if versions.is_empty() { Err(format!("pip listed no version of {package}:\n{text}").into()) } else { Ok(versions) }
+}
+
+/// Reads the versions of cuDNN 9 in the output of `pip index versions`.
+fn versions(text: &str) -> Vec<Version> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("Available versions:"));
+    let listed = line.unwrap_or_default().split(',').map(str::trim);
+    listed.filter(|version| version.starts_with("9.")).filter_map(|version| Version::parse(version).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_pip_prints() {
+        let text = "WARNING: pip index is currently an experimental command.\nnvidia-cudnn-cu13 (9.28.1.4)\n\
+                    Available versions: 9.28.1.4, 9.28.0.42, 9.9.0.52, 10.0.0.1, 9.29rc1\n  INSTALLED: 9.19.0.56\n";
+        let texts = |versions: Vec<Version>| versions.iter().map(Version::text).collect::<Vec<_>>();
+        assert_eq!(texts(versions(text)), ["9.28.1.4", "9.28.0.42", "9.9.0.52"]);
+        assert_eq!(versions(text).into_iter().max().unwrap().text(), "9.28.1.4");
+        assert_eq!(versions("no such package\n"), []);
+    }
+
+    #[test]
+    fn a_release_is_news_if_neither_its_package_nor_another_has_a_newer_one() {
+        let is_news = |latest: &str, pinned: &str| {
+            super::is_news(&Version::parse(latest).unwrap(), &Version::parse(pinned).unwrap(), "9.28.1").unwrap()
+        };
+        assert!(
+            is_news("9.29.0.42", "9.28.0.42") && is_news("9.28.1.4", "9.28.0.42") && is_news("9.28.1.5", "9.28.1.4")
+        );
+        assert!(!is_news("9.27.0.42", "9.19.0.56") && !is_news("9.28.1.4", "9.28.1.4"));
+    }
+
+    #[test]
+    fn the_newest_pin_of_a_package_is_found() {
+        let newest = newest_pin("nvidia-cudnn-cu12").unwrap();
+        assert!(newest >= Version::parse("9.28.0.42").unwrap());
+        assert!(newest_pin("nvidia-cudnn-cu99").is_err());
+    }
+}
