@@ -106,7 +106,7 @@ print(subprocess.run([doctor, "preload", "--query"], env=environment, capture_ou
 print("\n## Contents of the device's description\n")
 print("The first workspace query after a preload that registered the engines for a device with another description, 5 processes each:\n")
 print("| description | query, ms | status |\n| --- | --- | --- |")
-true = json.load(open(here + "/../../cudnn-backend/devices/h200.json"))
+true = json.load(open(here + "/../../cudnn-sys/src/devices/h200.json"))
 variants = {
     "none: engines not registered": None,
     "of this very device": {},

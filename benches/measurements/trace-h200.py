@@ -35,7 +35,6 @@ def take_steps(way):
     step = training_step(way["batch"], way["size"])
     for _ in range(WARM_UP):
         step()
-    moved = move_helpers(way["cores"][1])
     if way["stopwatch"]:
         ctypes.CDLL(way["stopwatch"]).stopwatch_reset()
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -55,22 +54,7 @@ def take_steps(way):
         "process": process * 1e3,
         "faults": (after.ru_minflt - before.ru_minflt) / STEPS,
         "switches": (after.ru_nivcsw - before.ru_nivcsw) / STEPS,
-        "moved": moved,
     }
-
-
-def move_helpers(core):
-    """Pins the layer's threads to this core, and returns how many there are."""
-    moved = 0
-    for task in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{task}/comm") as name:
-                if name.read().startswith("cudnn-trace"):
-                    os.sched_setaffinity(int(task), {core})
-                    moved += 1
-        except OSError:
-            pass
-    return moved
 
 
 def serve():
@@ -202,12 +186,11 @@ def clean(scratch):
 
 
 def print_times(times):
-    columns = ("wall", "least", "thread", "process", "faults", "switches", "moved")
+    columns = ("wall", "least", "thread", "process", "faults", "switches")
     print("\nMilliseconds of a step: the median of the processes' medians of wall time, the least of all steps, the")
-    print("medians of the stepping thread's and of the process's CPU time; page faults and preemptions a step; the")
-    print("layer's threads.\n")
-    print("| | wall | ratio | least | ratio | thread | process | ratio | faults | preempted | threads |")
-    print("| --- |" + " --- |" * 10)
+    print("medians of the stepping thread's and of the process's CPU time; page faults and preemptions a step.\n")
+    print("| | wall | ratio | least | ratio | thread | process | ratio | faults | preempted |")
+    print("| --- |" + " --- |" * 9)
     base = None
     for way, found in times.items():
         if not found:
@@ -218,7 +201,7 @@ def print_times(times):
         print(
             f"| {way} | {row['wall']:.3f} | {row['wall'] / base['wall']:.3f} | {row['least']:.3f} | "
             f"{row['least'] / base['least']:.3f} | {row['thread']:.3f} | {row['process']:.3f} | "
-            f"{row['process'] / base['process']:.3f} | {row['faults']:.2f} | {row['switches']:.2f} | {row['moved']:.0f} |"
+            f"{row['process'] / base['process']:.3f} | {row['faults']:.2f} | {row['switches']:.2f} |"
         )
     print("\n| medians of the processes, ms | |\n| --- | --- |")
     for way, found in times.items():

@@ -18,7 +18,7 @@ use std::time::Instant;
 use cudnn_probe::{Host, InstallationReport, Library as Library9, Variant};
 use libloading::os::unix::{Library, Symbol};
 
-type Version = unsafe extern "C" fn() -> usize;
+type Version = cudnn_sys::signatures::cudnnGetVersion;
 
 fn open(dir: &str) -> Symbol<Version> {
     // SAFETY: NVIDIA's shim has no constructors that do anything.

@@ -7,12 +7,15 @@
 
 pub mod empty_layers;
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::CString;
 use std::hint::black_box;
 use std::path::Path;
 use std::ptr::null_mut;
 
 use cudarc::cudnn::sys as cudarc;
+use cudnn_sys::signatures::{
+    cudnnConvolutionForward as Convolve, cudnnGetVersion as Version, cudnnSetTensor4dDescriptor as SetTensor,
+};
 use cudnn_sys::{
     cudnnConvolutionFwdAlgo_t as Algorithm, cudnnDataType_t as DataType, cudnnStatus_t as Status,
     cudnnTensorDescriptor_t as RawTensor, cudnnTensorFormat_t as Format,
@@ -211,24 +214,6 @@ call_path!(
     ),
     |status| status as u32
 );
-
-type Version = unsafe extern "C" fn() -> usize;
-type SetTensor = unsafe extern "C" fn(RawTensor, Format, DataType, c_int, c_int, c_int, c_int) -> Status;
-type Convolve = unsafe extern "C" fn(
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    *const c_void,
-    *mut c_void,
-    Algorithm,
-    *mut c_void,
-    usize,
-    *const c_void,
-    *mut c_void,
-    *mut c_void,
-) -> Status;
 
 /// Function pointers, resolved once.
 #[derive(Debug)]

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define MAX_ATTRIBUTES 48
-typedef struct { unsigned name, type; long long count; size_t len; char *bytes; } attribute;
+/* `tensors` and `nodes` are what a plan's JSON states of descriptors. */
+typedef struct { unsigned name, type; long long count; size_t len; char *bytes, *tensors, *nodes; } attribute;
 typedef struct descriptor {
     unsigned kind;
     int finalized, count;
@@ -22,33 +23,71 @@ typedef struct descriptor {
     struct descriptor *config;      /* what a plan or a configuration was made of: a copy */
     long long engine, knobs[4], knob_types[4];     /* a configuration */
     char *graph;
+    char *stated;                   /* the graph that a plan's JSON states, from the graph on upwards */
     unsigned devices;               /* those that this or what is below names, a bit each */
 } descriptor;
-typedef struct { int device; char padding[124]; } handle;
+typedef struct { int device, is_small; char padding[120]; } handle;
 
 static __thread char last_error[200];
 static int fail(int status, const char *why) { snprintf(last_error, sizeof last_error, "%s", why); return status; }
 
+/* Logs each call, as cuDNN does at the level of information. The program's callback may throw. */
+typedef void (*callback)(unsigned severity, void *data, const void *debug, const char *message);
+static callback log_to;
+static void *log_data;
+static void log_call(const char *function) {
+    static const char debug[256];
+    char message[100] = {0};
+    if (!log_to) return;
+    snprintf(message, sizeof message - 1, "%s", function);
+    log_to(3, log_data, debug, message);
+}
+#define LOG log_call(__func__)
+void cudnn_log(const char *function) { log_call(function); }
+
+int cudnnSetCallback(unsigned mask, void *data, callback function) {
+    log_data = data;
+    log_to = mask & 8 ? function : 0;
+    return 0;
+}
+
 void cudnnGetLastErrorString(char *message, unsigned long long size) {
-    if (size) snprintf(message, size, "%s", last_error);
+    LOG;
+    if (message && size) snprintf(message, size, "%s", last_error);
     last_error[0] = 0;
 }
 
-/* The handles are for three devices in turn. The first and the last are alike. */
+/* A variable that is read when the library is loaded. */
+static char at_load[100];
+__attribute__((constructor)) static void read_variable(void) {
+    const char *value = getenv("CUDNN_JIT_FLAGS_DBG");
+    snprintf(at_load, sizeof at_load, "%s", value ? value : "");
+}
+
+/* The handles are for three devices in turn. The first and the last are alike. A stream may have a part of the device. */
 static __thread int handles;
 int cudnnCreate(void **out) {
+    LOG;
     handle *made = calloc(1, sizeof *made);
     made->device = handles++ % 3;
     *out = made;
     return 0;
 }
-int cudnnDestroy(void *it) { free(it); return 0; }
+int cudnnDestroy(void *it) { LOG; free(it); return 0; }
+int cudnnSetStream(handle *it, const void *stream) { LOG; it->is_small = stream != 0; return 0; }
+#define DEVICES 7
+#define NO_DEVICE 3
+static int device_of(const handle *it) { return it->device + (it->is_small ? 4 : 0); }
 
 static const char *device_json(int device) {
     static const char *const all[] = {
         "{\"deviceVer\":900,\"cudaDeviceId\":0,\"deviceName\":\"A GPU\"}",
         "{\"deviceVer\":800,\"cudaDeviceId\":1,\"deviceName\":\"Another GPU\"}",
         "{\"deviceVer\":900,\"cudaDeviceId\":2,\"deviceName\":\"A GPU\"}",
+        "none",
+        "{\"deviceVer\":900,\"cudaDeviceId\":0,\"multiProcessorCount\":16,\"deviceName\":\"A GPU\"}",
+        "{\"deviceVer\":800,\"cudaDeviceId\":1,\"multiProcessorCount\":16,\"deviceName\":\"Another GPU\"}",
+        "{\"deviceVer\":900,\"cudaDeviceId\":2,\"multiProcessorCount\":16,\"deviceName\":\"A GPU\"}",
     };
     return all[device];
 }
@@ -64,6 +103,7 @@ static void add(int number) {
 __attribute__((destructor)) static void count(void) { fprintf(stderr, "%d descriptors were not destroyed\n", alive); }
 
 int cudnnBackendCreateDescriptor(unsigned kind, void **out) {
+    LOG;
     if (kind > 60) return fail(3000, "no such kind");
     descriptor *made = calloc(1, sizeof *made);
     made->kind = kind;
@@ -72,22 +112,29 @@ int cudnnBackendCreateDescriptor(unsigned kind, void **out) {
     return 0;
 }
 
+static void forget(attribute *it) {
+    free(it->bytes);
+    free(it->tensors);
+    free(it->nodes);
+}
 static void clear(descriptor *it) {
-    for (int i = 0; i < it->count; i++) free(it->attributes[i].bytes);
+    for (int i = 0; i < it->count; i++) forget(&it->attributes[i]);
     free(it->json);
     free(it->graph);
+    free(it->stated);
     if (it->config) { clear(it->config); free(it->config); }
     unsigned kind = it->kind;
     memset(it, 0, sizeof *it);
     it->kind = kind;
 }
 int cudnnBackendDestroyDescriptor(descriptor *it) {
+    LOG;
     add(-1);
     clear(it);
     free(it);
     return 0;
 }
-int cudnnBackendInitialize(descriptor *it) { clear(it); return 0; }
+int cudnnBackendInitialize(descriptor *it) { LOG; clear(it); return 0; }
 
 static attribute *find(descriptor *it, unsigned name) {
     for (int i = 0; i < it->count; i++) if (it->attributes[i].name == name) return &it->attributes[i];
@@ -120,15 +167,19 @@ static char *dump(const descriptor *it) {
     return text;
 }
 
+static char *copy_text(const char *text) { return text ? strdup(text) : 0; }
 static descriptor *copy(const descriptor *from) {
     descriptor *to = malloc(sizeof *to);
     *to = *from;
     for (int i = 0; i < to->count; i++) {
         to->attributes[i].bytes = malloc(to->attributes[i].len + 1);
         memcpy(to->attributes[i].bytes, from->attributes[i].bytes, to->attributes[i].len);
+        to->attributes[i].tensors = copy_text(from->attributes[i].tensors);
+        to->attributes[i].nodes = copy_text(from->attributes[i].nodes);
     }
-    to->json = from->json ? strdup(from->json) : 0;
-    to->graph = from->graph ? strdup(from->graph) : 0;
+    to->json = copy_text(from->json);
+    to->graph = copy_text(from->graph);
+    to->stated = copy_text(from->stated);
     to->config = from->config ? copy(from->config) : 0;
     return to;
 }
@@ -148,9 +199,59 @@ static long long number(descriptor *it, unsigned name) {
     return known ? value : -1;
 }
 
-int cudnnBackendSetAttribute(descriptor *it, unsigned name, unsigned type, long long count, const void *elements) {
+static void numbers(FILE *to, descriptor *it, unsigned name, const char *member) {
+    attribute *known = find(it, name);
+    fprintf(to, ",\"%s\":[", member);
+    for (size_t i = 0; known && i < known->len / 8; i++) {
+        long long value;
+        memcpy(&value, known->bytes + 8 * i, 8);
+        fprintf(to, "%s%lld", i ? "," : "", value);
+    }
+    fputs("]", to);
+}
+
+/* As cuDNN states a tensor. */
+static void tensor(FILE *to, descriptor *it) {
+    static const char *const types[] = {"CUDNN_DATA_FLOAT", "CUDNN_DATA_DOUBLE", "CUDNN_DATA_HALF"};
+    long long type = number(it, 901), alignment = number(it, 900);
+    fprintf(to, "%s{\"name\":\"%lld\",\"dataType\":\"%s\"", ftell(to) ? "," : "", number(it, 906),
+            type >= 0 && type < 3 ? types[type] : "another");
+    numbers(to, it, 902, "dim");
+    numbers(to, it, 903, "stride");
+    fprintf(to, ",\"isVirtual\":%s,\"isByValue\":%s,\"vectCount\":1,\"vectDim\":-1,\"ptrAlignment\":%lld,"
+            "\"reordering\":\"CUDNN_TENSOR_REORDERING_NONE\"}", number(it, 907) > 0 ? "true" : "false",
+            number(it, 908) > 0 ? "true" : "false", alignment < 0 ? 16 : alignment);
+}
+
+/* As cuDNN states a convolution. */
+static void node(FILE *to, descriptor *it) {
+    static const struct { unsigned name; const char *member; } tensors[] = {{704, "X"}, {703, "W"}, {705, "Y"}};
+    fprintf(to, "%s{\"operation\":\"CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR\"", ftell(to) ? "," : "");
+    for (int i = 0; i < 3; i++) {
+        attribute *known = find(it, tensors[i].name);
+        if (known && known->tensors) {
+            fprintf(to, ",\"%s\":\"%lld\"", tensors[i].member, atoll(known->tensors + strlen("{\"name\":\"")));
+        }
+    }
+    for (unsigned name = 700; name < 702; name++) {
+        attribute *known = find(it, name);
+        if (!known) continue;
+        double value = 0;
+        float narrow = 0;
+        if (known->type == 4 && known->len >= 4) memcpy(&narrow, known->bytes, 4), value = narrow;
+        else if (known->len >= 8) memcpy(&value, known->bytes, 8);
+        if (value - value == 0) fprintf(to, ",\"%s\":%.17g", name == 700 ? "alpha" : "beta", value);
+    }
+    fputs("}", to);
+}
+
+static int keep(descriptor *it, unsigned name, unsigned type, long long count, const void *elements) {
     if (it->finalized) return fail(2000, "descriptor is finalized");
     if (name > 2999) return fail(3000, "no such attribute");
+    /* Like cuDNN: one descriptor is read, whatever the number says, and a factor of INT32 has eight bytes. */
+    int is_one = it->kind == 10 && type == 15 && name >= 703 && name <= 705 && elements;
+    int is_wide = it->kind == 10 && name == 701 && type == 23 && count == 1;
+    if (is_one) count = 1;
     if (count < 0 || (count && !elements)) return fail(2001, "elements");
     attribute *known = find(it, name);
     if (count > 400000) {
@@ -161,19 +262,30 @@ int cudnnBackendSetAttribute(descriptor *it, unsigned name, unsigned type, long 
     if (!known) {
         if (it->count == MAX_ATTRIBUTES) return fail(4000, "too many");
         known = &it->attributes[it->count++];
-    } else free(known->bytes);
-    char *bytes = 0;
-    size_t len = 0;
+    } else forget(known);
+    char *bytes = 0, *tensors = 0, *nodes = 0;
+    size_t len = 0, ignored;
     if (type == 15 || type == 0) {
-        FILE *to = open_memstream(&bytes, &len);
+        FILE *to = open_memstream(&bytes, &len), *to_tensors = open_memstream(&tensors, &ignored);
+        FILE *to_nodes = open_memstream(&nodes, &ignored);
         for (long long i = 0; i < count; i++) {
             void *element = ((void **)elements)[i];
             if (type == 0) {
-                it->devices |= 1 << ((handle *)element)->device;
-                fprintf(to, "device %d", ((handle *)element)->device);
+                it->devices |= 1 << device_of(element);
+                fprintf(to, "device %d", device_of(element));
                 continue;
             }
-            it->devices |= ((descriptor *)element)->devices;
+            descriptor *child = element;
+            it->devices |= child->devices;
+            if (child->kind == 17) tensor(to_tensors, child);
+            if (child->kind == 10) {
+                for (int k = 0; k < child->count; k++) {
+                    const char *more = child->attributes[k].tensors;
+                    if (more && *more) fprintf(to_tensors, "%s%s", ftell(to_tensors) ? "," : "", more);
+                }
+                node(to_nodes, child);
+            }
+            if (child->stated) free(it->stated), it->stated = strdup(child->stated);
             char *text = dump(element);
             fputs(text, to);
             free(text);
@@ -187,13 +299,24 @@ int cudnnBackendSetAttribute(descriptor *it, unsigned name, unsigned type, long 
             }
         }
         fclose(to);
+        fclose(to_tensors);
+        fclose(to_nodes);
+        if (it->kind == 15 && type == 15) {
+            free(it->stated);
+            if (asprintf(&it->stated, "{\"tensors\":[%s],\"nodes\":[%s]}", tensors, nodes) < 0) abort();
+        }
     } else {
-        len = size_of(type) * count;
+        len = is_wide ? 8 : size_of(type) * count;
         bytes = malloc(len + 1);
         memcpy(bytes, elements, len);
     }
-    *known = (attribute){name, type, count, len, bytes};
+    *known = (attribute){name, type, count, len, bytes, tensors, nodes};
     return 0;
+}
+
+int cudnnBackendSetAttribute(descriptor *it, unsigned name, unsigned type, long long count, const void *elements) {
+    LOG;
+    return keep(it, name, type, count, elements);
 }
 
 /* The engine of a configuration. */
@@ -204,6 +327,7 @@ static long long engine_of(descriptor *config) {
 }
 
 int cudnnBackendFinalize(descriptor *it) {
+    LOG;
     if (it->finalized) return fail(2000, "finalized twice");
     if (it->kind == 17 && number(it, 902) == 13) return fail(3003, "a dimension of 13");
     if (it->kind == 5) {
@@ -222,11 +346,12 @@ int cudnnBackendFinalize(descriptor *it) {
         char *text = dump(it);
         unsigned long long hash = 5381;
         for (char *c = text; *c; c++) hash = hash * 33 ^ (unsigned char)*c;
-        int device = __builtin_ctz(it->devices | 8);
-        if (device == 3 || it->devices & ~(1u << device)) return fail(2000, "no device or several");
-        const char *variable = getenv("CUDNN_STAND_IN");
-        if (asprintf(&it->json, "{\"cudnnVersion\":91900,\"GPUProfile\":%s,\"engine\":{\"engineId\":%lld%s},\"variable\":\"%s\",\"workspace\":%llu,\"all\":\"%s\"}", device_json(device), engine,
-                engine > 1 ? ",\"payload\":{\"kernels\":[{}]}" : "", variable ? variable : "", hash % 1000, text) < 0) abort();
+        int device = it->devices ? __builtin_ctz(it->devices) : NO_DEVICE;
+        if (device == NO_DEVICE || it->devices & ~(1u << device)) return fail(2000, "no device or several");
+        const char *variable = getenv("CUDNN_NVRTC_RUNTIME_LINKING");
+        if (asprintf(&it->json, "{\"cudnnVersion\":91900,\"operationGraph\":%s,\"GPUProfile\":%s,\"engine\":{\"engineId\":%lld%s},\"variable\":\"%s %s\",\"workspace\":%llu,\"all\":\"%s\"}",
+                it->stated ? it->stated : "{}", device_json(device), engine, engine > 1 ? ",\"payload\":{\"kernels\":[{}]}" : "",
+                variable ? variable : "", at_load, hash % 1000, text) < 0) abort();
         free(text);
         fprintf(stderr, "built\n");
     }
@@ -234,7 +359,7 @@ int cudnnBackendFinalize(descriptor *it) {
         it->json = strdup(device_json(find(it, 2701)->bytes[7] - '0'));
     }
     if (it->kind == 38 && find(it, 2702)) {
-        for (int device = 0; device < 3; device++) {
+        for (int device = 0; device < DEVICES; device++) {
             attribute *text = find(it, 2702);
             if (strncmp(text->bytes, device_json(device), text->len) == 0) it->devices = 1 << device;
         }
@@ -255,6 +380,7 @@ static int text_out(const char *text, long long requested, long long *count, voi
 
 int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long long requested, long long *count,
                              void *elements) {
+    LOG;
     long long ignored;
     if (!count) count = &ignored;
     if (!it->finalized) return fail(2004, "not finalized");
@@ -296,8 +422,8 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             out[i]->finalized = 1;
             long long value = it->knobs[i & 3];
             int knob = set ? it->knob_types[i & 3] : 3 + i;
-            cudnnBackendSetAttribute((out[i]->finalized = 0, out[i]), 600, 9, 1, &knob);
-            cudnnBackendSetAttribute(out[i], 601, 3, 1, &value);
+            keep((out[i]->finalized = 0, out[i]), 600, 9, 1, &knob);
+            keep(out[i], 601, 3, 1, &value);
             out[i]->finalized = 1;
         }
         *count = known;
@@ -309,13 +435,14 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             attribute *graph = find(it, 201);
             out[i]->graph = strndup(graph->bytes, graph->len);
             out[i]->devices = it->devices;
+            out[i]->stated = copy_text(it->stated);
             out[i]->engine = 2 + i;
             for (int k = 0; k < 4; k++) out[i]->knobs[k] = graph->len * (k + 1) + i + number(it, 200);
             long long engine = out[i]->engine;
             descriptor *made = calloc(1, sizeof *made);
             made->kind = 2;
             made->graph = strdup(out[i]->graph);
-            cudnnBackendSetAttribute(made, 1301, 3, 1, &engine);
+            keep(made, 1301, 3, 1, &engine);
             made->finalized = 1;
             out[i]->config = made;
             out[i]->finalized = 1;
@@ -331,7 +458,17 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
     return 0;
 }
 
+/* The workspace of a plan for a variant pack. Refuses what is not one. */
+int cudnnGetExecutionPlanWorkspaceSize(handle *it, descriptor *plan, descriptor *pack, unsigned long long *size) {
+    LOG;
+    if (!plan->finalized) return fail(2004, "plan is not finalized");
+    if (!pack || pack->kind != 16) return fail(2000, "no variant pack");
+    *size = atoll(strstr(plan->json, "\"workspace\":") + 12) + it->device;
+    return 0;
+}
+
 int cudnnBackendExecute(handle *it, descriptor *plan, descriptor *pack) {
+    LOG;
     if (!plan->finalized) return fail(2004, "plan is not finalized");
     unsigned long long hash = 5381;
     for (char *c = strstr(plan->json, "\"all\""); *c; c++) hash = hash * 33 ^ (unsigned char)*c;

@@ -1,4 +1,4 @@
-//! Calls one function of the library that the feature links, and prints the metadata of cudnn-sys.
+//! Calls functions of the library that the feature links, most of them by `check!`, and prints the metadata of cudnn-sys.
 
 fn main() {
     println!("version {}", env!("DEP_CUDNN9_VERSION"));
@@ -19,18 +19,20 @@ fn main() {
         println!("cudnnCreateTensorDescriptor {:?}", unsafe {
             cudnn_sys::cudnnCreateTensorDescriptor(&raw mut descriptor)
         });
-        // SAFETY: the function was given to this program, which does not use it again; it rejects null with a status.
-        println!("cudnnDestroyTensorDescriptor {:?}", unsafe { cudnn_sys::cudnnDestroyTensorDescriptor(descriptor) });
+        // SAFETY: the descriptor was given to this program, which does not use it again; null is rejected with a status.
+        println!("{:?}", unsafe { cudnn_sys::check!(cudnn_sys::cudnnDestroyTensorDescriptor(descriptor)) });
     }
     #[cfg(feature = "link-cnn")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe {
+            cudnn_sys::check!(cudnn_sys::cudnnDestroyConvolutionDescriptor(std::ptr::null_mut()))
+        });
     }
     #[cfg(feature = "link-adv")]
     {
         // SAFETY: as above.
-        println!("{:?}", unsafe { cudnn_sys::cudnnDestroyRNNDescriptor(std::ptr::null_mut()) });
+        println!("{:?}", unsafe { cudnn_sys::check!(cudnn_sys::cudnnDestroyRNNDescriptor(std::ptr::null_mut())) });
     }
     #[cfg(feature = "link-ext")]
     {

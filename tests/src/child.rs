@@ -1,9 +1,12 @@
 //! Child processes for code that may abort. The child is usually `driver`, which calls functions by name.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The library that the child calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +100,36 @@ impl Child {
     /// # Panics
     /// When it does not start.
     pub fn run(mut self, args: &[&str]) -> ChildOutput {
-        let output = self.command.args(self.arguments).args(args).output().expect("the child starts");
+        self.command.args(self.arguments).args(args).output().expect("the child starts").into()
+    }
+
+    /// Like [`Child::run`], but ends the child when it opens this file, if that is a pipe. Without a writer, it would
+    /// wait.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn run_beside_pipe(mut self, args: &[&str], pipe: &Path) -> ChildOutput {
+        if !std::fs::metadata(pipe).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
+            return self.run(args);
+        }
+        let command = self.command.args(self.arguments).args(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the child starts");
+        let writer = || File::options().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
+        while child.try_wait().expect("the child can be waited for").is_none() {
+            // A pipe without a reader cannot be opened for writing without waiting.
+            if let Ok(_writer) = writer() {
+                // Keep the pipe open until the child has ended. Otherwise the child would reach the end of the file and go on.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.wait_with_output().expect("the child has ended").into()
+    }
+}
+
+impl From<Output> for ChildOutput {
+    fn from(output: Output) -> Self {
         ChildOutput {
             signal: output.status.signal(),
             code: output.status.code(),

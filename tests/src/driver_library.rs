@@ -6,7 +6,9 @@ use std::process::Command;
 
 use cudnn_fetch::cache_dir;
 
+use crate::compiler::compile;
 use crate::release::not_run;
+use crate::temp_dir::TempDir;
 use crate::wheel::Wheel;
 
 const NVRTC: Wheel = Wheel {
@@ -30,6 +32,28 @@ pub fn driver_and_compiler(test: &str) -> Option<String> {
             not_run(test, &reason);
             None
         }
+    }
+}
+
+/// The libraries with which every pinned release plans for a described device on a machine without a GPU: Debian's driver,
+/// NVRTC, and a cuBLASLt that only states its version. The full releases from 9.27 on load cuBLASLt when they plan.
+pub struct PlanningLibraries {
+    /// The directories, as `LD_LIBRARY_PATH` has them.
+    pub path: String,
+    _cublas: TempDir,
+}
+
+impl PlanningLibraries {
+    /// Returns the libraries; `None`, with the reason under the test's name, if they cannot be had.
+    #[must_use]
+    pub fn new(test: &str) -> Option<Self> {
+        let others = driver_and_compiler(test)?;
+        let cublas = TempDir::new();
+        for name in ["libcublasLt.so.12", "libcublasLt.so.13"] {
+            let code = "unsigned long cublasLtGetVersion(void) { return 130000; }";
+            compile(code, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &cublas.path().join(name));
+        }
+        Some(PlanningLibraries { path: format!("{others}:{}", cublas.path().display()), _cublas: cublas })
     }
 }
 

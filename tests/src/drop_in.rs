@@ -1,11 +1,10 @@
 //! The drop-in library as `cargo xtask dist` builds it, and C programs that link to it or to NVIDIA's shim.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
-use crate::{TempDir, cross_target, lib_dir};
+use crate::{TempDir, cross_target, lib_dir, root, xtask};
 
 /// The directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
 ///
@@ -16,16 +15,7 @@ pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let output = Command::new(cargo)
-                .args(["run", "--quiet", "--package", "xtask", "--", "dist"])
-                .args(cross_target())
-                .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-                // Flags for coverage and the like would change the library.
-                .env_remove("RUSTFLAGS")
-                .env_remove("CARGO_ENCODED_RUSTFLAGS")
-                .output()
-                .unwrap();
+            let output = xtask(&root()).arg("dist").args(cross_target()).output().unwrap();
             assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
             PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
         })

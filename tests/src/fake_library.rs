@@ -26,6 +26,7 @@ pub struct FakeLibrary {
     ptx: Option<u16>,
     code: String,
     soname: String,
+    body: &'static str,
     has_rpath: bool,
     run_path: String,
 }
@@ -45,6 +46,7 @@ impl FakeLibrary {
             ptx: None,
             code: String::new(),
             soname: library.linux_name().into(),
+            body: "return 0;",
             has_rpath: false,
             run_path: "$ORIGIN".into(),
         }
@@ -96,6 +98,13 @@ impl FakeLibrary {
     #[must_use]
     pub fn with_code(mut self, code: &str) -> Self {
         self.code.push_str(code);
+        self
+    }
+
+    /// Gives all functions without code of their own this body.
+    #[must_use]
+    pub fn with_body(mut self, body: &'static str) -> Self {
+        self.body = body;
         self
     }
 
@@ -208,7 +217,7 @@ impl FakeLibrary {
             let in_shim = self.library == Library::Shim && function.since() <= self.version;
             let here = function.library().library() == self.library || in_shim;
             if here && Some(name) != self.without && !text.contains(&format!("{name}(")) {
-                let _ = writeln!(text, "unsigned long long {name}(void) {{ return 0; }}");
+                let _ = writeln!(text, "unsigned long long {name}(void) {{ {} }}", self.body);
             }
         }
         text

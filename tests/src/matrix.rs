@@ -1,6 +1,8 @@
 //! The fault matrix: every kind of fault, in every sub-library. One table serves this project's loader and NVIDIA's
 //! shim, with fake libraries and with real releases.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -20,6 +22,8 @@ pub enum Fault {
     NoPermission,
     /// There is a directory of that name.
     Directory,
+    /// There is a pipe of that name, to which nobody writes.
+    Pipe,
     /// It is a text file.
     Text,
     /// It is built for another processor.
@@ -44,11 +48,12 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, the control first.
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 15] = [
         Fault::None,
         Fault::Absent,
         Fault::NoPermission,
         Fault::Directory,
+        Fault::Pipe,
         Fault::Text,
         Fault::WrongArchitecture,
         Fault::Truncated,
@@ -69,6 +74,7 @@ impl Fault {
             Fault::Absent => "absent",
             Fault::NoPermission => "not readable",
             Fault::Directory => "a directory of that name",
+            Fault::Pipe => "a pipe of that name",
             Fault::Text => "a text file",
             Fault::WrongArchitecture => "built for aarch64",
             Fault::Truncated => "truncated",
@@ -82,13 +88,14 @@ impl Fault {
         }
     }
 
-    /// Whether this fault can be detected in this library: the others are compared with graph, and cnn and ext have no
-    /// version symbol.
+    /// Whether this fault can be detected in this library: the others are compared with graph, and only some have a
+    /// version symbol. Programs call no function of the libraries that graph opens.
     #[must_use]
-    pub fn applies_to(self, library: SubLibrary) -> bool {
+    pub fn applies_to(self, library: Library) -> bool {
         match self {
-            Fault::OtherVersion => !matches!(library, SubLibrary::Cnn | SubLibrary::Ext),
-            Fault::OtherCuda => library != SubLibrary::Graph,
+            Fault::OtherVersion => library.version_symbol().is_some(),
+            Fault::OtherCuda => library != Library::Graph,
+            Fault::LacksFunction => !Library::OPENED_BY_GRAPH.contains(&library),
             _ => true,
         }
     }
@@ -97,9 +104,7 @@ impl Fault {
     ///
     /// # Panics
     /// When files cannot be written.
-    pub fn inject(self, dir: &TempDir, library: SubLibrary, version: Version, cuda: u16) {
-        let function = a_function(library);
-        let library = library.library();
+    pub fn inject(self, dir: &TempDir, library: Library, version: Version, cuda: u16) {
         let good = FakeLibrary::new(library, version);
         if self == Fault::None {
             return;
@@ -108,6 +113,7 @@ impl Fault {
         match self {
             Fault::None | Fault::Absent => {}
             Fault::Directory => std::fs::create_dir(file).unwrap(),
+            Fault::Pipe => make_pipe(&file),
             Fault::Text => std::fs::write(file, "GROUP ( libcudnn.so )\n").unwrap(),
             Fault::NoPermission => {
                 good.build(&file);
@@ -130,9 +136,18 @@ impl Fault {
                 FakeLibrary::new(library, other).build(&file);
             }
             Fault::OtherCuda => good.with_ptx(if cuda == 12 { 9 } else { 8 }).build(&file),
-            Fault::LacksFunction => good.without(function).build(&file),
+            Fault::LacksFunction => {
+                let library = SubLibrary::ALL.iter().copied().find(|other| other.library() == library);
+                good.without(a_function(library.unwrap())).build(&file);
+            }
         }
     }
+}
+
+fn make_pipe(file: &Path) {
+    let path = CString::new(file.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the path ends in NUL.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o644) }, 0, "{file:?}");
 }
 
 fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cudnn_fetch::{FetchError, Network};
+use cudnn_fetch::{FetchError, Network, RELEASES, Release};
+use cudnn_loader::Version;
 
 /// `CUDNN_TESTS_OFFLINE=skip` lets tests pass without running when they need a release that cannot be fetched. Each of
 /// them prints NOT RUN and its name.
@@ -59,6 +60,21 @@ fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
     let dir = release(id)?;
     Some(cudnn_fetch::release(&for_this_target(id)).ok()?.lib_dir(&dir))
+}
+
+/// Returns the pinned releases of cuDNN for this machine with all libraries, the oldest of each CUDA major first.
+pub fn full_releases() -> impl Iterator<Item = &'static Release> {
+    RELEASES.iter().filter(|release| release.is_cudnn() && release.platform.is_none() && !release.is_jit())
+}
+
+/// Returns the version of cuDNN in a pinned release.
+///
+/// # Panics
+/// When no release of cuDNN has this identifier.
+#[must_use]
+pub fn version(id: &str) -> Version {
+    let [major, minor, patch] = cudnn_fetch::release(id).unwrap().cudnn_version().unwrap();
+    Version::new(major, minor, patch)
 }
 
 /// The pin of a release for the target of the tests, if it has one of its own: an emulated test reads the cache of a

@@ -6,11 +6,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::Child;
 use crate::compiler::run_compiler;
+use crate::{Child, root, version, xtask};
 
 /// The target triple of the programs for Windows.
 pub const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// The newest pinned release of cuDNN for Windows.
+pub const RELEASE: &str = "windows-cu13";
+
+/// Replaces `VERSION` in a text by the version of [`RELEASE`] (9.28.1), `NUMBER` by what `cudnnGetVersion` returns (92801),
+/// and `WHEEL` by the version of its wheel (9.28.1.4).
+///
+/// # Panics
+/// When no release is pinned.
+#[must_use]
+pub fn of_release(text: &str) -> String {
+    let (version, wheel) = (version(RELEASE), cudnn_fetch::release(RELEASE).unwrap().version);
+    let number = version.major * 10_000 + version.minor * 100 + version.patch;
+    text.replace("VERSION", &version.to_string()).replace("NUMBER", &number.to_string()).replace("WHEEL", wheel)
+}
 
 /// MinGW's command that compiles C.
 #[must_use]
@@ -103,12 +118,7 @@ pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let output = Command::new(cargo)
-                .args(["run", "--quiet", "--package", "xtask", "--", "dist", "--target", TARGET])
-                .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-                .output()
-                .expect("cargo starts");
+            let output = xtask(&root()).args(["dist", "--target", TARGET]).output().expect("it starts");
             assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
             PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
         })

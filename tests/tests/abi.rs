@@ -7,7 +7,7 @@ use std::process::Command;
 
 use cudnn_loader::Version;
 use cudnn_sys::*;
-use support::{TempDir, c_compiler, release, run_compiler};
+use support::{TempDir, c_compiler, release, run_compiler, version};
 
 /// An item that is not a function, as the bindings declare it.
 enum Item {
@@ -197,18 +197,18 @@ fn deprecations(headers: &str, newest: bool) {
     }
 }
 
-fn check_release(id: &str, version: Version) {
+fn check_release(id: &str) {
     let Some(dir) = release(id) else { return };
-    check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version, c_compiler());
+    check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version(id), c_compiler());
 }
 
 /// The layouts are those of this machine; on Windows they are the same, because no binding has a `long`.
 #[cfg(feature = "windows")]
 #[test]
 fn the_bindings_match_the_headers_for_windows() {
-    let Some(dir) = release("windows-cu13-9.28.0") else { return };
-    let include = cudnn_fetch::release("windows-cu13-9.28.0").unwrap().include_dir(&dir);
-    check(&include, Version::new(9, 28, 0), support::windows::c_compiler());
+    let Some(dir) = release("windows-cu13") else { return };
+    let include = cudnn_fetch::release("windows-cu13").unwrap().include_dir(&dir);
+    check(&include, version("windows-cu13"), support::windows::c_compiler());
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../cudnn-sys/src/generated")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for long in ["c_long,", "c_long;", "c_long)", "c_ulong,", "c_ulong;", "c_ulong)"] {
@@ -219,37 +219,18 @@ fn the_bindings_match_the_headers_for_windows() {
 
 #[test]
 fn the_bindings_match_the_headers_of_9_19_0() {
-    check_release("jit-cu12-9.19.0", Version::new(9, 19, 0));
+    check_release("jit-cu12-9.19.0");
 }
 
 #[test]
 fn the_bindings_match_the_headers_of_9_27_0() {
-    check_release("jit-cu13-9.27.0", Version::new(9, 27, 0));
+    check_release("jit-cu13-9.27.0");
 }
 
 #[cfg(feature = "full-releases")]
-mod full_releases {
-    use super::*;
-
-    #[test]
-    fn the_bindings_match_the_headers_of_9_0_0() {
-        check_release("cu12-9.0.0", Version::new(9, 0, 0));
-    }
-
-    #[test]
-    fn the_bindings_match_the_headers_of_9_10_2() {
-        check_release("cu12-9.10.2", Version::new(9, 10, 2));
-    }
-
-    #[test]
-    fn the_bindings_match_the_headers_of_9_28_0() {
-        check_release("cu12-9.28.0", Version::new(9, 28, 0));
-    }
-
-    #[test]
-    fn the_bindings_match_the_headers_of_9_28_0_for_cuda_13() {
-        check_release("cu13-9.28.0", Version::new(9, 28, 0));
-    }
+#[test]
+fn the_bindings_match_the_headers_of_each_pinned_release() {
+    support::full_releases().for_each(|release| check_release(release.id));
 }
 
 /// This project's substitutes for CUDA's headers must agree with NVIDIA's: the same program compiles with either and

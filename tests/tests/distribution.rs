@@ -21,27 +21,16 @@ const OLDEST_GLIBC: [u32; 2] = [2, 28];
 /// Loads the library in its argument, asks for cuDNN's version, and prints the file and the version.
 const LOAD: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())";
 
-fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
-/// What `cargo xtask ARGUMENTS` prints, in a checkout, with this directory for cargo's files.
-fn xtask(checkout: &Path, target_dir: Option<&Path>, arguments: &[&str]) -> PathBuf {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "--package", "xtask", "--"]).args(arguments).current_dir(checkout);
-    // Flags for coverage and the like would change the binaries.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    if let Some(dir) = target_dir {
-        cargo.env("CARGO_TARGET_DIR", dir);
-    }
-    PathBuf::from(stdout(&succeed(&mut cargo)).trim())
+/// Returns the path that `cargo xtask ARGUMENTS` prints.
+fn xtask(arguments: &[&str]) -> PathBuf {
+    PathBuf::from(stdout(&succeed(support::xtask(&support::root()).args(arguments))).trim())
 }
 
 /// The wheel for this target, built once in this program.
 fn wheel(target: &str) -> PathBuf {
     static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
     let mut built = BUILT.get_or_init(Default::default).lock().unwrap();
-    let build = || xtask(&checkout(), None, &["wheel", "--target", target]);
+    let build = || xtask(&["wheel", "--target", target]);
     built.entry(target.to_owned()).or_insert_with(build).clone()
 }
 
@@ -189,10 +178,14 @@ fn a_wheel_can_be_installed_into_a_directory_apart() {
     pip(&environment, &[&"install", &"--no-index", &"--target", &target, &wheel(LINUX)]);
     succeed(Command::new(target.join("bin/cudnn-doctor")).arg("--version").env_clear());
     assert!(target.join("cudnn_shim/lib/libcudnn.so.9").exists());
+    let info = target.join(format!("cudnn_doctor-{}.dist-info", env!("CARGO_PKG_VERSION")));
     for name in ["licenses/THIRD-PARTY.txt", "licenses/LICENSE-MIT", "sboms/sbom.cdx.json"] {
-        let file = target.join(format!("cudnn_doctor-{}.dist-info", env!("CARGO_PKG_VERSION"))).join(name);
+        let file = info.join(name);
         assert!(file.metadata().unwrap().len() > 1000, "{file:?}");
     }
+    let metadata = std::fs::read_to_string(info.join("METADATA")).unwrap();
+    let expression = metadata.lines().find_map(|line| line.strip_prefix("License-Expression: ")).unwrap();
+    assert!(expression.starts_with("(MIT OR Apache-2.0) AND ") && expression.contains("MPL-2.0"), "{expression}");
 }
 
 /// The versions of glibc's symbols that a file needs.
@@ -279,9 +272,9 @@ fn the_wheel_for_windows_runs_under_wine() {
     }
     let version = windows::child(&doctor).run(&["--version"]);
     assert!(version.stdout.starts_with("cudnn-doctor "), "{version:?}");
-    let Some(cudnn) = lib_dir("windows-cu13-9.28.0") else { return };
+    let Some(cudnn) = lib_dir(windows::RELEASE) else { return };
     let checked = windows::child(&doctor).env("CUDNN_LOADER_DIR", windows::path(&cudnn)).run(&["check"]);
-    assert!(checked.stdout.contains("cuDNN   9.28.0"), "{checked:?}");
+    assert!(checked.stdout.contains(&windows::of_release("cuDNN   VERSION")), "{checked:?}");
 }
 
 fn has_wine() -> bool {
@@ -314,7 +307,7 @@ fn archives() -> &'static Path {
         if has_static() {
             arguments.extend(["--target", STATIC]);
         }
-        xtask(&checkout(), None, &arguments)
+        xtask(&arguments)
     })
 }
 
@@ -368,30 +361,35 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
     }
 }
 
-/// Every file of two builds in different directories is the same, to the byte.
+/// The libraries of two builds in different directories are the same, to the byte. Those of the doctor get the same flags,
+/// and take minutes.
 #[test]
 fn two_builds_in_different_directories_give_the_same_bytes() {
     let dir = TempDir::new();
     let copy = dir.path().join("elsewhere/copy");
     std::fs::create_dir_all(&copy).unwrap();
-    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(checkout()).output();
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(support::root()).output();
     let Some(listed) = listed.ok().filter(|listed| listed.status.success()) else {
         return not_run("two builds in different directories", "this is no git checkout");
     };
     for name in stdout(&listed).split_terminator('\0') {
         let to = copy.join(name);
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        let from = checkout().join(name);
+        let from = support::root().join(name);
         match std::fs::read_link(&from) {
             Ok(link) => std::os::unix::fs::symlink(link, to).unwrap(),
             Err(_) => drop(std::fs::copy(from, to).unwrap()),
         }
     }
-    let sums = |archives: &Path| std::fs::read_to_string(archives.join("SHA256SUMS")).unwrap();
-    let here = sums(archives());
-    let there = sums(&xtask(&copy, Some(&dir.path().join("other-target")), &["archives", "--target", LINUX]));
-    assert_eq!(there.lines().count(), 2, "{there}");
-    for line in there.lines() {
-        assert!(here.contains(line), "here:\n{here}\nin a copy of the checkout:\n{there}");
+    let mut dist = support::xtask(&copy);
+    let output = succeed(dist.arg("dist").env("CARGO_TARGET_DIR", dir.path().join("other-target")));
+    let there = PathBuf::from(stdout(&output).trim());
+    assert!(there.starts_with(dir.path()), "{there:?}");
+    let here = support::drop_in();
+    let names =
+        |dir: &Path| files(dir).iter().map(|file| file.strip_prefix(dir).unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&here), names(&there));
+    for name in names(&here) {
+        assert!(std::fs::read(here.join(&name)).unwrap() == std::fs::read(there.join(&name)).unwrap(), "{name:?}");
     }
 }

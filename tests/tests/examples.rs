@@ -2,28 +2,14 @@
 //! guide's table of mistakes against what cuDNN reports today.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use support::{Child, ChildOutput, dynamic_entries, lib_dir};
+use support::{Child, ChildOutput, dynamic_entries, lib_dir, root};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Builds an example, and runs it with the cuDNN in this directory.
+/// Runs an example with the cuDNN in this directory.
 fn run(example: &str, cudnn: &Path) -> ChildOutput {
-    let output = Command::new(env!("CARGO"))
-        .current_dir(root())
-        .args(["build", "--quiet", "--package", "cudnn-backend", "--example", example])
-        // In the tests' profile, so that the program is beside theirs.
-        .args(support::cross_target())
-        .args(["--profile", if cfg!(debug_assertions) { "dev" } else { "release" }])
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let program = Path::new(env!("CARGO_BIN_EXE_driver")).with_file_name("examples").join(example);
-    Child::bare(program).env("CUDNN_LOADER_DIR", cudnn).run(&[])
+    Child::bare(support::backend_example(example)).env("CUDNN_LOADER_DIR", cudnn).run(&[])
 }
 
 #[test]

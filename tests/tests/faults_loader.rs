@@ -2,7 +2,7 @@
 //! into it must return a fitting status and leave a full report, and all other calls must work: through the loader from
 //! Rust, and through the drop-in library from a C program.
 
-use cudnn_loader::{SubLibrary, Version};
+use cudnn_loader::{Library, SubLibrary, Version};
 use support::matrix::{self, Fault};
 use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
 
@@ -55,6 +55,7 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::Absent => ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE (3009)", "does not include libcudnn_"),
         Fault::NoPermission => (LOADING_FAILED, "cannot be read: Permission denied"),
         Fault::Directory => (LOADING_FAILED, "a directory, not a regular file"),
+        Fault::Pipe => (LOADING_FAILED, "a pipe, a socket or a device, not a regular file"),
         Fault::Text => (LOADING_FAILED, "is not an ELF file: its first bytes are \"GROUP ( libcudnn\""),
         Fault::WrongArchitecture if cfg!(target_arch = "aarch64") => {
             (LOADING_FAILED, "is built for x86-64, but aarch64 is required")
@@ -95,9 +96,9 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
     let Some(bases) = Bases::new() else { return };
     for library in SubLibrary::ALL.iter().copied() {
         let base = bases.to_test(library);
-        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
+        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library.library())) {
             let dir = TempDir::links_to(base.dir.path());
-            fault.inject(&dir, library, base.version, base.cuda);
+            fault.inject(&dir, library.library(), base.version, base.cuda);
             let output = provoke(&dir, library);
             let case = format!("{library}: {}: {output:#?}", fault.description());
             assert_eq!(output.code, Some(0), "{case}");
@@ -122,6 +123,47 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
             let version = if graph_is_unusable { 0 } else { major * 10_000 + minor * 100 + patch };
             assert_eq!(output.returned("cudnnGetVersion"), Some(version.to_string().as_str()), "{case}");
             assert_eq!(output.returned("cudnnGetErrorString"), Some("CUDNN_STATUS_SUCCESS"), "{case}");
+        }
+    }
+}
+
+/// cuDNN opens these libraries by name when it plans something, and a damaged one would end the process then.
+#[test]
+fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
+    let Some(Bases { newer: base, .. }) = Bases::new() else { return };
+    let function = matrix::a_function(SubLibrary::Graph);
+    let ext = matrix::a_function(SubLibrary::Ext);
+    for library in Library::OPENED_BY_GRAPH.iter().copied() {
+        for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::None && fault.applies_to(library)) {
+            let dir = TempDir::links_to(base.dir.path());
+            fault.inject(&dir, library, base.version, base.cuda);
+            let child = Child::new(DRIVER, Subject::Loader, dir.path()).without_privileges();
+            let output = child.run(&[function, ext]);
+            let case = format!("{library}: {}: {output:#?}", fault.description());
+            assert_eq!(output.code, Some(0), "{case}");
+            let is_accepted = match fault {
+                // Some releases and JIT-only installations do without them.
+                Fault::Absent => true,
+                // ld.so cannot open it, and cuDNN reports that.
+                Fault::MissingDependency | Fault::UndefinedSymbol => true,
+                _ => false,
+            };
+            for function in [function, ext] {
+                let returned = output.returned(function).unwrap_or_default();
+                let message = output.last_error(function);
+                if is_accepted {
+                    assert!(!message.contains("cannot be called"), "{case}");
+                    continue;
+                }
+                let (status, fragment) = match fault {
+                    Fault::OtherCuda => ("(1002)", "is built for CUDA 12, but the libraries beside it for CUDA 13"),
+                    _ => ("(1008)", expected(fault, SubLibrary::Ops).1),
+                };
+                assert!(returned.ends_with(status), "{case}");
+                for fragment in [fragment, function, library.file_name(), "help: "] {
+                    assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
+                }
+            }
         }
     }
 }

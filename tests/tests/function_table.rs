@@ -80,13 +80,8 @@ fn the_table_equals_what_9_27_0_exports() {
 #[cfg(feature = "full-releases")]
 #[test]
 fn the_table_equals_what_each_pinned_release_exports() {
-    for (id, version) in [
-        ("cu12-9.0.0", Version::new(9, 0, 0)),
-        ("cu12-9.10.2", Version::new(9, 10, 2)),
-        ("cu12-9.28.0", Version::new(9, 28, 0)),
-        ("cu13-9.28.0", Version::new(9, 28, 0)),
-    ] {
-        let Some(dir) = lib_dir(id) else { return };
-        check(&dir, version);
+    for release in support::full_releases() {
+        let Some(dir) = lib_dir(release.id) else { return };
+        check(&dir, support::version(release.id));
     }
 }

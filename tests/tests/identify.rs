@@ -2,7 +2,7 @@
 
 use cudnn_probe::{
     ArmVariant, Candidate, GpuCode, Host, InstallationReport, Library, Origin, Os, ProbeError, Requirements, Version,
-    check_dir, gpu_code, identify, identify_any, missing_symbols,
+    check_dir, gpu_code, identify, identify_any, missing_exports, missing_symbols,
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
@@ -37,10 +37,10 @@ fn version_and_cuda_major_are_read_from_each_library_of_the_small_releases() {
 #[cfg(feature = "full-releases")]
 #[test]
 fn version_and_cuda_major_are_read_from_each_library_of_the_full_releases() {
-    check("cu12-9.0.0", Version::new(9, 0, 0), 12);
-    check("cu12-9.10.2", Version::new(9, 10, 2), 12);
-    check("cu12-9.28.0", Version::new(9, 28, 0), 12);
-    check("cu13-9.28.0", Version::new(9, 28, 0), 13);
+    for release in support::full_releases() {
+        let cuda = if release.line() == Some("cu12") { 12 } else { 13 };
+        check(release.id, support::version(release.id), cuda);
+    }
 }
 
 /// The bytes of a good library, to damage.
@@ -205,11 +205,12 @@ fn a_release_for_another_architecture_is_read() {
 #[cfg(feature = "full-releases")]
 #[test]
 fn a_release_for_windows_is_read() {
-    check_foreign("windows-cu13-9.28.0", Version::new(9, 28, 0), 13, Os::Windows, "x86-64");
-    let Some(dir) = lib_dir("windows-cu13-9.28.0") else { return };
+    let version = support::version("windows-cu13");
+    check_foreign("windows-cu13", version, 13, Os::Windows, "x86-64");
+    let Some(dir) = lib_dir("windows-cu13") else { return };
     for library in [Library::Shim, Library::Cnn, Library::Ext, Library::EnginesPrecompiled] {
         let identity = identify_any(&dir.join(library.windows_name()), library).unwrap();
-        assert_eq!(identity.version, Some(Version::new(9, 28, 0)), "{library}");
+        assert_eq!(identity.version, Some(version), "{library}");
     }
     let code = gpu_code(&dir.join(Library::Ops.windows_name())).unwrap();
     assert!(code.iter().any(|code| code.compute_capability == 75 && !code.is_ptx), "{code:?}");
@@ -452,4 +453,22 @@ fn every_symbol_of_a_library_is_found_by_its_name() {
     let mut all = missing(&[]);
     all.sort_by_key(|name| (name.len(), name.clone()));
     assert_eq!(all, names);
+}
+
+#[test]
+fn a_library_whose_exports_cannot_be_read_lacks_none() {
+    let dir = TempDir::new();
+    let (whole, damaged) = (dir.path().join("whole.so"), dir.path().join("damaged.so"));
+    support::compile("void cudnnCreate(void) {} void cudnnNew(void) {}", &["-shared", "-nostdlib"], &whole);
+    let sections = binutils("readelf", &["-SW"], &whole);
+    let section = sections.lines().find_map(|line| line.split_once(".gnu.hash ")).unwrap().1;
+    let offset = usize::from_str_radix(section.split_whitespace().nth(2).unwrap(), 16).unwrap();
+    let mut bytes = std::fs::read(&whole).unwrap();
+    bytes[offset..offset + 4].fill(0xff);
+    std::fs::write(&damaged, bytes).unwrap();
+    assert_eq!(missing_exports(&whole, &whole).unwrap(), [""; 0]);
+    for (library, replaced) in [(&whole, &damaged), (&damaged, &whole)] {
+        let error = missing_exports(library, replaced).unwrap_err().to_string();
+        assert!(error.contains("the hash table of its symbols cannot be read"), "{error}");
+    }
 }

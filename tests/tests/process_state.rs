@@ -87,6 +87,52 @@ fn a_verbose_error_string_is_only_for_the_status_of_the_last_error() {
 }
 
 #[test]
+fn the_variable_of_verbose_error_strings_is_read_when_the_program_is_loaded() {
+    for (at_start, later) in [("1", "0"), ("0", "1")] {
+        let nowhere = Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere").env(VERBOSE_VARIABLE, at_start);
+        let set = format!("setenv:{VERBOSE_VARIABLE}={later}");
+        let output = run(nowhere, &[&set, "~cudnnCreate", "error-string:1008"]);
+        let text = output.returned("error-string").unwrap();
+        assert_eq!(text.contains("cannot be called"), at_start == "1", "{output:#?}");
+    }
+}
+
+/// An allocator may take locks of its own, wait for a thread that waits for ld.so, or throw.
+#[test]
+fn the_loader_allocates_nothing_while_ld_so_has_its_locks() {
+    let dir = graph_with("");
+    // A library for LD_PRELOAD that notices allocations in callbacks of `dl_iterate_phdr`.
+    let guard = dir.path().join("libguard.so");
+    let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <link.h>\n#include <stdlib.h>\n#include <unistd.h>\n
+        typedef int callback(struct dl_phdr_info *, size_t, void *);
+        extern void *__libc_malloc(size_t);
+        extern void *__libc_realloc(void *, size_t);
+        static __thread int inside;
+        static __thread struct { callback *function; void *data; } now;
+        static int call(struct dl_phdr_info *info, size_t size, void *unused) {
+            inside++;
+            int result = now.function(info, size, now.data);
+            inside--;
+            return result;
+        }
+        int dl_iterate_phdr(callback *function, void *data) {
+            int (*real)(callback *, void *) = dlsym(RTLD_NEXT, \"dl_iterate_phdr\");
+            now.function = function;
+            now.data = data;
+            write(1, \"iterated\\n\", 9);
+            return real(call, 0);
+        }
+        static void check(void) { if (inside) { write(1, \"allocated\\n\", 10); } }
+        void *malloc(size_t size) { check(); return __libc_malloc(size); }
+        void *realloc(void *at, size_t size) { check(); return __libc_realloc(at, size); }";
+    compile(code, &["-shared", "-fPIC", "-w", "-ldl"], &guard);
+    let child = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).env("LD_PRELOAD", &guard);
+    let output = run(child, &["cudnnGetVersion"]);
+    assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
+    assert!(output.stdout.contains("iterated\n") && !output.stdout.contains("allocated\n"), "{output:#?}");
+}
+
+#[test]
 fn a_setuid_program_has_no_verbose_error_strings() {
     if support::is_emulated("a_setuid_program_has_no_verbose_error_strings", "an emulator ignores the set-user-ID bit")
     {

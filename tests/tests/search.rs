@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Candidate, Host, Origin, ProbeError, Requirements, Search, select};
-use support::TempDir;
+use support::{FakeLibrary, Library, TempDir, Version};
+
+const VERSION: Version = Version::new(9, 19, 0);
 
 /// The candidates of a search, relative to the root of the sandbox, each with its origin.
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
@@ -70,9 +72,9 @@ fn directories_are_searched_in_the_documented_order() {
         ),
         ("conda/lib/python3.11/site-packages/nvidia/cudnn/lib", conda()),
         ("conda/lib", conda()),
-        ("py/lib/python3.10/dist-packages/nvidia/cudnn/lib", Origin::Python(root.join("py"))),
         ("first", Origin::LibraryPath),
         ("other-plugins", Origin::RunPath(root.join("plugin.so"))),
+        ("py/lib/python3.10/dist-packages/nvidia/cudnn/lib", Origin::Python(root.join("py"))),
     ];
     let found = candidates(&search, root);
     for (index, (dir, origin)) in expected.into_iter().enumerate() {
@@ -92,6 +94,51 @@ fn directories_are_searched_in_the_documented_order() {
         &["lib64", "lib", "targets/x86_64-linux/lib"]
     };
     assert_eq!(of_toolkit, targets, "{found:#?}");
+}
+
+#[test]
+fn a_complete_installation_comes_before_a_jit_only_one_that_is_found_for_the_same_reason() {
+    let world = TempDir::new();
+    let root = world.path();
+    let graph = |dir: &str, is_complete: bool| {
+        let dir = make_dir(root, dir);
+        FakeLibrary::new(Library::Graph, VERSION).build(&dir.join(Library::Graph.file_name()));
+        if is_complete {
+            FakeLibrary::new(Library::Ops, VERSION).build(&dir.join(Library::Ops.file_name()));
+        }
+    };
+    let (in_venv, in_base) =
+        ("lib/python3.12/site-packages/nvidia/cudnn_jit/lib", "lib/python3.12/site-packages/nvidia/cudnn/lib");
+    graph("jit", false);
+    graph("other-jit", false);
+    graph("full", true);
+    graph(&format!("venv/{in_venv}"), false);
+    graph(&format!("py/{in_base}"), true);
+    graph(&format!("py-jit/{in_venv}"), false);
+    for python in ["py", "py-jit"] {
+        std::fs::write(make_dir(root, &format!("{python}/bin")).join("python3"), "").unwrap();
+    }
+    let path = |dirs: &[&str]| std::env::join_paths(dirs.iter().map(|dir| root.join(dir))).unwrap();
+    let (venv, py, py_jit) = (format!("venv/{in_venv}"), format!("py/{in_base}"), format!("py-jit/{in_venv}"));
+    // The active environment, the Python on PATH, LD_LIBRARY_PATH; what is selected, and what is rejected before it.
+    for (environment, python, library_path, expected, rejected) in [
+        (None, "py-jit", &["full"][..], "full", 0),
+        (None, "py", &["jit"], "jit", 0),
+        (None, "py", &[], &*py, 0),
+        (None, "py-jit", &["jit", "nowhere", "full"], "full", 1),
+        (None, "py-jit", &["nowhere", "jit", "other-jit", "nowhere"], "jit", 1),
+        (None, "py-jit", &[], &*py_jit, 0),
+        (Some("venv"), "py", &["full"], &*venv, 0),
+    ] {
+        let mut host = Host::sandbox(root).env("PATH", path(&[&format!("{python}/bin")]));
+        if let Some(environment) = environment {
+            host = host.env("VIRTUAL_ENV", root.join(environment));
+        }
+        let selection = select(&Search::new(host.env("LD_LIBRARY_PATH", path(library_path))), &Requirements::new());
+        let case = format!("{environment:?} {python} {library_path:?}: {selection:#?}");
+        assert_eq!(selection.rejected.len(), rejected, "{case}");
+        assert_eq!(selection.into_result().unwrap().dir, std::fs::canonicalize(root.join(expected)).unwrap(), "{case}");
+    }
 }
 
 /// Each user may put a library into such a directory.
@@ -331,6 +378,8 @@ fn in_secure_execution_mode_no_variable_and_no_adjacent_directory_is_used() {
     let found = candidates(&Search::new(environment), root);
     for (dir, origin) in &found {
         assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{dir} ({origin})");
+        // Often another user than root installs it.
+        assert_ne!(dir, "opt/conda/lib");
     }
     assert!(!found.is_empty());
 }

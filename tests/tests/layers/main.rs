@@ -1,5 +1,7 @@
 //! Layers between a program and cuDNN, each case in a child process.
 
+#[cfg(feature = "full-releases")]
+mod full_releases;
 mod mechanism;
 mod plans;
 mod trace;

@@ -251,8 +251,8 @@ fn a_truncated_layer_is_left_out() {
     }
 }
 
-/// What the loader says about a layer that does not exist. A build of the whole workspace puts this project's layers beside
-/// the driver, where the loader then looks.
+/// What the loader says about a layer that does not exist. A build of the whole workspace puts this project's layers
+/// beside the driver, where the loader then looks.
 fn why_missing() -> &'static str {
     let are_beside = Path::new(DRIVER).with_file_name("libcudnn_layers.so").exists();
     if are_beside { "it has no layer of this name" } else { "was not found as" }

@@ -2,15 +2,20 @@
 
 use std::collections::HashSet;
 use std::fs::Permissions;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
+use cudnn_layers::plans::{VariableUse, variable_use};
+use cudnn_plan_store::{Settings, Store, Stored};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, Wheel, lib_dir};
 
-const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
+pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 const VERSION: Version = Version::new(9, 19, 0);
+/// Stands in front of `getenv`.
+const GETENV: &str = include_str!("../../layers/environment.c");
 
 /// A cuDNN whose plans are what they were made of, and a store.
 struct World {
@@ -21,7 +26,8 @@ impl World {
     fn new() -> Self {
         let dir = TempDir::new();
         let code = include_str!("../../layers/planner.c");
-        FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
+        let graph = FakeLibrary::new(Library::Graph, VERSION).with_code(code).with_body("LOG; return 0;");
+        graph.build(&dir.file(Library::Graph));
         World { dir }
     }
 
@@ -37,6 +43,13 @@ impl World {
         output
     }
 
+    /// The same for a program that leaves descriptors behind.
+    fn run_ending_early(&self, layers: &str, args: &[&str]) -> ChildOutput {
+        let output = self.child().run(&[&[layers], args].concat());
+        assert_eq!((output.code, output.signal), (Some(0), None), "{layers} {args:?}: {}", output.stderr);
+        output
+    }
+
     fn child(&self) -> Child {
         Child::new(PLANNER, Subject::Loader, self.dir.path())
             .env("CUDNN_PLANS_DIR", self.store())
@@ -45,7 +58,7 @@ impl World {
 }
 
 /// A number of the summary.
-fn count(output: &ChildOutput, what: &str) -> usize {
+pub(super) fn count(output: &ChildOutput, what: &str) -> usize {
     let lines = output.stderr.lines().filter_map(|line| line.trim().split_once(' '));
     lines.filter(|(_, rest)| rest.starts_with(what)).filter_map(|(count, _)| count.parse::<usize>().ok()).sum()
 }
@@ -70,8 +83,8 @@ fn difference(expected: &str, found: &str) -> Option<String> {
     }
 }
 
-/// Random programs see the same statuses, texts, attributes and results without the layer, with an empty store and with a
-/// full one; alone and together with a trace; in one thread and in several.
+/// Random programs see the same statuses, texts, attributes and results without the layer, with an empty store and with
+/// a full one; alone and together with a trace; in one thread and in several.
 #[test]
 fn random_programs_see_no_difference() {
     if support::is_emulated("random_programs_see_no_difference", "an emulator is slow") {
@@ -90,7 +103,8 @@ fn random_programs_see_no_difference() {
     for layers in ["trace,plans", "plans,trace"] {
         let both = world.run(layers, &args);
         assert_eq!(difference(&without, &both.stdout), None, "{layers}");
-        // No more and no fewer: the layers share what they know of descriptors, and neither makes the other surer of it.
+        // No more and no fewer: the layers share what they know of descriptors, and neither makes the other surer of
+        // it.
         assert_eq!(count(&both, "restored in"), count(&warm, "restored in"), "{layers}: {}", both.stderr);
     }
     let without = world.run("none", &["0", "800", "8"]).stdout;
@@ -104,10 +118,11 @@ fn nothing_is_kept_with_an_unknown_layer_inside() {
     let world = World::new();
     let args = ["0", "20", "1"];
     let without = world.run("none", &args).stdout;
-    for layers in ["plans,other", "plans,trace,other"] {
+    // A layer of another library may be called `trace`.
+    for layers in ["plans,other", "plans,trace,other", "plans,impostor", "plans,trace,impostor"] {
         let inside = world.run(layers, &args);
         assert_eq!(difference(&without, &inside.stdout), None, "{layers}");
-        assert!(inside.stderr.contains("is inside of it, and may change graphs"), "{layers}: {}", inside.stderr);
+        assert!(inside.stderr.contains("runs below plans and may change graphs"), "{layers}: {}", inside.stderr);
         assert!(!world.store().exists(), "{layers}");
     }
     for what in ["built in", "restored in"] {
@@ -136,25 +151,215 @@ fn no_other_plan_is_taken_for_a_kept_one() {
     }
 }
 
-/// cuDNN reads some variables when it plans, and programs set some after their first call.
+/// How many programs attack the layer, each with a plan or three: `CUDNN_TESTS_ATTACKS` asks for more.
+fn attacks(default: &str) -> String {
+    std::env::var("CUDNN_TESTS_ATTACKS").unwrap_or_else(|_| default.to_owned())
+}
+
+/// A program's arrays may be shorter than it says where cuDNN does not look at all of them.
+#[test]
+fn no_more_is_read_than_cudnn_reads() {
+    let world = World::new();
+    let without = world.child().run(&["none", "bounds"]);
+    assert_eq!((without.stdout.lines().count(), without.code), (4, Some(0)), "{without:#?}");
+    for layers in ["plans", "trace", "trace,plans"] {
+        let with = world.child().run(&[layers, "bounds"]);
+        assert_eq!((&with.stdout, with.code), (&without.stdout, Some(0)), "{layers}: {with:#?}");
+    }
+}
+
+/// cuDNN accepts calls that it does not declare: a number of elements where it reads one, or another type. A program
+/// that differs in a value of such a call gets its own plan.
+#[test]
+fn calls_that_cudnn_does_not_declare_are_not_confused() {
+    let world = World::new();
+    let args = ["attack", "0", &attacks("300")];
+    let without = world.run("none", &args).stdout;
+    for (layers, round) in [("plans", "an empty store"), ("plans", "a full store"), ("trace,plans", "a trace")] {
+        let with = world.run(layers, &args);
+        assert_eq!(difference(&without, &with.stdout), None, "with {round}");
+        assert!(count(&with, "restored in") > 200, "with {round}: {}", with.stderr);
+        assert!(with.stderr.contains("was set in a way that this layer does not know"), "{}", with.stderr);
+    }
+}
+
+/// cuDNN reads some variables when it is loaded and some when it plans. Programs set some in between, and some after
+/// their first call.
 #[test]
 fn a_variable_that_is_set_late_is_seen() {
     let world = World::new();
-    let run = |layers: &str, value: Option<&str>| {
-        let child = world.child();
-        let child = match value {
-            Some(value) => child.env("PLANNER_SETS_LATE", value),
-            None => child,
-        };
+    let run = |layers: &str, variables: &[(&str, &str)]| {
+        let mut child = world.child();
+        for (name, value) in variables {
+            child = child.env(name, value);
+        }
         child.run(&[layers, "1", "4"])
     };
-    let expected = [None, Some("1"), Some("2")].map(|value| run("none", value).stdout);
-    assert_ne!(expected[0], expected[1]);
+    let flags = ("CUDNN_JIT_FLAGS_DBG", "fast");
+    let cases: &[&[(&str, &str)]] = &[
+        &[],
+        &[("PLANNER_SETS_LATE", "1")],
+        &[("PLANNER_SETS_LATE", "2")],
+        &[flags],
+        // It was `fast` when cuDNN was loaded, or became it later.
+        &[flags, ("PLANNER_SETS_AFTER_LOAD", "precise")],
+        &[("PLANNER_SETS_AFTER_LOAD", "fast")],
+    ];
+    let expected: Vec<String> = cases.iter().map(|variables| run("none", variables).stdout).collect();
+    assert!(expected[0] != expected[1] && expected[0] != expected[3], "{}", expected[0]);
     for _ in 0..2 {
-        for (value, expected) in [None, Some("1"), Some("2")].into_iter().zip(&expected) {
-            assert_eq!(difference(expected, &run("plans", value).stdout), None, "{value:?}");
+        for (variables, expected) in cases.iter().zip(&expected) {
+            assert_eq!(difference(expected, &run("plans", variables).stdout), None, "{variables:?}");
         }
     }
+}
+
+/// A program that has loaded cuDNN before it adds the layer may have changed the environment since.
+#[test]
+fn nothing_is_kept_if_cudnn_was_loaded_before_the_layer_was_added() {
+    let world = World::new();
+    let without = world.run("none", &["1", "4"]).stdout;
+    for _ in 0..2 {
+        let output = world.child().env("PLANNER_LOADS_FIRST", "1").run(&["plans", "1", "4"]);
+        assert_eq!(difference(&without, &output.stdout), None);
+        assert!(count(&output, "not kept: libcudnn_graph was loaded before") > 0, "{}", output.stderr);
+    }
+    assert!(!world.store().exists());
+}
+
+/// Another thread may call `setenv` while the layer looks whether variables have changed: it asks for names, and does
+/// not read the environment as a whole.
+#[test]
+fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
+    let world = World::new();
+    let interposer = world.dir.path().join("environment.so");
+    support::compile(GETENV, &["-shared", "-fPIC"], &interposer);
+    for what in ["built in", "restored in"] {
+        let child = world.child().env("LD_PRELOAD", &interposer).env("PLANNER_CALLS_FIRST", "1");
+        let output = child.run(&["plans", "1", "4"]);
+        assert_eq!((output.code, output.signal), (Some(0), None), "{}", output.stderr);
+        assert!(count(&output, what) > 0, "{}", output.stderr);
+    }
+}
+
+/// The files of cuDNN and of the store may be on a slow file system. No thread waits for them when the layer begins: a
+/// call that waits for more than a second goes past the layers, and nothing is kept then.
+#[test]
+fn a_slow_start_does_not_turn_the_layer_off() {
+    let world = World::new();
+    // Whoever opens it to read waits until somebody writes to it.
+    let slow = world.dir.path().join("libcudnn_slow.so.9");
+    assert!(Command::new("mkfifo").arg(&slow).status().unwrap().success());
+    let mut planner = Command::new(PLANNER)
+        .args(["plans", "1", "4"])
+        .env("CUDNN_LOADER_DIR", world.dir.path())
+        .env("CUDNN_PLANS_DIR", world.store())
+        .env("CUDNN_PLANS_SUMMARY", "stderr")
+        .env("PLANNER_CALLS_IN_TWO_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(planner.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "called\n");
+    // From now on it can be opened.
+    let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&slow).unwrap();
+    std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+    let output = planner.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    // It is no library, and has no place to read from.
+    let reported: Vec<&str> = stderr.lines().filter(|line| line.contains("keeps no plans: cannot read")).collect();
+    assert_eq!(reported.len(), 1, "{stderr}");
+    assert!(stderr.contains("not kept: the store or cuDNN's files cannot be used"), "{stderr}");
+    assert!(!stderr.contains("past this layer"), "{stderr}");
+}
+
+/// An exception of the program's log callback passes, whichever call it comes from: also from calls of the layer's own.
+#[test]
+fn an_exception_of_a_callback_passes() {
+    let world = World::new();
+    let run = |layers: &str| world.run_ending_early(layers, &["throw"]);
+    let without = run("none").stdout;
+    assert!(without.contains("\"cudnnBackendExecute\", \"cudnnBackendFinalize\""), "{without}");
+    for (layers, is_restored) in
+        [("trace", false), ("plans", true), ("plans", true), ("plans,trace", true), ("trace,plans", true)]
+    {
+        let output = run(layers);
+        assert_eq!(difference(&without, &output.stdout), None, "{layers}");
+        assert_eq!(count(&output, "restored in") > 0, is_restored, "{layers}: {}", output.stderr);
+    }
+    // These do not log.
+    let silent = ["cudnnGetVersion", "cudnnGetErrorString", "cudnnSetCallback"];
+    for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
+        FakeLibrary::new(library, VERSION)
+            .with_code("extern void cudnn_log(const char *function);\n")
+            .needing(Library::Graph.linux_name())
+            .with_body("cudnn_log(__func__); return 0;")
+            .build(&world.dir.file(library));
+    }
+    for layers in ["none", "trace", "plans", "trace,plans"] {
+        let output = world.run_ending_early(layers, &["throw-in-each"]);
+        assert_eq!(output.stdout.lines().collect::<Vec<_>>(), silent, "{layers}: {}", output.stderr);
+    }
+}
+
+/// cuDNN logs while it finalizes the program's own descriptor for a question that the restored plan does not answer. A
+/// callback that asks the same then gets an answer at once.
+#[test]
+fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
+    let world = World::new();
+    for expected in [(1, 0), (0, 1)] {
+        let start = Instant::now();
+        let output = world.run_ending_early("plans", &["ask-back"]);
+        assert_eq!(output.stdout, "asked: true\n", "{}", output.stderr);
+        assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{}", output.stderr);
+        // It waited for itself, and would have for half a minute.
+        assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+    }
+}
+
+/// Without room for any of its text, the last error is gone as well.
+#[test]
+fn the_last_error_is_given_out_once() {
+    let world = World::new();
+    let without = world.run_ending_early("none", &["last-error"]).stdout;
+    assert_eq!(without.matches("2000").count(), 6, "{without}");
+    assert_eq!(without.matches(" \"finalized twice\" \"\"\n").count(), 1, "{without}");
+    assert_eq!(without.matches(" \"\"\n").count(), 6, "{without}");
+    for layers in ["plans", "plans", "trace,plans", "plans,trace"] {
+        let with = world.run_ending_early(layers, &["last-error"]);
+        assert_eq!(difference(&without, &with.stdout), None, "{layers}");
+        // The first run builds one plan, and restores it as the others do.
+        assert!(count(&with, "restored in") >= 5, "{layers}: {}", with.stderr);
+    }
+}
+
+/// A kept plan whose JSON states another engine than its key is not restored.
+#[test]
+fn a_plan_of_another_engine_is_not_restored() {
+    let world = World::new();
+    let args = ["1", "4"];
+    let without = world.run("none", &args).stdout;
+    let cold = world.run("plans", &args);
+    let settings = Settings { dir: Some(world.store()), ..Settings::default() };
+    let (store, problems) = Store::open(&settings);
+    assert!(problems.is_empty(), "{problems:?}");
+    let entries: Vec<Stored> = store.entries().filter_map(Result::ok).collect();
+    assert!(!entries.is_empty());
+    for Stored { mut entry, .. } in entries {
+        let plan = String::from_utf8(entry.plan).unwrap();
+        let other = plan.replace("\"engine\":{\"engineId\":", "\"engine\":{\"engineId\":1");
+        assert_ne!(plan, other);
+        entry.plan = other.into_bytes();
+        store.put(&entry).unwrap();
+    }
+    let with = world.run("plans", &args);
+    assert_eq!(difference(&without, &with.stdout), None);
+    assert_eq!(count(&with, "built in"), count(&cold, "built in"), "{}", with.stderr);
+    assert_eq!(count(&with, "kept, but unusable"), count(&cold, "built in"), "{}", with.stderr);
 }
 
 /// A store that cannot be used is reported, and the program goes on.
@@ -220,18 +425,26 @@ fn processes_share_a_store() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
-/// Descriptions of an H200 and of a device with half its multiprocessors, and where a real cuDNN 9.19 keeps plans for them.
-struct Real {
-    dir: TempDir,
-    cudnn: PathBuf,
-    libraries: String,
-    devices: [String; 2],
+/// Descriptions of an H200 and of a device with half its multiprocessors, and where a real cuDNN keeps plans for them.
+pub(super) struct Real {
+    pub(super) dir: TempDir,
+    pub(super) cudnn: PathBuf,
+    pub(super) libraries: PlanningLibraries,
+    pub(super) devices: [String; 2],
+    /// The engine that compiles in the shortest time.
+    engine: &'static str,
 }
 
 impl Real {
-    fn new(test: &str) -> Option<Self> {
-        let libraries = support::driver_and_compiler(test)?;
-        let cudnn = lib_dir("jit-cu12-9.19.0")?;
+    /// With cuDNN 9.19.
+    pub(super) fn new(test: &str) -> Option<Self> {
+        Self::with(test, "jit-cu12-9.19.0", "7")
+    }
+
+    /// With a pinned release, and one of its engines for convolutions.
+    pub(super) fn with(test: &str, id: &str, engine: &'static str) -> Option<Self> {
+        let libraries = PlanningLibraries::new(test)?;
+        let cudnn = lib_dir(id)?;
         let dir = TempDir::new();
         let h200 = cudnn_backend::device::H200;
         let smaller = h200.replace("\"multiProcessorCount\":132", "\"multiProcessorCount\":66");
@@ -241,19 +454,18 @@ impl Real {
             std::fs::write(&file, device).unwrap();
             file.display().to_string()
         });
-        Some(Real { dir, cudnn, libraries, devices })
+        Some(Real { dir, cudnn, libraries, devices, engine })
     }
 
     fn run(&self, layers: &str, devices: &[String], variables: &[(&str, &Path)]) -> ChildOutput {
         let devices = devices.iter().map(String::as_str);
-        // The engine that compiles in the shortest time.
-        let args: Vec<&str> = [layers, "real", "7"].into_iter().chain(devices).collect();
+        let args: Vec<&str> = [layers, "real", self.engine].into_iter().chain(devices).collect();
         self.planner(&args, variables)
     }
 
     fn planner(&self, args: &[&str], variables: &[(&str, &Path)]) -> ChildOutput {
         let mut child = Child::new(PLANNER, Subject::Loader, &self.cudnn)
-            .env("LD_LIBRARY_PATH", &self.libraries)
+            .env("LD_LIBRARY_PATH", &self.libraries.path)
             .env("CUDNN_PLANS_DIR", self.dir.path().join("plans"))
             .env("CUDNN_PLANS_SUMMARY", "stderr");
         for (name, value) in variables {
@@ -265,13 +477,50 @@ impl Real {
     }
 }
 
+/// Asserts that it is known of each variable for which a real cuDNN and its compiler ask, while they load and plan,
+/// whether plans depend on it.
+pub(super) fn assert_variables_are_known(cudnn: &Path, libraries: &str, device: &str, engine: &str) {
+    let dir = TempDir::new();
+    let path = |name: &str| dir.path().join(name);
+    support::compile(GETENV, &["-shared", "-fPIC"], &path("getenv.so"));
+    std::fs::write(path("device.json"), device).unwrap();
+    let device = path("device.json").display().to_string();
+    let output = Child::new(PLANNER, Subject::Loader, cudnn)
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("LD_PRELOAD", path("getenv.so"))
+        .env("GETENV_RECORD", path("asked"))
+        .run(&["none", "real", engine, &device]);
+    assert!(output.stdout.contains(&format!("engine Some({engine})")), "{output:#?}");
+    let asked = std::fs::read(path("asked")).unwrap();
+    let asked = String::from_utf8_lossy(&asked);
+    let compilers = ["libcudnn", "libcublas", "libnvrtc", "libnvJitLink"];
+    let asked = asked.lines().filter_map(|line| line.split_once(' '));
+    let asked: HashSet<(&str, &str)> =
+        asked.filter(|(library, _)| compilers.iter().any(|name| library.starts_with(name))).collect();
+    // The preload of another library, or a static one, would hide all.
+    assert!(asked.iter().any(|(_, name)| *name == "CUDNN_JIT_FLAGS_DBG"), "{asked:?}");
+    // From 9.28 on for CUDA 13, graph contains the compiler, which reads fewer variables.
+    assert!(asked.iter().any(|(_, name)| name.starts_with("NVRTC_")), "{asked:?}");
+    let unknown = asked.iter().filter(|(_, name)| variable_use(name.as_ref()) == VariableUse::Unknown);
+    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&(&str, &str)>::new(), "{}", cudnn.display());
+}
+
+#[test]
+fn variables_that_a_real_cudnn_asks_for_are_known() {
+    let Some(libraries) = support::driver_and_compiler("variables_that_a_real_cudnn_asks_for_are_known") else {
+        return;
+    };
+    let Some(cudnn) = lib_dir("jit-cu12-9.19.0") else { return };
+    assert_variables_are_known(&cudnn, &libraries, cudnn_backend::device::H200, "7");
+}
+
 /// What was printed, without the times.
 fn lines(output: &ChildOutput) -> Vec<String> {
     output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned()).collect()
 }
 
-/// The real cuDNN 9.19 compiles plans for two described devices, and restores each from the store: for the device, the shape
-/// and the type that it was compiled for.
+/// The real cuDNN 9.19 compiles plans for two described devices, and restores each from the store: for the device, the
+/// shape and the type that it was compiled for.
 #[test]
 fn plans_of_a_real_cudnn_are_restored() {
     let Some(real) = Real::new("plans_of_a_real_cudnn_are_restored") else { return };
@@ -288,8 +537,38 @@ fn plans_of_a_real_cudnn_are_restored() {
     assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
 }
 
-/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any more. A
-/// graph whose operations are set twice has all of them.
+/// Programs describe a device with its members in any order, and with members of another release.
+#[test]
+fn the_order_of_a_description_does_not_count() {
+    let Some(real) = Real::new("the_order_of_a_description_does_not_count") else { return };
+    assert_order_does_not_count(&real);
+}
+
+pub(super) fn assert_order_does_not_count(real: &Real) {
+    let description = std::fs::read_to_string(&real.devices[0]).unwrap();
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&description).unwrap();
+    let members: Vec<String> = members.iter().rev().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+    let file = |name: &str, description: String| {
+        let file = real.dir.path().join(name);
+        std::fs::write(&file, description).unwrap();
+        [file.display().to_string()]
+    };
+    let reversed = file("reversed.json", format!("{{ {} }}", members.join(", ")));
+    let newer = file("newer.json", format!("{{ {}, \"ofAnotherRelease\": 1 }}", members.join(", ")));
+    for (device, expected) in [
+        (&reversed, (3, 0)),
+        (&reversed, (0, 3)),
+        (&[real.devices[0].clone()], (0, 3)),
+        (&newer, (3, 0)),
+        (&newer, (0, 3)),
+    ] {
+        let output = real.run("plans", device, &[]);
+        assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{output:#?}");
+    }
+}
+
+/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any
+/// more. A graph whose operations are set twice has all of them.
 #[test]
 fn plans_that_are_asked_for_in_the_same_words_are_not_confused() {
     let Some(real) = Real::new("plans_that_are_asked_for_in_the_same_words") else { return };
@@ -318,8 +597,73 @@ fn plans_that_are_asked_for_in_the_same_words_are_not_confused() {
     }
 }
 
-/// What a program has planned for one device is planned again for another one, which is not here. A program that finds the
-/// pack compiles nothing there.
+/// The same with the real cuDNN.
+#[test]
+fn calls_that_a_real_cudnn_does_not_declare_are_not_confused() {
+    let Some(real) = Real::new("calls_that_a_real_cudnn_does_not_declare_are_not_confused") else { return };
+    let attacks = attacks("6");
+    let run = |layers| real.planner(&[layers, "attack", "0", &attacks, &real.devices[0]], &[]);
+    let without = run("none");
+    assert!(without.stdout.contains("paddingValue"), "{without:#?}");
+    for round in ["an empty store", "a full store"] {
+        let with = run("plans");
+        assert_eq!(difference(&without.stdout, &with.stdout), None, "with {round}");
+        assert!(count(&with, "restored in") > 2, "with {round}: {with:#?}");
+    }
+}
+
+/// NVIDIA's C++ frontend, which PyTorch and JAX use too.
+pub(super) const FRONTEND: Wheel = Wheel {
+    package: "nvidia-cudnn-frontend",
+    version: "1.32.0",
+    sha256: "8b354a8e550c083eb247f1eb39a7d69a4a269075f5a01e4fcbd2531680b17239",
+};
+
+/// Each attribute that the frontend sets is one whose plans are kept, with the type that it has there.
+#[test]
+fn all_that_the_frontend_sets_is_declared() {
+    /// A value in the program's memory that is compiled into the plan, what other releases have, and the elements of
+    /// variant packs, on which no plan depends.
+    const OTHERS: [&str; 4] = [
+        "CUDNN_ATTR_TENSOR_CONSTANT_VALUE",
+        "CUDNN_ATTR_OPERATION_SDPA_FWD_COMP_TYPE",
+        "CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION",
+        "CUDNN_ATTR_VARIANT_PACK_",
+    ];
+    let declared = include_str!("../../../cudnn-layers/src/generated/attributes.rs");
+    let Some(frontend) = FRONTEND.unpacked() else { return };
+    let mut checked = HashSet::new();
+    let mut dirs = vec![frontend.join("include")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let header = std::fs::read(path).unwrap();
+            let header = String::from_utf8_lossy(&header).replace("SetAttribute(", "set_attribute(");
+            for call in header.split("set_attribute(").skip(1) {
+                let arguments: Vec<&str> = call.split(';').next().unwrap_or("").split(',').map(str::trim).collect();
+                let [_, name, ty, number, ..] = arguments.as_slice() else { continue };
+                let is_other = OTHERS.iter().any(|other| name.starts_with(other));
+                if is_other || !name.starts_with("CUDNN_ATTR_") || !ty.starts_with("CUDNN_TYPE_") {
+                    continue;
+                }
+                let row = declared.lines().find(|line| line.contains(&format!("(Name::{name},")));
+                let row = row.unwrap_or_else(|| panic!("{name} is not declared"));
+                assert!(row.contains(&format!("Type::{ty}]")) || row.contains(&format!("Type::{ty},")), "{ty}: {row}");
+                let is_one = row.contains("most: 1 }");
+                assert!(!is_one || *number == "1" || number.contains("backendRaggedOffset"), "{number}: {row}");
+                checked.insert((*name).to_owned());
+            }
+        }
+    }
+    assert!(checked.len() > 150, "{checked:?}");
+}
+
+/// What a program has planned for one device is planned again for another one, which is not here. A program that finds
+/// the pack compiles nothing there.
 #[test]
 fn plans_are_made_again_for_another_device() {
     let Some(real) = Real::new("plans_are_made_again_for_another_device") else { return };
@@ -329,7 +673,7 @@ fn plans_are_made_again_for_another_device() {
     let pack = real.dir.path().join("app.plans");
     let mut doctor = Command::new(support::doctor());
     doctor.args(["plans", "pack", "--device", &h200[0]]).arg(&pack).arg("--from").arg(real.dir.path().join("plans"));
-    doctor.env("LD_LIBRARY_PATH", &real.libraries).env("CUDNN_LOADER_DIR", &real.cudnn);
+    doctor.env("LD_LIBRARY_PATH", &real.libraries.path).env("CUDNN_LOADER_DIR", &real.cudnn);
     let packed = doctor.output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&packed.stdout), String::from_utf8_lossy(&packed.stderr));
     assert!(packed.status.success() && text.contains("3 plans"), "{text}");

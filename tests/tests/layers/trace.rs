@@ -1,6 +1,7 @@
 //! The layer `trace`: its files and texts, whatever the program does.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use support::{
-    Child, ChildOutput, Subject, TempDir, Version, c_compiler, client, copy_fake_set, drop_in, lib_dir, run_compiler,
+    Child, ChildOutput, Subject, TempDir, Version, c_compiler, client, copy_fake_set, doctor, drop_in, lib_dir,
+    run_compiler,
 };
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
@@ -29,12 +31,25 @@ fn child(cudnn: &Path) -> Option<Child> {
     Some(child)
 }
 
-/// The events of a file, read by a parser that is not ours.
+/// The events of a file, read by a parser that is not ours. That of a process which exited is complete JSON.
 fn events(file: &Path) -> Vec<Value> {
-    let python = "import json, sys\nassert isinstance(json.load(open(sys.argv[1], encoding='utf-8')), list)";
-    let checked = Command::new("python3").args(["-c", python]).arg(file).output().unwrap();
-    assert!(checked.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&checked.stderr));
-    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    parsed(file, "json.loads(text)")
+}
+
+/// The events of a file that a process left without its end. The last record may be incomplete.
+fn events_without_end(file: &Path) -> Vec<Value> {
+    parsed(
+        file,
+        r#"json.loads((text if text[-9:-2] in ('"ph":"X', '"ph":"M', '"ph":"i') else text[:text.rindex(',\n')]) + ']')"#,
+    )
+}
+
+fn parsed(file: &Path, parse: &str) -> Vec<Value> {
+    let python =
+        format!("import json, sys; text = open(sys.argv[1], encoding='utf-8').read(); json.dump({parse}, sys.stdout)");
+    let parsed = Command::new("python3").args(["-c", &python]).arg(file).output().unwrap();
+    assert!(parsed.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&parsed.stderr));
+    serde_json::from_slice(&parsed.stdout).unwrap()
 }
 
 fn name(event: &Value) -> &str {
@@ -89,38 +104,84 @@ fn a_record_has_the_time_the_thread_the_arguments_and_the_status() {
     assert!(failed["args"]["report"].as_str().unwrap().contains("does not include libcudnn_ops.so.9"), "{failed}");
 }
 
+/// A program in Rust that contains the loader looks for layers beside itself, and not beside the drop-in.
 #[test]
-fn the_file_is_complete_whatever_ends_the_process() {
-    if support::is_emulated("the_file_is_complete_whatever_ends_the_process", "an emulator is slow") {
-        return;
-    }
+fn the_doctor_traces_a_program_that_contains_the_loader() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
-    for (round, end) in ["kill", "segv", "_exit", "exit"].iter().cycle().take(20).enumerate() {
-        let threads = format!("hot:{}", if round % 3 == 0 { 32 } else { 2 });
+    let mut arguments: Vec<OsString> = ["run", "--from"].map(OsString::from).into();
+    arguments.extend([drop_in().join("lib").into_os_string(), "--trace".into(), file.clone().into(), "--".into()]);
+    let child = arguments.into_iter().fold(Child::bare(doctor()), Child::argument);
+    let output = child.argument(DRIVER).env("CUDNN_LOADER_DIR", &cudnn).run(&["cudnnGetVersion"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert!(!named(&events(&file), "cudnnGetVersion").is_empty(), "{output:#?}");
+}
+
+#[test]
+fn calls_that_returned_are_in_the_file_whatever_ends_the_process() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let dir = TempDir::new();
+    let file = dir.path().join("trace.json");
+    for (end, signal) in [("kill", Some(9)), ("segv", Some(11)), ("_exit", None), ("exit", None)] {
+        for busy in [false, true] {
+            let Some(child) = child(&cudnn) else { return };
+            let (hot, end_option) = ("hot:32", format!("end:{end}"));
+            let args = ["calls:1000", if busy { hot } else { "memory" }, "calls:100", &end_option];
+            let output = child.env("CUDNN_TRACE", &file).run(&args);
+            assert_eq!(output.signal, signal, "{output:#?}");
+            let events = if end == "exit" { events(&file) } else { events_without_end(&file) };
+            let calls = named(&events, "cudnnGetVersion").len();
+            assert!(if busy { calls >= 1100 } else { calls == 1100 }, "{calls} {output:#?}");
+            assert!(events.iter().all(|event| event["ph"].is_string()));
+            // Those of the backend API are longer than those without arguments.
+            let size = std::fs::metadata(&file).unwrap().len();
+            assert!((100..500).contains(&(size / events.len() as u64)), "{size} bytes for {} events", events.len());
+        }
+    }
+}
+
+#[test]
+fn no_call_of_many_threads_is_lost() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let dir = TempDir::new();
+    let file = dir.path().join("trace.json");
+    let Some(child) = child(&cudnn) else { return };
+    let output = child.env("CUDNN_TRACE", &file).run(&["threads:200"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 20_000);
+}
+
+/// Handlers interrupt the layer at any place. They return, or leave by `siglongjmp`.
+#[test]
+fn signal_handlers_may_call_cudnn_and_leave() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let dir = TempDir::new();
+    let file = dir.path().join("trace.json");
+    for (name, most) in [("handler", 100), ("jump", 200)] {
         let Some(child) = child(&cudnn) else { return };
-        // On a busy machine it takes some milliseconds until the threads call.
-        let time = format!("sleep:{}", 20 + round);
-        let output = child.env("CUDNN_TRACE", &file).run(&["calls:1", &threads, &time, &format!("end:{end}")]);
-        assert_eq!(output.signal, [Some(9), Some(11), None, None][round % 4], "{output:#?}");
-        let events = events(&file);
-        // Who truncates it while it is mapped would end the program.
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o222, 0);
-        // What was being written when the process ended lacks its end: at most one record for each thread.
-        let incomplete = events.iter().filter(|event| event["ph"].is_null()).count();
-        assert!(events.len() > 10 && incomplete <= 33, "{} events, {incomplete} of them incomplete", events.len());
+        let output = child.env("CUDNN_TRACE", &file).run(&[&format!("{name}:100"), "calls:10"]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+        let returned: usize = output.returned("returned").unwrap().parse().unwrap();
+        let calls = named(&events(&file), "cudnnGetVersion").len();
+        // A call that a handler left may be in the file.
+        assert!((returned + 110..=returned + most + 10).contains(&calls), "{calls} {output:#?}");
     }
 }
 
 #[test]
 fn each_process_has_its_file() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    for pattern in ["trace.json", "trace-%i.json"] {
+    let test = "each_process_has_its_file, after a raw fork";
+    let is_emulated = support::is_emulated(test, "an emulator does not clear pages in child processes");
+    for (pattern, fork) in [("trace.json", "fork"), ("trace-%i.json", "fork"), ("trace.json", "raw-fork")] {
+        if is_emulated && fork == "raw-fork" {
+            continue;
+        }
         let dir = TempDir::new();
         let Some(child) = child(&cudnn) else { return };
         let child = child.env("CUDNN_TRACE", dir.path().join(pattern));
-        let output = child.run(&["calls:2", "fork", "calls:3"]);
+        let output = child.run(&["calls:2", fork, "calls:3"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
         let files = files(dir.path());
         assert_eq!(files.len(), 2, "{files:?}");
@@ -142,24 +203,43 @@ fn each_process_has_its_file() {
 #[test]
 fn a_file_that_another_process_writes_is_left_alone() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    let dir = TempDir::new();
-    let file = dir.path().join("trace.json");
-    // Not of a process that runs: replaced.
-    std::fs::write(&file, "[]").unwrap();
-    let run = |args: &[&str]| Some(child(&cudnn)?.env("CUDNN_TRACE", &file).run(args));
-    let outputs: Vec<Option<ChildOutput>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&["calls:2000", "sleep:500", "calls:1"]))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    if outputs.iter().any(Option::is_none) {
-        return;
+    // Also without hard links, and in a sandbox in which new threads of glibc abort.
+    for first in ["memory", "deny:link", "deny:rseq"] {
+        let dir = TempDir::new();
+        let file = dir.path().join("trace.json");
+        // Not of a process that runs: replaced.
+        std::fs::write(&file, "[\n{\"name\":\"process_name\",\"pid\":1").unwrap();
+        let mark = |number: usize| dir.path().join(format!("{number}.called")).display().to_string();
+        let run = |number: usize| {
+            let wait = [0, 1, 2].map(|other| format!("exists:{}", mark(other)));
+            let touch = format!("touch:{}", mark(number));
+            let args = [first, "calls:500", &touch, &wait[0], &wait[1], &wait[2], "calls:1"];
+            Some(child(&cudnn)?.env("CUDNN_TRACE", &file).run(&args))
+        };
+        let outputs: Vec<Option<ChildOutput>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|number| scope.spawn(move || run(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        if outputs.iter().any(Option::is_none) {
+            return;
+        }
+        let mut files = files(dir.path());
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        assert_eq!(files.len(), 3, "{files:?} {outputs:#?}");
+        assert!(files.contains(&file), "{files:?}");
+        for file in files {
+            assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 501, "{}", file.display());
+        }
     }
-    let files = files(dir.path());
-    assert_eq!(files.len(), 3, "{files:?}");
-    assert!(files.contains(&file), "{files:?}");
-    for file in files {
-        assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 2001, "{}", file.display());
-    }
+}
+
+/// A file that cannot grow ends with one message, and the program goes on.
+fn assert_ended(output: &ChildOutput, reason: &str) {
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    let messages: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("trace.json ends here, and the program goes on without it"), "{messages:?}");
+    assert!(messages[0].contains(reason), "{messages:?}");
 }
 
 #[test]
@@ -167,30 +247,152 @@ fn a_file_that_cannot_grow_ends_and_the_program_goes_on() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
-    let Some(child) = child(&cudnn) else { return };
-    let output = child.env("CUDNN_TRACE", &file).run(&["limit:1000000", "calls:20000", "memory"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
+    let Some(limited) = child(&cudnn) else { return };
+    let output = limited.env("CUDNN_TRACE", &file).run(&["limit:1000000", "threads:100", "memory"]);
+    assert_ended(&output, "File too large");
     assert!(output.returned("memory").is_some());
-    let messages: Vec<&str> = output.stderr.lines().collect();
-    assert_eq!(messages.len(), 1, "{messages:?}");
-    assert!(messages[0].contains("trace.json ends here, and the program goes on without it"), "{messages:?}");
-    assert!(events(&file).len() > 1000);
+    assert!(events_without_end(&file).len() > 1000);
+    let Some(bounded) = child(&cudnn) else { return };
+    let bounded = bounded.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LIMIT", "100K");
+    assert_ended(&bounded.run(&["threads:20"]), "its limit of 102400 bytes");
+    assert!((101_000..=102_400).contains(&std::fs::metadata(&file).unwrap().len()));
+    assert!(events(&file).len() > 100);
+}
+
+/// A file system in an image or in memory, mounted on a directory until it is dropped.
+struct Mounted(TempDir);
+
+impl Mounted {
+    /// `None` if this user or this machine cannot mount it: the test prints that it did not run.
+    fn new(test: &str, kind: &str) -> Option<Mounted> {
+        let dir = TempDir::new();
+        let (image, at) = (dir.path().join("image"), dir.path().join("mounted"));
+        std::fs::create_dir(&at).unwrap();
+        let mut mount = Command::new("mount");
+        if kind == "tmpfs" {
+            mount.args(["-t", "tmpfs", "-o", "size=4M", "none"]);
+        } else {
+            std::fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
+            let made = Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image).output();
+            if !made.as_ref().is_ok_and(|made| made.status.success()) {
+                support::not_run(test, &format!("mkfs.{kind}: {made:?}"));
+                return None;
+            }
+            mount.args(["-o", "loop"]).arg(&image);
+        }
+        let mounted = mount.arg(&at).output();
+        if !mounted.as_ref().is_ok_and(|mounted| mounted.status.success()) {
+            support::not_run(test, &format!("{kind} cannot be mounted: {mounted:?}"));
+            return None;
+        }
+        Some(Mounted(dir))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("mounted")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+/// On btrfs, every first store to a page of a file needs space, also if the file has that page already.
+#[test]
+fn a_full_disk_ends_the_file_and_the_program_goes_on() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let Some(_) = traced() else { return };
+    for kind in ["tmpfs", "btrfs"] {
+        let Some(disk) = Mounted::new("a_full_disk_ends_the_file_and_the_program_goes_on", kind) else { continue };
+        let file = disk.path().join("trace.json");
+        let fill = format!("fill:{}", disk.path().join("other").display());
+        let Some(child) = child(&cudnn) else { return };
+        let output = child.env("CUDNN_TRACE", &file).run(&["calls:100", &fill, "threads:100"]);
+        assert_ended(&output, "No space left");
+        assert!(named(&events_without_end(&file), "cudnnGetVersion").len() >= 100);
+    }
 }
 
 #[test]
-fn a_program_may_close_all_descriptors() {
+fn a_file_may_be_truncated_while_it_is_written() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
-    let lines = dir.path().join("lines");
+    let truncate = format!("truncate:{}", file.display());
     let Some(child) = child(&cudnn) else { return };
-    let child = child.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LINES", &lines);
-    let output = child.run(&["calls:1", "close-all", "calls:2000"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
-    assert_eq!(output.stderr, "");
-    assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 2001);
-    let lines = std::fs::read_to_string(lines).unwrap();
-    assert_eq!(lines.matches(" cudnnGetVersion()\n").count(), 2001);
+    let output = child.env("CUDNN_TRACE", &file).run(&["calls:1000", &truncate, "calls:1000"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.matches("\"cudnnGetVersion\"").count(), 1000);
+}
+
+/// As root and as another user, who may open less.
+#[test]
+fn a_program_may_close_all_descriptors() {
+    let fake = fake_set();
+    let lib = TempDir::new();
+    for name in ["libcudnn.so.9", "libcudnn_layers.so"] {
+        std::fs::copy(drop_in().join("lib").join(name), lib.path().join(name)).unwrap();
+    }
+    for is_privileged in [true, false] {
+        let dir = TempDir::new();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let file = dir.path().join("trace.json");
+        let lines = dir.path().join("lines");
+        let Some(child) = child(fake.path()) else { return };
+        let child = child.env("LD_LIBRARY_PATH", lib.path());
+        let child = child.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LINES", &lines);
+        let child = if is_privileged { child } else { child.without_privileges() };
+        // Whatever gets the numbers of the descriptors then is another's.
+        let other = dir.path().join("other");
+        let open = format!("keep-open:{}", other.display());
+        let output = child.run(&["calls:1", "close-all", &open, "calls:2000", "close-all", "calls:1"]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+        assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 2002);
+        let lines = std::fs::read_to_string(lines).unwrap();
+        assert_eq!(lines.matches(" cudnnGetVersion()\n").count(), 2002);
+        assert_eq!(std::fs::metadata(other).unwrap().len(), 0);
+    }
+}
+
+/// The first that writes opens the file again. The others must not take its lock for another process's.
+#[test]
+fn threads_may_write_after_all_descriptors_were_closed() {
+    let fake = fake_set();
+    let dir = TempDir::new();
+    let file = dir.path().join("trace.json");
+    let Some(child) = child(fake.path()) else { return };
+    let rounds = ["close-all", "threads:20"].repeat(10);
+    let output = child.env("CUDNN_TRACE", &file).run(&[vec!["calls:1"], rounds].concat());
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 20_001);
+}
+
+/// A child that does not call cuDNN has its parent's descriptor, and with it the lock, until it exits. The C library's
+/// `fork` closes it.
+#[test]
+fn a_child_that_calls_nothing_does_not_disturb_its_parent() {
+    let fake = fake_set();
+    // The file of the next run replaces that of the first, unless a child has it open.
+    for (fork, expected) in [("hold", [1, 3]), ("raw-hold", [2, 5])] {
+        let dir = TempDir::new();
+        let path = |name: &str| dir.path().join(name);
+        let hold = format!("{fork}:{}", path("end").display());
+        let Some(first) = child(fake.path()) else { return };
+        let first = first.env("CUDNN_TRACE", path("trace.json"));
+        let output = first.run(&["calls:1", &hold, "close-all", "calls:1"]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+        assert_eq!(named(&events(&path("trace.json")), "cudnnGetVersion").len(), 2);
+        let Some(second) = child(fake.path()) else { return };
+        let output = second.env("CUDNN_TRACE", path("trace.json")).run(&["calls:3"]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+        let files = files(dir.path());
+        let calls: usize = files.iter().map(|file| named(&events(file), "cudnnGetVersion").len()).sum();
+        assert_eq!([files.len(), calls], expected, "{fork}: {files:?}");
+        std::fs::write(path("end"), "").unwrap();
+    }
 }
 
 #[test]
@@ -201,7 +403,10 @@ fn a_file_that_cannot_be_written_turns_the_layer_off() {
     let target = dir.path().join("target");
     std::fs::write(&target, "precious").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    for file in [dir.path().join("missing/trace.json"), dir.path().to_owned(), "/dev/null".into(), link] {
+    let data = dir.path().join("data.json");
+    std::fs::write(&data, "[1, 2]").unwrap();
+    let missing = dir.path().join("missing/trace.json");
+    for file in [missing, dir.path().to_owned(), "/dev/null".into(), link, target.clone(), data.clone()] {
         let Some(child) = child(&cudnn) else { return };
         let output = child.env("CUDNN_TRACE", &file).run(&["calls:1"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
@@ -212,6 +417,8 @@ fn a_file_that_cannot_be_written_turns_the_layer_off() {
     }
     assert!(Path::new("/dev/null").exists());
     assert_eq!(std::fs::read_to_string(target).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(data).unwrap(), "[1, 2]");
+    assert_eq!(files(dir.path()).len(), 3);
 }
 
 #[test]
@@ -264,6 +471,24 @@ fn without_another_output_there_is_a_summary_at_exit() {
     }
     assert!(summaries[1].contains("First calls of 3 functions: "), "{output:#?}");
     assert!(summaries[1].contains("libcudnn_graph.so.9 was loaded in "), "{output:#?}");
+}
+
+#[test]
+fn the_name_of_a_program_cannot_forge_lines_of_summaries() {
+    let fake = fake_set();
+    let Some(client) = traced() else { return };
+    let dir = TempDir::new();
+    let program = dir.path().join("a\u{1b}[31m\nb");
+    std::fs::copy(client.path().join("client"), &program).unwrap();
+    let output = Child::bare(program)
+        .env("LD_LIBRARY_PATH", drop_in().join("lib"))
+        .env("CUDNN_LOADER_DIR", fake.path())
+        .env("CUDNN_LAYERS", "trace,plans")
+        .env("CUDNN_PLANS_SUMMARY", "stderr")
+        .env("CUDNN_PLANS_DIR", dir.path().join("plans"))
+        .run(&["calls:1"]);
+    assert_eq!(output.stderr.matches(", a\\u{1b}[31m\\nb (cuDNN 9.19.0)").count(), 2, "{output:#?}");
+    assert!(!output.stderr.contains('\u{1b}'), "{output:#?}");
 }
 
 /// A driver library without a device: an event happens when it is recorded, and a millisecond passes between any two.

@@ -86,6 +86,13 @@ fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release
             assert!(error.contains(text), "{text} {error}");
         }
     }
+    // It is identified by its file: opening it would run its code.
+    let elsewhere = TempDir::new();
+    let code = "__attribute__((constructor)) static void start(void) { dprintf(2, \"foreign code\\n\"); }";
+    engine().with_code(code).build(&elsewhere.file(Library::EnginesPrecompiled));
+    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+    assert!(output.returned("cudnnDestroy").unwrap().ends_with("(1002)"), "{output:#?}");
+    assert!(!output.stderr.contains("foreign code"), "{output:#?}");
     // The same if the installation has a library that ld.so cannot load, or if the process has loaded another one.
     let elsewhere = TempDir::new();
     let foreign = elsewhere.file(Library::EnginesPrecompiled);
@@ -113,11 +120,56 @@ fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release
     assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
 }
 
+#[test]
+fn a_damaged_plugin_that_graph_would_open_under_another_name_is_refused() {
+    let dir = graph_with("");
+    let own = dir.file(Library::Heuristic);
+    FakeLibrary::new(Library::Heuristic, JIT).build(&own);
+    let full_name = dir.path().join("libcudnn_heuristic.so.9.19.0");
+    let returned = |path: &Path| {
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
+        (output.returned("cudnnDestroy").unwrap().to_owned(), output.last_error("cudnnDestroy"))
+    };
+    // A file beside a good one does no harm: the good one is opened first.
+    std::fs::write(&full_name, "").unwrap();
+    assert_eq!(returned(Path::new("/nowhere")).0, "CUDNN_STATUS_SUCCESS (0)");
+    std::fs::remove_file(&own).unwrap();
+    let elsewhere = TempDir::new();
+    std::fs::write(elsewhere.file(Library::Heuristic), "").unwrap();
+    for (path, file) in
+        [(Path::new("/nowhere"), full_name.clone()), (elsewhere.path(), elsewhere.file(Library::Heuristic))]
+    {
+        let (status, message) = returned(path);
+        assert_eq!(status, "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)", "{message}");
+        assert!(message.contains(&format!("{file:?} is empty")), "{message}");
+        let _ = std::fs::remove_file(&full_name);
+    }
+}
+
+#[test]
+fn with_two_cuda_majors_the_files_of_the_minority_are_named() {
+    let name = |library: Library| library.file_name().to_owned();
+    let (ops, cnn, adv, heuristic) = (Library::Ops, Library::Cnn, Library::Adv, Library::Heuristic);
+    for (graph, with_13, minority) in [
+        (12, &[ops, cnn, adv, heuristic][..], format!("{} is built for CUDA 12, but", name(Library::Graph))),
+        (13, &[], format!("{} is built for CUDA 12, like {}, but", name(ops), name(cnn))),
+        (13, &[cnn], format!("{} is built for CUDA 12, but", name(ops))),
+    ] {
+        let dir = graph_with(&format!("unsigned long cudnnGetCudartVersion(void) {{ return {graph}000; }}"));
+        for library in [ops, cnn, adv, heuristic] {
+            let is_13 = with_13.contains(&library) || (graph == 13 && ![ops, cnn].contains(&library));
+            FakeLibrary::new(library, JIT).with_ptx(if is_13 { 9 } else { 8 }).build(&dir.file(library));
+        }
+        let output = run(child(dir.path()), &["cudnnDestroyTensorDescriptor"]);
+        let error = output.last_error("cudnnDestroyTensorDescriptor").replace('"', "");
+        assert!(error.contains(&minority), "{minority}: {error}");
+    }
+}
+
 #[cfg(feature = "full-releases")]
 #[test]
 fn a_real_plugin_of_another_installation_is_rejected_only_if_ld_so_would_load_it() {
-    let (Some(jit), Some(newer), Some(older)) =
-        (lib_dir("jit-cu13-9.27.0"), lib_dir("cu13-9.28.0"), lib_dir("cu12-9.0.0"))
+    let (Some(jit), Some(newer), Some(older)) = (lib_dir("jit-cu13-9.27.0"), lib_dir("cu13"), lib_dir("cu12-9.0.0"))
     else {
         return;
     };
@@ -147,7 +199,7 @@ fn the_real_graph_library_gets_the_selected_plugins() {
             std::os::unix::fs::symlink(engine, full_name).unwrap();
         }
     }
-    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-backend/devices/h200.json");
+    let plan = concat!("plan:", env!("CARGO_MANIFEST_DIR"), "/../cudnn-sys/src/devices/h200.json");
     let output = run(child(&real).env("LD_LIBRARY_PATH", shadow.path()), &[plan, "maps"]);
     assert!(output.returned("plan").unwrap().ends_with(" configurations"), "{output:#?}");
     let real = std::fs::canonicalize(real).unwrap();

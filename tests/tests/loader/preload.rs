@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cudnn_loader::DIR_VARIABLE;
 use cudnn_probe::Library;
-use support::{Child, ChildOutput, FakeLibrary, TempDir, compile, lib_dir, not_run};
+use support::{Child, ChildOutput, FakeLibrary, PlanningLibraries, TempDir, compile, lib_dir, not_run};
 
 use super::{DRIVER, JIT, child, complete_jit, graph_with, mapped, run};
 
@@ -25,6 +25,60 @@ fn a_preload_loads_what_is_installed_and_registers_the_engines_without_a_device(
         let engines = mapped(&output).iter().any(|file| file.ends_with("libcudnn_engines_runtime_compiled.so.9"));
         assert!(engines, "{output:#?}");
         assert_eq!(output.returned("cudnnGetVersion"), Some("91900"));
+    }
+}
+
+/// Releases before and after the device description changed, and the newest of each CUDA major.
+const DESCRIBED: &[&str] = &[
+    "jit-cu12-9.19.0",
+    "jit-cu13-9.27.0",
+    #[cfg(feature = "full-releases")]
+    "cu12-9.10.2",
+    #[cfg(feature = "full-releases")]
+    "cu12",
+    #[cfg(feature = "full-releases")]
+    "cu13",
+];
+
+#[test]
+fn every_release_accepts_the_device_description_that_registers_its_engines() {
+    let Some(libraries) = PlanningLibraries::new("every_release_accepts_the_device_description") else { return };
+    for id in DESCRIBED {
+        let Some(real) = lib_dir(id) else { return };
+        let output = run(child(&real).env("LD_LIBRARY_PATH", &libraries.path), &["preload:engines"]);
+        let engines = steps(&output).into_iter().find(|(step, _)| step == "register engines").unwrap();
+        assert_eq!(engines.1, "done", "{id}: {output:#?}");
+        assert_eq!(output.returned("preload"), Some("done"), "{id}: {output:#?}");
+    }
+}
+
+#[test]
+fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
+    // A descriptor is the number of its kind; a plan's is 5.
+    let code = |faulty: &str| {
+        format!(
+            "int cudnnBackendCreateDescriptor(long kind, long *descriptor) {{ *descriptor = kind; return 0; }}
+             int cudnnBackendGetAttribute(void *d, int name, int type, long max, long *count, void *to)
+             {{ *count = 1; return 0; }}
+             int cudnnBackendFinalize(long kind) {{ {faulty} return 0; }}"
+        )
+    };
+    for (faulty, outcome) in [
+        ("", "done"),
+        // The description of a device, and the plan.
+        ("if (kind == 38) return 2000;", "failed: CUDNN_STATUS_BAD_PARAM (2000): "),
+        ("if (kind == 5) return 2000;", "failed: CUDNN_STATUS_BAD_PARAM (2000): "),
+        ("if (kind == 5) return 4000;", "failed: CUDNN_STATUS_INTERNAL_ERROR (4000): "),
+        // Engines without NVRTC.
+        ("if (kind == 5) return 3008;", "done"),
+        ("if (kind == 5) return 1008;", "skipped: libcuda.so.1 was not found: "),
+    ] {
+        let dir = graph_with(&code(faulty));
+        let output = run(child(dir.path()), &["preload:engines"]);
+        let engines = steps(&output).into_iter().find(|(step, _)| step == "register engines").unwrap();
+        let is_of_driver = engines.1.starts_with("failed: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED");
+        let has_driver = Path::new("/proc/driver/nvidia/version").exists();
+        assert!(engines.1.starts_with(outcome) || (is_of_driver && has_driver), "{faulty}: {output:#?}");
     }
 }
 

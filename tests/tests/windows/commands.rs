@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use support::{Library, PythonEnvironment, TempDir, lib_dir, windows};
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
 
 /// Appends its arguments to the file in `RECORD`, one a line, and an empty line.
 const PYTHON: &str = r#"
@@ -30,7 +30,7 @@ fn damaged(root: &Path) -> PathBuf {
     let python = root.join("Scripts/python.exe");
     std::fs::create_dir_all(root.join("Scripts")).unwrap();
     windows::compile(PYTHON, &["-municode"], &python);
-    let mut package = environment.package("nvidia-cudnn-cu13", "9.28.0.42");
+    let mut package = environment.package("nvidia-cudnn-cu13", &windows::of_release("WHEEL"));
     for library in Library::ALL {
         let path = format!("nvidia/cudnn/bin/{}", library.windows_name());
         package = match library {
@@ -55,8 +55,9 @@ fn lines_for_pip_give_python_its_arguments() {
         let output = child().run(&["--json", "check", "--no-load"]);
         let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         let findings = report["findings"].as_array().unwrap();
+        let wheel = windows::of_release("nvidia-cudnn-cu13==WHEEL");
         for (code, expected) in [
-            ("C013", &["install", "--force-reinstall", "--no-deps", "nvidia-cudnn-cu13==9.28.0.42"][..]),
+            ("C013", &["install", "--force-reinstall", "--no-deps", &wheel][..]),
             ("C030", &["install", "nvidia-cublas==13.*"]),
             ("C031", &["install", "nvidia-cuda-nvrtc==13.*"]),
         ] {

@@ -10,7 +10,7 @@ use support::{
     ChildOutput, Library, PythonEnvironment, TempDir, Version, copy_fake_dlls, extension_dll, lib_dir, windows,
 };
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
 
 /// By this locale, Wine takes the names of files to be UTF-8.
 const LOCALE: &str = "C.UTF-8";
@@ -109,7 +109,11 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
 
     let list = json(&variables, &["list"]);
     let first = &list["installations"][0];
-    assert_eq!((&first["used"], &first["version"]), (&Value::Bool(true), &Value::from("9.28.0")), "{list}");
+    assert_eq!(
+        (&first["used"], &first["version"]),
+        (&Value::Bool(true), &Value::from(windows::of_release("VERSION"))),
+        "{list}"
+    );
     assert_eq!((first["directory"].as_str(), first["os"].as_str()), (Some(dir.as_str()), Some("Windows")), "{list}");
 
     // Without a driver and CUDA's other DLLs, nothing is an error: cuDNN is loaded in a child process.
@@ -145,7 +149,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     let explained = doctor(&on_path, &["explain"]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
     let line = explained.stdout.lines().find(|line| line.trim_start().starts_with("cudnn_graph64_9.dll")).unwrap();
-    assert!(line.ends_with("(9.28.0): PATH"), "{line}");
+    assert!(line.ends_with(&windows::of_release("(VERSION): PATH")), "{line}");
 }
 
 #[test]
@@ -315,7 +319,10 @@ fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
     assert!(!found.iter().any(|(code, _)| ["C012", "C020", "C021", "C082"].contains(&code.as_str())), "{found:#?}");
     let explained = doctor(&variables, &["explain", &name]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
-    assert!(explained.stdout.contains(&format!("the drop-in, which loads cuDNN 9.28.0 in {cudnn}")), "{explained:?}");
+    assert!(
+        explained.stdout.contains(&windows::of_release(&format!("the drop-in, which loads cuDNN VERSION in {cudnn}"))),
+        "{explained:?}"
+    );
     let mut running = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
         .args([&name, "wait"])
         .env("CUDNN_LOADER_DIR", &cudnn)
@@ -336,9 +343,9 @@ fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
     let bin = venv.join("Lib/site-packages/nvidia/cudnn/bin");
     std::fs::remove_file(bin.join("cudnn64_9.dll")).unwrap();
     std::fs::copy(&drop_in, bin.join("cudnn64_9.dll")).unwrap();
-    let info = venv.join("Lib/site-packages/nvidia_cudnn_cu13-9.28.0.42.dist-info");
+    let info = venv.join(windows::of_release("Lib/site-packages/nvidia_cudnn_cu13-WHEEL.dist-info"));
     std::fs::create_dir(&info).unwrap();
-    std::fs::write(info.join("METADATA"), "Name: nvidia-cudnn-cu13\nVersion: 9.28.0.42\n").unwrap();
+    std::fs::write(info.join("METADATA"), windows::of_release("Name: nvidia-cudnn-cu13\nVersion: WHEEL\n")).unwrap();
     std::fs::write(info.join("RECORD"), "nvidia/cudnn/bin/cudnn64_9.dll,sha256=x,265584\n").unwrap();
     let root = windows::path(&venv);
     let report = json(&[("VIRTUAL_ENV", &root)], &["check", "--no-load", "--verify"]);
@@ -388,7 +395,7 @@ fn pid_shows_what_a_process_has_loaded() {
     assert_eq!(files, libraries, "{report}");
     assert_eq!(
         (&loaded[0]["version"], &report["problems"]),
-        (&Value::from("9.28.0"), &Value::Array(Vec::new())),
+        (&Value::from(windows::of_release("VERSION")), &Value::Array(Vec::new())),
         "{report}"
     );
 }
@@ -414,6 +421,33 @@ fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
     assert_no_words_of_linux(&missing.stderr);
     let shown = doctor(&[], &["list", &windows::path(&world.path("Größe\u{202e}x"))]);
     assert!(shown.stderr.contains("Größe") && shown.stderr.contains(r"\u{202e}"), "{shown:?}");
+}
+
+/// The colon after the letter of a drive separates nothing: venv makes the environment's Python again.
+#[test]
+fn the_python_of_an_environment_is_made_again() {
+    let world = World::new();
+    // venv refuses the separator of PATH in the name of an environment.
+    for (name, is_possible) in [("venv", true), ("a;b", false)] {
+        let root = world.venv(name, &[]);
+        let bin = root.join("Lib/site-packages/nvidia/cudnn/bin");
+        copy_fake_dlls(Version::new(9, 10, 2), 8, &bin);
+        let info = root.join("Lib/site-packages/nvidia_cudnn_cu12-9.10.2.21.dist-info");
+        std::fs::create_dir(&info).unwrap();
+        std::fs::write(info.join("METADATA"), "Name: nvidia-cudnn-cu12\nVersion: 9.10.2.21\n").unwrap();
+        std::fs::write(info.join("RECORD"), "nvidia/cudnn/bin/cudnn_graph64_9.dll,,\n").unwrap();
+        std::fs::remove_file(root.join("Scripts/python.exe")).unwrap();
+        let report = json(&[("VIRTUAL_ENV", &windows::path(&root))], &["check", "--no-load"]);
+        for (code, installs) in [("C028", false), ("C017", true), ("C030", true), ("C031", true)] {
+            let findings = report["findings"].as_array().unwrap();
+            let finding =
+                findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{report:#}"));
+            let commands = finding["commands"].to_string();
+            assert_eq!(commands.contains("-m venv"), is_possible, "{code}: {finding:#}");
+            assert_eq!(commands.contains("pip install"), is_possible && installs, "{code}: {finding:#}");
+            assert_eq!(finding["help"].to_string().contains("semicolon"), !is_possible, "{code}: {finding:#}");
+        }
+    }
 }
 
 /// A virtual environment with PyTorch for CUDA 12.8, which has cuDNN in its directory, and ONNX Runtime, which has not.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use support::{ChildOutput, TempDir, lib_dir, windows};
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
 
 /// Records its arguments, and the variables that pip gets; then it installs the files of `SOURCE` below the directory
 /// after `--target`, or ends with the code in `CODE`.
@@ -140,7 +140,7 @@ fn fetch_runs_the_python_that_a_person_has_and_gives_its_pip_whole_paths() {
         assert!(after("--requirement").ends_with("\\requirement.txt"), "{lines:?}");
         assert_eq!(after("--platform"), "win_amd64");
         assert_eq!(rest.last(), Some(&"safe path 1, temporary 1"));
-        let dir = format!("{root}cache\\nvidia-cudnn-cu13-9.28.0.42-win_amd64\\nvidia\\cudnn\\bin");
+        let dir = windows::of_release(&format!("{root}cache\\nvidia-cudnn-cu13-WHEEL-win_amd64\\nvidia\\cudnn\\bin"));
         assert!(output.stdout.contains(&format!("\n{dir}\n")), "{output:?}");
         assert!(output.stdout.contains("To use it: "), "{output:?}");
 
@@ -176,10 +176,10 @@ fn what_windows_lacks_is_said_plainly() {
     // The other releases have no wheel for Windows, and pip is not asked for one.
     let (output, lines) = with_store.run(&[], &["fetch", "jit-cu12-9.19.0"]);
     assert_eq!((output.code, lines.len()), (Some(3), 0), "{output:?}");
-    let expected = "jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-9.28.0";
-    assert!(output.stderr.contains(expected), "{output:?}");
+    let expected = windows::of_release("jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-VERSION");
+    assert!(output.stderr.contains(&expected), "{output:?}");
     let (list, _) = world.run(&[], &["fetch"]);
-    assert!(!list.stdout.contains("this machine") && list.stdout.contains("407 MB, for win_amd64"), "{list:?}");
+    assert!(!list.stdout.contains("this machine") && list.stdout.contains("MB, for win_amd64"), "{list:?}");
 }
 
 #[test]
@@ -187,7 +187,10 @@ fn demo_fetches_the_release_for_windows_or_uses_what_is_there() {
     let world = World::new().with("Python 3.12/python.exe");
     let (offline, lines) = world.run(&[], &["demo", "--offline"]);
     assert_eq!((offline.code, lines.len()), (Some(3), 0), "{offline:?}");
-    assert!(offline.stderr.contains("nvidia-cudnn-cu13 9.28.0.42 is not in the cache"), "{offline:?}");
+    assert!(
+        offline.stderr.contains(&windows::of_release("nvidia-cudnn-cu13 WHEEL is not in the cache")),
+        "{offline:?}"
+    );
     // The stand-in's wheel has no cuDNN that works: the loader says so.
     let (fetched, lines) = world.run(&[], &["demo"]);
     assert!(fetched.code == Some(2) && lines.contains(&"pip".to_owned()), "{fetched:?}");

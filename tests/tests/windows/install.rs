@@ -1,10 +1,24 @@
 //! `cudnn-doctor install` and `uninstall` on Windows: the same renames, under Windows' names.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use support::{Library, TempDir, lib_dir, windows};
 
 const KEPT: &str = "cudnn64_9.kept-by-cudnn-doctor";
+
+/// A program that loads a DLL, says so, and keeps it until its standard input ends.
+const HOLDER: &str = r#"
+#include <windows.h>
+#include <stdio.h>
+int wmain(int count, wchar_t **arguments) {
+    if (count < 2 || !LoadLibraryExW(arguments[1], 0, LOAD_WITH_ALTERED_SEARCH_PATH)) return 2;
+    puts("loaded");
+    fflush(stdout);
+    getchar();
+    return 0;
+}"#;
 
 fn sorted_names(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -15,7 +29,7 @@ fn sorted_names(dir: &Path) -> Vec<String> {
 
 #[test]
 fn the_drop_in_is_put_in_front_and_taken_away() {
-    let Some(release) = lib_dir("windows-cu13-9.28.0") else { return };
+    let Some(release) = lib_dir(windows::RELEASE) else { return };
     let dir = TempDir::new();
     for library in [Library::Shim, Library::Graph] {
         std::fs::copy(release.join(library.windows_name()), dir.path().join(library.windows_name())).unwrap();
@@ -28,18 +42,48 @@ fn the_drop_in_is_put_in_front_and_taken_away() {
     let (place, from) = (windows::path(dir.path()), windows::path(&windows::drop_in()));
     let run = |arguments: &[&str]| windows::child(&doctor).run(arguments);
 
-    for expected in ["is in front of cuDNN 9.28.0", "is already in front of"] {
+    for expected in ["is in front of cuDNN VERSION", "is already in front of"].map(windows::of_release) {
         let output = run(&["install", &place, "--from", &from]);
-        assert!(output.code == Some(0) && output.stdout.contains(expected), "{output:?}");
+        assert!(output.code == Some(0) && output.stdout.contains(&expected), "{output:?}");
         assert_eq!(sorted_names(dir.path()), ["cudnn64_9.dll", KEPT, "cudnn_graph64_9.dll", "cudnn_layers.dll"]);
         assert!(shim() == drop_in);
     }
-    for expected in ["is in front of cuDNN 9.28.0", "nothing is left of it"] {
+    for expected in ["is in front of cuDNN VERSION", "nothing is left of it"].map(windows::of_release) {
         let output = run(&["uninstall", &place]);
-        assert!(output.code == Some(0) && output.stdout.contains(expected), "{output:?}");
+        assert!(output.code == Some(0) && output.stdout.contains(&expected), "{output:?}");
         assert_eq!(sorted_names(dir.path()), before);
         assert!(shim() == nvidia);
     }
+    // Windows does not replace a DLL that a program has loaded.
+    let holder = dir.path().join("holder.exe");
+    windows::compile(HOLDER, &["-municode"], &holder);
+    let before = sorted_names(dir.path());
+    for (command, is_installed) in [("install", false), ("uninstall", true)] {
+        if is_installed {
+            assert_eq!(run(&["install", &place, "--from", &from]).code, Some(0));
+        }
+        let start = (sorted_names(dir.path()), shim());
+        let mut running = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
+            .arg(&holder)
+            .arg(format!("{place}\\cudnn64_9.dll"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut loaded = String::new();
+        BufReader::new(running.stdout.take().unwrap()).read_line(&mut loaded).unwrap();
+        assert_eq!(loaded.trim(), "loaded");
+        let options: &[&str] = if is_installed { &[] } else { &["--from", &from] };
+        let output = run(&[&[command, place.as_str()], options].concat());
+        let end = (sorted_names(dir.path()), shim());
+        drop(running.stdin.take());
+        running.wait().unwrap();
+        assert!(output.code == Some(3) && output.stderr.contains("in use by holder.exe"), "{output:?}");
+        assert!(!output.stderr.contains(" run -- ") && end == start, "{output:?}");
+    }
+    assert_eq!(run(&["uninstall", &place]).code, Some(0));
+    assert_eq!(sorted_names(dir.path()), before);
+
     let output = run(&["run", "--", "cmd"]);
     assert!(output.code == Some(3) && output.stderr.contains("no variable puts a library in front"), "{output:?}");
 }

@@ -6,7 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use support::{Child, Library, TempDir, lib_dir, windows};
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
+
+/// The release of cuDNN's headers that the bindings were generated from.
+const BINDINGS: &str = include_str!("../../../cudnn-sys/src/generated/version.txt").trim_ascii();
 
 /// Builds the program with these features in a separate target directory, with `CUDNN_SYS_LIB_DIR` if it is given.
 fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
@@ -35,7 +38,12 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
     let feature = |library: &Library| format!("link-{}", library.linux_name().trim_start_matches("libcudnn_"));
     let expected = |library: &&Library| {
         let name = feature(library).trim_end_matches(".so.9").to_owned();
-        features.split(',').any(|feature| feature == name || (feature == "link-cudnn" && **library == Library::Shim))
+        // `check!`, which the program uses, is in graph.
+        features.split(',').any(|feature| match **library {
+            Library::Shim => feature == "link-cudnn",
+            Library::Graph => feature != "link-cudnn",
+            _ => feature == name,
+        })
     };
     let mut expected: Vec<&str> = Library::ALL.iter().filter(expected).map(|library| library.windows_name()).collect();
     expected.sort_unstable();
@@ -50,8 +58,8 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
 fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_it() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let on_path = windows::path_list(&[&real]);
-    let (version, invalid) =
-        ("cudnnGetVersion 92800", "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
+    let version = windows::of_release("cudnnGetVersion NUMBER");
+    let (version, invalid) = (version.as_str(), "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
     let created = "cudnnCreateTensorDescriptor CUDNN_STATUS_SUCCESS (0)";
     // All functions of the shim; those of one library; of each library.
     for (features, fragments) in [
@@ -66,7 +74,10 @@ fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_i
             assert!(output.stdout.contains(fragment), "{features}: {fragment:?} is missing: {output:?}");
         }
         // Nothing is known of the DLLs where none is named.
-        assert!(output.stdout.starts_with("version 9.28.0\nlib_dir \nlib_version \n"), "{features}: {output:?}");
+        assert!(
+            output.stdout.starts_with(&format!("version {BINDINGS}\nlib_dir \nlib_version \n")),
+            "{features}: {output:?}"
+        );
         if features == "link-cudnn" {
             for entry in std::fs::read_dir(&real).unwrap().flatten() {
                 std::os::unix::fs::symlink(entry.path(), dir.path().join(entry.file_name())).unwrap();
@@ -86,7 +97,8 @@ fn a_named_directory_must_have_the_dlls_and_is_passed_on() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let (_dir, child) = built("link-ops", Some(&real));
     let output = child.env("WINEPATH", windows::path_list(&[&real])).run(&[]);
-    let reported = format!("version 9.28.0\nlib_dir {}\nlib_version 9.28.0\n", real.display());
+    let reported =
+        windows::of_release(&format!("version {BINDINGS}\nlib_dir {}\nlib_version VERSION\n", real.display()));
     assert!(output.stdout.starts_with(&reported), "{output:?}");
     let failure = |dir: &TempDir| {
         let (_, output) = build("link-graph", Some(dir.path()));

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use support::{Child, ChildOutput, Library, TempDir, lib_dir, windows};
+use support::{Child, ChildOutput, Library, TempDir, Version, lib_dir, windows};
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
 
 /// A directory with the client and the drop-in.
 fn client() -> Option<(TempDir, PathBuf)> {
@@ -52,7 +52,11 @@ fn a_missing_library_is_a_status_and_a_report_that_names_it() {
     );
     let dir = windows::path(cudnn.path());
     assert!(report.starts_with("cudnnCreateTensorDescriptor cannot be called: "), "{report}");
-    assert!(report.contains(&format!("cuDNN 9.28.0 in \"{dir}\" does not include cudnn_ops64_9.dll")), "{report}");
+    assert!(
+        report
+            .contains(&windows::of_release(&format!("cuDNN VERSION in \"{dir}\" does not include cudnn_ops64_9.dll"))),
+        "{report}"
+    );
     // The backend API needs none.
     assert_eq!(output.returned("cudnnBackendCreateDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
 }
@@ -61,7 +65,9 @@ fn a_missing_library_is_a_status_and_a_report_that_names_it() {
 #[test]
 fn the_dll_that_error_126_hides_is_named() {
     let Some((client, real)) = client() else { return };
-    let version = r#"__declspec(dllexport) const unsigned char cudnn_ops_infer_version[4] = {0, 28, 9, 0};"#;
+    let Version { major, minor, patch } = support::version(RELEASE);
+    let bytes = format!("{{{patch}, {minor}, {major}, 0}}");
+    let version = format!("__declspec(dllexport) const unsigned char cudnn_ops_infer_version[4] = {bytes};");
     let dir = TempDir::new();
     let cudnn = cudnn_without(&real, &[Library::Ops]);
     let absent = cudnn.path().join("cublasLt64_12.dll");
@@ -102,7 +108,7 @@ fn a_cudnn_that_the_program_has_loaded_is_adopted() {
     let graph = windows::path(&real.join("cudnn_graph64_9.dll"));
     let open = format!("open:{graph}");
     let output = run(&client).run(&[&open, "cudnnGetVersion", "plain", "report"]);
-    assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
+    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert_eq!(output.returned("cudnnCreateTensorDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
     assert!(output.stdout.contains(&format!("cudnn_graph64_9.dll: \"{graph}\"")), "{output:?}");
     // A second one is never loaded beside it.
@@ -127,7 +133,7 @@ EXPORT void cudnnGetLastErrorString(char *text, unsigned long long size) { if (s
 EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 0; }
 "#;
     windows::compile(code, &["-shared"], &older.path().join("cudnn_graph64_9.dll"));
-    for (dir, version) in [(older.path(), "91002"), (real.as_path(), "92800")] {
+    for (dir, version) in [(older.path(), "91002".to_owned()), (real.as_path(), windows::of_release("NUMBER"))] {
         // The other one is on PATH.
         let other = if version == "91002" { real.as_path() } else { older.path() };
         let output = run(&client)
@@ -139,7 +145,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
     // An ops of another release.
     std::os::unix::fs::symlink(real.join("cudnn_ops64_9.dll"), older.path().join("cudnn_ops64_9.dll")).unwrap();
     let (output, report) = error(&client, older.path());
-    assert!(report.contains("is cuDNN 9.28.0, but"), "{report}");
+    assert!(report.contains(&windows::of_release("is cuDNN VERSION, but")), "{report}");
     assert!(output.stdout.contains("(1002)"), "{output:?}");
 }
 
@@ -225,7 +231,7 @@ fn the_first_calls_run_no_driver_from_the_working_directory() {
         "preload-report",
     ]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
+    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert!(!planted.path().join("executed").exists(), "{output:?}");
 }
 
@@ -256,7 +262,7 @@ fn a_variable_may_be_in_quotes_and_commands_are_quoted_for_windows() {
     let Some((client, real)) = client() else { return };
     let quoted = format!("\"{}\"", windows::path(&real));
     let output = run(&client).env("CUDNN_LOADER_DIR", quoted).run(&["cudnnGetVersion"]);
-    assert!(output.stdout.contains("cudnnGetVersion = 92800"), "{output:?}");
+    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
     let output = run(&client).run(&["plain"]);
     let report = output.last_error("cudnnCreateTensorDescriptor");
     assert!(report.contains(r#"`python -m pip install "nvidia-cudnn-cu12>=9"`"#), "{report}");
@@ -283,16 +289,23 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let requirements = windows::build_example("cudnn-loader", "requirements");
     let dir = windows::path(&real);
-    let output = windows::child(&requirements).run(&["9.28.0", &dir]);
-    assert_eq!(output.stdout, format!("cuDNN 9.28.0 in {dir}\ncudnnGetVersion = 92800\n"), "{output:?}");
+    let output = windows::child(&requirements).run(&[&windows::of_release("VERSION"), &dir]);
+    assert_eq!(
+        output.stdout,
+        windows::of_release(&format!("cuDNN VERSION in {dir}\ncudnnGetVersion = NUMBER\n")),
+        "{output:?}"
+    );
     // By the variable, and by the path of a file.
     let output = windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run(&["9.0.0"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     let file = format!("{dir}\\cudnn_graph64_9.dll");
     assert_eq!(windows::child(&requirements).run(&["9.0.0", &file]).code, Some(0));
-    let output = windows::child(&requirements).run(&["9.30.0", &dir]);
+    let output = windows::child(&requirements).run(&["9.90.0", &dir]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("is cuDNN 9.28.0, but 9.30.0 or newer is required"), "{output:?}");
+    assert!(
+        output.stderr.contains(&windows::of_release("is cuDNN VERSION, but 9.90.0 or newer is required")),
+        "{output:?}"
+    );
     let log = windows::build_example("cudnn-backend", "receive_log");
     let output = windows::child(&log).env("CUDNN_LOADER_DIR", &dir).run(&[]);
     assert_eq!(output.code, Some(0), "{output:?}");

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use support::{FakeLibrary, Library, TempDir, Version, copy_fake_dlls, fake_dll, lib_dir, windows};
 
-const RELEASE: &str = "windows-cu13-9.28.0";
+const RELEASE: &str = windows::RELEASE;
 const OLDER: Version = Version::new(9, 19, 0);
 
 /// A function of ops, which imports graph.
@@ -49,7 +49,9 @@ impl World {
         let output = windows::child(program).env("WINEPATH", windows::path_list(&path)).run(args);
         let text = format!("{}{}[{:?}]\n", output.stdout, output.stderr, output.code);
         let root = windows::path(self.root.path());
-        text.replace(&root.replace('\\', "\\\\"), "ROOT").replace(&root, "ROOT")
+        text.replace(&root.replace('\\', "\\\\"), "ROOT")
+            .replace(&root, "ROOT")
+            .replace(&windows::of_release("VERSION"), "VERSION")
     }
 }
 
@@ -179,7 +181,7 @@ fn a_file_that_is_missing_is_named() {
         (
             ops_is_missing,
             &[OPS],
-            &[r#"cuDNN 9.28.0 in "ROOT\bin" does not include cudnn_ops64_9.dll"#, "[Some(0)]"],
+            &[r#"cuDNN VERSION in "ROOT\bin" does not include cudnn_ops64_9.dll"#, "[Some(0)]"],
             &[r"error[C012]: cudnn_ops64_9.dll is missing in ROOT\bin"],
         ),
         (
@@ -214,7 +216,7 @@ fn files_that_do_not_belong_together_are_named() {
             two_releases,
             &["load:", OPS, "maps"],
             &[r#"load = 9.19.0 "ROOT\\older" (PATH)"#, r"mapped ROOT\older\cudnn_ops64_9.dll"],
-            &["note[C016]: 2 cuDNN installations were found", r"9.28.0 in ROOT\newer (PATH)"],
+            &["note[C016]: 2 cuDNN installations were found", r"VERSION in ROOT\newer (PATH)"],
         ),
         (
             two_cuda_majors,
@@ -264,6 +266,6 @@ fn cudnn_is_loaded_from_a_path_that_other_programs_cannot_use() {
             &[RESOLVED, r"mapped ROOT\Größe\пользователь\バイナリ\cudnn_ops64_9.dll"],
             &[r"in ROOT\Größe\пользователь\バイナリ"],
         ),
-        (beyond_260_characters, &[OPS], &[RESOLVED], &["cuDNN   9.28.0 for CUDA 13"]),
+        (beyond_260_characters, &[OPS], &[RESOLVED], &["cuDNN   VERSION for CUDA 13"]),
     ]);
 }

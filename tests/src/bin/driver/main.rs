@@ -30,7 +30,7 @@
 //!                 ld.so opens cuDNN
 //! constructor:FILE, fork, cancel     see `threads`
 //! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
-//! setenv, fork-beside-error-strings, handle-crashes, error-string:STATUS
+//! setenv, setenv:NAME=VALUE, fork-beside-error-strings, handle-crashes, error-string:STATUS
 //!                 see `process_state`
 //! release:ID      fetches a release as the tests do
 //! sleep:MILLISECONDS
@@ -63,7 +63,7 @@ mod system;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
-use cudnn_loader::{Function, Options, cudnnStatus_t};
+use cudnn_loader::{Function, Options, cudnnStatus_t, signatures};
 
 /// The text form of a value that a function returned.
 trait Show {
@@ -165,7 +165,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         ("open", file) => std::mem::forget(open_shim(Path::new(file))),
         ("maps", _) => system::mapped_files().iter().for_each(|file| println!("mapped {file}")),
         ("finalize", kind) => finalize(kind.parse().expect("a number")),
-        ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device")),
+        ("plan", file) => plan::plan(&std::fs::read_to_string(file).expect("a description of a device"), shim),
         ("race", _) => threads::race(),
         ("storm", option) => threads::storm(option),
         ("error-string", status) => {
@@ -321,7 +321,7 @@ unsafe extern "C" fn print_entry(
 }
 
 fn set_callback(mask: u32, shim: Option<&Shim>) {
-    type Signature = unsafe extern "C" fn(u32, *mut c_void, cudnn_loader::cudnnCallback_t) -> cudnnStatus_t;
+    type Signature = signatures::cudnnSetCallback;
     let function: Signature = match shim {
         // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
@@ -376,7 +376,7 @@ fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::pr
 }
 
 fn create(shim: Option<&Shim>) {
-    type Signature = unsafe extern "C" fn(*mut cudnn_loader::cudnnHandle_t) -> cudnnStatus_t;
+    type Signature = signatures::cudnnCreate;
     let function: Signature = match shim {
         // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnCreate")) },
@@ -405,7 +405,7 @@ fn open_shim(file: &Path) -> Shim {
 }
 
 fn last_error(shim: Option<&Shim>) -> String {
-    type Signature = unsafe extern "C" fn(*mut c_char, usize);
+    type Signature = signatures::cudnnGetLastErrorString;
     let function: Signature = match shim {
         // SAFETY: the address is that of the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetLastErrorString")) },

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_loader::logging::{Destination, Severity, set_hook, write_to};
 use cudnn_loader::preload::{Devices, Preload};
-use cudnn_loader::{Function, SubLibrary, cudnnStatus_t};
+use cudnn_loader::{Function, SubLibrary, cudnnStatus_t, signatures};
 
 use super::Shim;
 
@@ -90,7 +90,7 @@ impl Stress<'_> {
     }
 
     fn error_string(&self, number: usize) {
-        type Signature = unsafe extern "C" fn(cudnnStatus_t) -> *const c_char;
+        type Signature = signatures::cudnnGetErrorString;
         let function: Signature = match self.shim {
             // SAFETY: the address is that of the function with this name.
             Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetErrorString")) },
@@ -106,7 +106,7 @@ impl Stress<'_> {
     }
 
     fn callback(&self, number: usize) {
-        type Signature = unsafe extern "C" fn(u32, *mut c_void, cudnn_loader::cudnnCallback_t) -> cudnnStatus_t;
+        type Signature = signatures::cudnnSetCallback;
         unsafe extern "C" fn ignore(
             _: cudnn_loader::cudnnSeverity_t,
             _: *mut c_void,

@@ -1,5 +1,5 @@
-//! Plans of a real cuDNN that a program asks for in the same words, and that are not the same: cuDNN keeps in a descriptor
-//! what it does not state, or adds to what was set before.
+//! Plans of a real cuDNN that a program asks for in the same words, and that are not the same: cuDNN keeps in a
+//! descriptor what it does not state, or adds to what was set before.
 //!
 //! | which | the plan of |
 //! | --- | --- |

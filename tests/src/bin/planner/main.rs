@@ -1,21 +1,30 @@
-//! A program that plans at random, and prints all that it sees: statuses, error texts, attributes, what executions compute.
-//! A layer must not change a byte of it.
+//! A program that plans at random, and prints all that it sees: statuses, error texts, attributes, what executions
+//! compute. A layer must not change a byte of it.
 //!
 //! ```text
 //! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
 //! planner LAYERS variants                        plans that differ in one step: see `variants`
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
+//! planner LAYERS attack FIRST LAST [DEVICE.json] calls that cuDNN accepts and does not declare: see `attacks`
+//! planner LAYERS bounds                          arrays that are shorter than the program says
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
+//! planner LAYERS throw | throw-in-each | ask-back | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds its layers itself: `none`, or some of `plans`, `trace` and `other`. With `PLANNER_SETS_LATE` it sets the variable
-//! `CUDNN_STAND_IN` to that value after its first call.
+//! The program adds its layers itself: `none`, or some of `plans`, `trace`, `other` and `impostor`, which is `other`
+//! under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable `CUDNN_NVRTC_RUNTIME_LINKING` to that value
+//! after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is
+//! loaded, before its first call.
 //!
-//! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and plans,
-//! shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly, asks plans
-//! for all attributes, finalizes them twice, and executes them.
+//! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and
+//! plans, shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly,
+//! asks plans for all attributes, finalizes them twice, and executes them.
 
 mod alike;
+mod attacks;
+#[cfg(unix)]
+mod bounds;
+mod callbacks;
 mod random;
 mod real;
 mod script;
@@ -43,11 +52,15 @@ unsafe impl Layer for Other {
 }
 
 fn main() -> ExitCode {
+    if std::env::var_os("PLANNER_LOADS_FIRST").is_some() && cudnn_loader::load().is_err() {
+        return ExitCode::FAILURE;
+    }
     for layer in std::env::args().nth(1).unwrap_or_default().split(',') {
         let added = match layer {
             "plans" => cudnn_loader::layers::add::<Plans>("plans"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
             "other" => cudnn_loader::layers::add::<Other>("other"),
+            "impostor" => cudnn_loader::layers::add::<Other>("trace"),
             _ => Ok(()),
         };
         if let Err(error) = added {
@@ -55,11 +68,37 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
+    if let Some(value) = std::env::var_os("PLANNER_SETS_AFTER_LOAD") {
+        if cudnn_loader::load().is_err() {
+            return ExitCode::FAILURE;
+        }
+        // SAFETY: there is one thread yet.
+        unsafe { std::env::set_var("CUDNN_JIT_FLAGS_DBG", value) };
+    }
+    if std::env::var_os("PLANNER_CALLS_FIRST").is_some() {
+        // SAFETY: the call takes nothing.
+        unsafe { cudnn_loader::cudnnGetVersion() };
+        // The layers know all that they read from the environment as a whole.
+        if std::env::var_os("GETENV_POISON").is_none() {
+            eprintln!("nothing stands in front of getenv");
+            return ExitCode::FAILURE;
+        }
+    }
     if let Some(value) = std::env::var_os("PLANNER_SETS_LATE") {
         // SAFETY: the call takes nothing.
         unsafe { cudnn_loader::cudnnGetVersion() };
         // SAFETY: there is one thread yet.
-        unsafe { std::env::set_var("CUDNN_STAND_IN", value) };
+        unsafe { std::env::set_var("CUDNN_NVRTC_RUNTIME_LINKING", value) };
+    }
+    if std::env::var_os("PLANNER_CALLS_IN_TWO_THREADS").is_some() {
+        let call = || {
+            // SAFETY: the call takes nothing.
+            unsafe { cudnn_loader::cudnnGetVersion() };
+            println!("called");
+        };
+        std::thread::scope(|scope| [scope.spawn(call), scope.spawn(call)].map(std::thread::ScopedJoinHandle::join))
+            .into_iter()
+            .for_each(|joined| assert!(joined.is_ok()));
     }
     let arguments: Vec<String> = std::env::args().skip(2).collect();
     if let [mode, engine, devices @ ..] = arguments.as_slice()
@@ -72,6 +111,33 @@ fn main() -> ExitCode {
         && mode == "alike"
     {
         alike::run(device, which);
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, first, last, device @ ..] = arguments.as_slice()
+        && mode == "attack"
+        && let (Ok(first), Ok(last)) = (first.parse(), last.parse())
+    {
+        let device = device.first().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        attacks::run(first, last, device.as_deref());
+        return ExitCode::SUCCESS;
+    }
+    let callbacks = arguments.first().and_then(|mode| {
+        Some(match mode.as_str() {
+            "throw" => callbacks::throw,
+            "throw-in-each" => callbacks::throw_in_each,
+            "ask-back" => callbacks::ask_back,
+            "last-error" => callbacks::read_last_error,
+            "workspace" => callbacks::ask_for_workspace,
+            _ => return None,
+        })
+    });
+    if let Some(run) = callbacks {
+        run();
+        return ExitCode::SUCCESS;
+    }
+    #[cfg(unix)]
+    if arguments == ["bounds"] {
+        bounds::run();
         return ExitCode::SUCCESS;
     }
     if arguments == ["variants"] {

@@ -161,7 +161,7 @@ impl Script {
                 Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
             ] {
                 if self.random.once_in(5) {
-                    let uid = tensors.len() as i64;
+                    let uid = tensors.len() as i64 + 1;
                     let tensor = self.tensor(uid);
                     tensors.push(tensor);
                 }
@@ -273,6 +273,12 @@ impl Script {
 
     /// Builds a graph and plans for it, and asks them all there is.
     fn round(&mut self) {
+        if self.random.once_in(3) {
+            let handle = self.random.pick(&self.handles.clone());
+            let stream = std::ptr::without_provenance_mut(self.random.below(2) as usize * 16);
+            // SAFETY: a living handle; the stand-in does not look into the stream.
+            self.note("set stream", unsafe { cudnn_loader::cudnnSetStream(handle, stream) }.0);
+        }
         let (graph, mut made) = self.graph();
         for _ in 0..1 + self.random.below(3) {
             let configuration = self.configuration(graph, &mut made);
@@ -411,6 +417,10 @@ impl Script {
         // SAFETY: living descriptors; the stand-in computes nothing.
         let status = unsafe { cudnn_loader::cudnnBackendExecute(handle, plan, pack) };
         self.note("execute", status.0);
+        let mut size = 0;
+        // SAFETY: living descriptors, and room for the size.
+        let status = unsafe { cudnn_loader::cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, &raw mut size) };
+        self.note(&format!("workspace for the pack {size}"), status.0);
         let mut result = [0_u8; 100];
         let mut count = 0;
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);

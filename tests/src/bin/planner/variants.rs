@@ -1,6 +1,6 @@
-//! One program, and all programs that differ from it in one step: another value, another type, another number of elements, a
-//! step left out, done twice with another value, or followed by one that fails and leaves its mark. Each plans, and prints
-//! its plan.
+//! One program, and all programs that differ from it in one step: another value, another type, another number of
+//! elements, a step left out, done twice with another value, or followed by one that fails and leaves its mark. Each
+//! plans, and prints its plan.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -12,10 +12,11 @@ use cudnn_loader::{
 
 /// A step of a program. Descriptors and handles are numbered in the order in which they are made.
 #[derive(Clone)]
-enum Step {
+pub(crate) enum Step {
     Create(Kind),
     Set(usize, Name, Type, i64, Vec<u8>),
-    SetDescriptors(usize, Name, Vec<usize>),
+    /// The number that the program states, and the descriptors.
+    SetDescriptors(usize, Name, i64, Vec<usize>),
     SetHandle(usize, Name, usize),
     Finalize(usize),
     /// Destroys a handle and makes another one, of another device and perhaps with the same address.
@@ -25,18 +26,18 @@ enum Step {
 /// Runs the program and all variants of it, and prints the plans.
 pub(crate) fn run() {
     let base = base();
-    print("base", &base);
+    print("base", &base, false);
     for index in 0..base.len() {
         for (what, variant) in variants(&base, index) {
-            print(&format!("{what} {index}"), &variant);
+            print(&format!("{what} {index}"), &variant, false);
         }
         // In between, so that a confusion with what was kept last shows.
-        print("base again", &base);
+        print("base again", &base, false);
     }
 }
 
 /// A convolution of two operations, by an engine with knobs.
-fn base() -> Vec<Step> {
+pub(crate) fn base() -> Vec<Step> {
     let mut steps = Vec::new();
     let tensors: Vec<usize> = (1..6).map(|uid| tensor(&mut steps, uid)).collect();
     let mut operations = Vec::new();
@@ -47,7 +48,7 @@ fn base() -> Vec<Step> {
             (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w),
             (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y),
         ] {
-            steps.push(Step::SetDescriptors(operation, name, vec![tensors[tensor]]));
+            steps.push(descriptors(operation, name, vec![tensors[tensor]]));
         }
         let alpha = Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA;
         steps.push(Step::Set(operation, alpha, Type::CUDNN_TYPE_FLOAT, 1, 1.0_f32.to_ne_bytes().into()));
@@ -55,11 +56,11 @@ fn base() -> Vec<Step> {
         operations.push(operation);
     }
     let graph = create(&mut steps, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    steps.push(Step::SetDescriptors(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations));
+    steps.push(descriptors(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations));
     steps.push(Step::SetHandle(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 0));
     steps.push(Step::Finalize(graph));
     let engine = create(&mut steps, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    steps.push(Step::SetDescriptors(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, vec![graph]));
+    steps.push(descriptors(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, vec![graph]));
     steps.push(ints(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[2]));
     let target = 16_i32.to_ne_bytes().into();
     steps.push(Step::Set(engine, Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, 1, target));
@@ -70,13 +71,13 @@ fn base() -> Vec<Step> {
     steps.push(ints(knob, Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &[2]));
     steps.push(Step::Finalize(knob));
     let configuration = create(&mut steps, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    steps.push(Step::SetDescriptors(configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, vec![engine]));
-    steps.push(Step::SetDescriptors(configuration, Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, vec![knob]));
+    steps.push(descriptors(configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, vec![engine]));
+    steps.push(descriptors(configuration, Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, vec![knob]));
     steps.push(Step::Finalize(configuration));
     let plan = create(&mut steps, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     steps.push(Step::SetHandle(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0));
     let name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
-    steps.push(Step::SetDescriptors(plan, name, vec![configuration]));
+    steps.push(descriptors(plan, name, vec![configuration]));
     steps.push(Step::Finalize(plan));
     steps
 }
@@ -93,15 +94,19 @@ fn tensor(steps: &mut Vec<Step>, uid: i64) -> usize {
     tensor
 }
 
-fn create(steps: &mut Vec<Step>, kind: Kind) -> usize {
+pub(crate) fn create(steps: &mut Vec<Step>, kind: Kind) -> usize {
     let number = steps.iter().filter(|step| matches!(step, Step::Create(_))).count();
     steps.push(Step::Create(kind));
     number
 }
 
-fn ints(descriptor: usize, name: Name, values: &[i64]) -> Step {
+pub(crate) fn ints(descriptor: usize, name: Name, values: &[i64]) -> Step {
     let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     Step::Set(descriptor, name, Type::CUDNN_TYPE_INT64, values.len() as i64, bytes)
+}
+
+pub(crate) fn descriptors(descriptor: usize, name: Name, children: Vec<usize>) -> Step {
+    Step::SetDescriptors(descriptor, name, children.len() as i64, children)
 }
 
 /// The programs that differ in this step.
@@ -151,10 +156,10 @@ fn variants(base: &[Step], index: usize) -> Vec<(&'static str, Vec<Step>)> {
                 }),
             ]
         }
-        Step::SetDescriptors(descriptor, name, children) => {
-            let reversed = Step::SetDescriptors(descriptor, name, children.iter().rev().copied().collect());
-            let first = Step::SetDescriptors(descriptor, name, children[..1].to_vec());
-            let neighbour = Step::SetDescriptors(descriptor, name, vec![children[0].saturating_sub(1)]);
+        Step::SetDescriptors(descriptor, name, _, children) => {
+            let reversed = descriptors(descriptor, name, children.iter().rev().copied().collect());
+            let first = descriptors(descriptor, name, children[..1].to_vec());
+            let neighbour = descriptors(descriptor, name, vec![children[0].saturating_sub(1)]);
             vec![
                 ("reversed", with(vec![reversed])),
                 ("the first alone", with(vec![first])),
@@ -177,8 +182,8 @@ fn variants(base: &[Step], index: usize) -> Vec<(&'static str, Vec<Step>)> {
     }
 }
 
-/// Runs a program, and prints what its plan is.
-fn print(what: &str, steps: &[Step]) {
+/// Runs a program, perhaps up to the first call that fails, and prints what its plan is.
+pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     let mut handles = [null_mut(); 2];
     for handle in &mut handles {
         // SAFETY: cuDNN stores the handle here.
@@ -199,10 +204,10 @@ fn print(what: &str, steps: &[Step]) {
                 Step::Set(descriptor, name, ty, count, bytes) => {
                     set(made[*descriptor], *name, *ty, *count, bytes.as_ptr().cast())
                 }
-                Step::SetDescriptors(descriptor, name, children) => {
+                Step::SetDescriptors(descriptor, name, count, children) => {
                     let children: Vec<Raw> = children.iter().map(|child| made[*child]).collect();
-                    let (ty, count) = (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, children.len() as i64);
-                    set(made[*descriptor], *name, ty, count, children.as_ptr().cast())
+                    let ty = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+                    set(made[*descriptor], *name, ty, *count, children.as_ptr().cast())
                 }
                 Step::SetHandle(descriptor, name, handle) => {
                     let handle = &raw const handles[*handle];
@@ -217,21 +222,24 @@ fn print(what: &str, steps: &[Step]) {
         };
         if status.0 != 0 {
             statuses.push(status.0);
+            if stops {
+                break;
+            }
         }
     }
-    let mut text = vec![0_u8; 1 << 16];
+    let mut text = vec![0_u8; 1 << 20];
     let mut count = 0;
-    if let Some(plan) = made.last() {
+    if let Some(plan) = made.last().filter(|_| !stops || statuses.is_empty()) {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);
         // SAFETY: there is room for as many bytes.
         let status = unsafe {
             let to = text.as_mut_ptr().cast();
-            cudnn_loader::cudnnBackendGetAttribute(*plan, name, ty, 1 << 16, &raw mut count, to)
+            cudnn_loader::cudnnBackendGetAttribute(*plan, name, ty, 1 << 20, &raw mut count, to)
         };
         statuses.push(status.0);
     }
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
-    println!("{what}: {statuses:?} {text}");
+    println!("{what}: {statuses:?} {}", without_code(&text));
     for descriptor in made.into_iter().rev() {
         // SAFETY: living descriptors, used no more.
         let _ = unsafe { cudnn_loader::cudnnBackendDestroyDescriptor(descriptor) };
@@ -240,6 +248,14 @@ fn print(what: &str, steps: &[Step]) {
         // SAFETY: as above.
         let _ = unsafe { cudnn_loader::cudnnDestroy(handle) };
     }
+}
+
+/// A plan's text without the code, of which cuDNN does not make the same twice.
+fn without_code(plan: &str) -> String {
+    let Some((before, rest)) = plan.split_once(",\"payload\":") else { return plan.to_owned() };
+    let mut code = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
+    let _code = code.next();
+    format!("{before}{}", rest.get(code.byte_offset()..).unwrap_or_default())
 }
 
 /// # Safety

@@ -27,8 +27,8 @@ fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
 /// Adds variables as a program in C does, without std's lock, while other threads ask for error strings.
 pub(super) fn setenv() {
     let work = || assert!(!error_string(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM).is_empty());
-    // Such a program has made its first calls.
-    work();
+    // Such a program has made its first calls, which succeeded.
+    error_string(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
     beside(work, || {
         for number in 0..20_000 {
             let name = CString::new(format!("VARIABLE_{number}")).expect("no zero byte");
@@ -37,6 +37,14 @@ pub(super) fn setenv() {
         }
     });
     println!("setenv = done");
+}
+
+/// Sets a variable as a program in C does.
+pub(super) fn set_variable(variable: &str) {
+    let (name, value) = variable.split_once('=').expect("a name and a value");
+    let [name, value] = [name, value].map(|text| CString::new(text).expect("no zero byte"));
+    // SAFETY: both are strings, and this program has no other thread.
+    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
 /// Forks while other threads ask for verbose error strings, and asks for one in each child.

@@ -1,0 +1,5 @@
+/* Numbers that this program never makes. */
+#pragma once
+struct half { unsigned short bits; };
+inline float __half2float(half) { return 0; }
+inline half __float2half(float) { return {}; }

@@ -1,0 +1,63 @@
+//! Calls with arrays that end where the readable memory ends, and have fewer elements than the program says. cuDNN
+//! reads and writes no more than there are: one descriptor where it takes one, and nothing where it refuses the call.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use cudnn_loader::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
+    cudnnBackendDescriptorType_t as Kind,
+};
+
+const DESCRIPTORS: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+
+/// Makes the calls, and prints their statuses.
+pub(crate) fn run() {
+    let (tensor, operation) = (
+        create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR),
+        create(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR),
+    );
+    for count in [0, 1, 4096] {
+        let name = Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X;
+        // SAFETY: the stand-in reads one descriptor, as cuDNN does for many attributes.
+        let status =
+            unsafe { cudnn_loader::cudnnBackendSetAttribute(operation, name, DESCRIPTORS, count, at_the_end(tensor)) };
+        println!("set {count}: {}", status.0);
+    }
+    let heuristics = create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    let mut count = 0_i64;
+    let (name, room) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, 1 << 30);
+    // SAFETY: the descriptor is not finalized, so cuDNN refuses to answer.
+    let status = unsafe {
+        let to = at_the_end(tensor).cast_mut();
+        cudnn_loader::cudnnBackendGetAttribute(heuristics, name, DESCRIPTORS, room, &raw mut count, to)
+    };
+    println!("get: {}", status.0);
+    for descriptor in [tensor, operation, heuristics] {
+        // SAFETY: living descriptors, used no more.
+        let _ = unsafe { cudnn_loader::cudnnBackendDestroyDescriptor(descriptor) };
+    }
+}
+
+fn create(kind: Kind) -> Raw {
+    let mut raw = null_mut();
+    // SAFETY: cuDNN stores the descriptor here.
+    let status = unsafe { cudnn_loader::cudnnBackendCreateDescriptor(kind, &raw mut raw) };
+    assert_eq!(status.0, 0);
+    raw
+}
+
+/// An array of one descriptor, behind which no memory can be read.
+fn at_the_end(descriptor: Raw) -> *const c_void {
+    // SAFETY: two new pages, the second of which is made unreadable. They stay.
+    unsafe {
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096);
+        let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let pages = libc::mmap(null_mut(), 2 * page, both, shared, -1, 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(pages.byte_add(page), page, libc::PROT_NONE), 0);
+        let last = pages.byte_add(page - size_of::<Raw>());
+        last.cast::<Raw>().write(descriptor);
+        last
+    }
+}

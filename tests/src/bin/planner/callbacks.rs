@@ -1,0 +1,235 @@
+//! A program whose log callback throws, or calls cuDNN itself; and what it reads of its last error.
+//!
+//! The functions of `cudnn_loader` end the process when something unwinds through them, as functions of C. So the calls
+//! here go to the addresses that the drop-in's functions jump to.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null_mut;
+
+use cudnn_loader::signatures::unwinding;
+use cudnn_loader::{
+    Function, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind, cudnnCallback_t,
+    cudnnDataType_t as DataType, cudnnDebug_t, cudnnSeverity_t,
+};
+
+thread_local! {
+    /// The function that the program is calling.
+    static CALLED: Cell<&'static str> = const { Cell::new("") };
+    /// The call of the callback that is the first to throw, counted from 1; 0 for never.
+    static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
+    /// The plan for which the callback asks, once.
+    static ASKS: Cell<Raw> = const { Cell::new(null_mut()) };
+}
+
+/// Calls a function, and returns its status.
+macro_rules! call {
+    ($function:ident($($argument:expr),*)) => {{
+        CALLED.set(stringify!($function));
+        let function = Function::from_name(stringify!($function)).unwrap();
+        // SAFETY: the type of this function; living descriptors, and values of the right types.
+        unsafe { function.get::<unwinding::$function>().unwrap()($($argument),*) }
+    }};
+}
+
+unsafe extern "C-unwind" fn receive(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
+    let plan = ASKS.replace(null_mut());
+    if !plan.is_null() {
+        ask_for_engine_notes(plan);
+    }
+    match COUNTDOWN.get() {
+        0 => {}
+        // From then on each time: a destructor that calls cuDNN must not.
+        1 => resume_unwind(Box::new("from the callback")),
+        left => COUNTDOWN.set(left - 1),
+    }
+}
+
+fn listen() {
+    type Unwinding = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
+    let receive: Unwinding = receive;
+    // SAFETY: the same function; cuDNN is C++, so exceptions may pass through it.
+    let receive: cudnnCallback_t = unsafe { std::mem::transmute(receive) };
+    // Informations, warnings and errors.
+    assert!(call!(cudnnSetCallback(14, null_mut(), receive)).is_success());
+}
+
+/// An attribute that a restored plan does not answer: the program's own has to be finalized for it.
+fn ask_for_engine_notes(plan: Raw) {
+    let (mut count, mut to) = (0, [0_i64; 4]);
+    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, Type::CUDNN_TYPE_INT64);
+    let _ = call!(cudnnBackendGetAttribute(plan, name, ty, 4, &raw mut count, to.as_mut_ptr().cast()));
+}
+
+fn descriptor(made: &mut Vec<Raw>, kind: Kind) -> Raw {
+    let mut raw = null_mut();
+    assert!(call!(cudnnBackendCreateDescriptor(kind, &raw mut raw)).is_success());
+    made.push(raw);
+    raw
+}
+
+fn set<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
+    let count = elements.len() as i64;
+    assert!(call!(cudnnBackendSetAttribute(descriptor, name, ty, count, elements.as_ptr().cast())).is_success());
+}
+
+fn finalize(descriptor: Raw) {
+    assert!(call!(cudnnBackendFinalize(descriptor)).is_success());
+}
+
+/// A plan, and all that it was made of. The last is the plan.
+fn plan(made: &mut Vec<Raw>, handle: *mut c_void) -> Raw {
+    let own = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    let tensors = [1_i64, 2, 3].map(|uid| {
+        let tensor = descriptor(made, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        set(tensor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[uid]);
+        set(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &[1_i64, 8, 8]);
+        let half = DataType::CUDNN_DATA_HALF;
+        set(tensor, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[half]);
+        finalize(tensor);
+        tensor
+    });
+    let operation = descriptor(made, Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    set(operation, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, own, &tensors[..1]);
+    set(operation, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, own, &tensors[1..2]);
+    set(operation, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, own, &tensors[2..]);
+    finalize(operation);
+    let graph = descriptor(made, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, own, &[operation]);
+    set(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle]);
+    finalize(graph);
+    let engine = descriptor(made, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    set(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, own, &[graph]);
+    set(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[2_i64]);
+    finalize(engine);
+    let configuration = descriptor(made, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set(configuration, Name::CUDNN_ATTR_ENGINECFG_ENGINE, own, &[engine]);
+    finalize(configuration);
+    let plan = descriptor(made, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    set(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle]);
+    set(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, own, &[configuration]);
+    finalize(plan);
+    plan
+}
+
+fn handle() -> *mut c_void {
+    let mut handle = null_mut();
+    assert!(call!(cudnnCreate(&raw mut handle)).is_success());
+    assert!(call!(cudnnSetStream(handle, null_mut())).is_success());
+    handle.cast()
+}
+
+/// Every kind of call that `plans` stands in front of; what they returned.
+fn program() -> String {
+    let mut made = Vec::new();
+    let handle = handle();
+    let plan = plan(&mut made, handle);
+    let (mut count, mut size) = (0, 0_i64);
+    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
+    let read = call!(cudnnBackendGetAttribute(plan, name, ty, 1, &raw mut count, (&raw mut size).cast()));
+    ask_for_engine_notes(plan);
+    let text = last_error();
+    let pack = descriptor(&mut made, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    set(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &[1_i64]);
+    finalize(pack);
+    let mut of_pack = 0;
+    let asked = call!(cudnnGetExecutionPlanWorkspaceSize(handle.cast(), plan, pack, &raw mut of_pack));
+    let executed = call!(cudnnBackendExecute(handle.cast(), plan, pack));
+    let again = call!(cudnnBackendInitialize(plan));
+    for descriptor in made {
+        assert!(call!(cudnnBackendDestroyDescriptor(descriptor)).is_success());
+    }
+    assert!(call!(cudnnDestroy(handle.cast())).is_success());
+    // The stand-in adds the number of the device, of which there are three in turn.
+    let is_of_pack = (size..size + 3).contains(&(of_pack as i64));
+    format!("{} {size} {text:?} {} {is_of_pack} {} {}", read.0, asked.0, executed.0, again.0)
+}
+
+fn last_error() -> String {
+    let mut text = [0_u8; 100];
+    call!(cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()));
+    std::ffi::CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Runs the program with a callback that throws from its first call on, then from its second call on, and so on, until
+/// the program ends without. Prints in which functions the program caught an exception.
+pub(crate) fn throw() {
+    listen();
+    let before = program();
+    let mut left_by_exception = BTreeSet::new();
+    for calls in 1.. {
+        COUNTDOWN.set(calls);
+        let Err(thrown) = catch_unwind(program) else { break };
+        assert_eq!(thrown.downcast_ref(), Some(&"from the callback"));
+        left_by_exception.insert(CALLED.get());
+    }
+    COUNTDOWN.set(0);
+    println!("{left_by_exception:?}\n{before}\n{}", program());
+}
+
+macro_rules! throw_in_each {
+    ($($library:ident { $(
+        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+    )* })*) => {
+        /// Throws in each function of the table. Prints those that it did not leave.
+        #[allow(deprecated, reason = "programs call deprecated functions, too")]
+        pub(crate) fn throw_in_each() {
+            $($(
+                // One of them removes the callback.
+                listen();
+                COUNTDOWN.set(1);
+                let left = catch_unwind(AssertUnwindSafe(|| {
+                    // SAFETY: all arguments are numbers and pointers, and the function does not look at them.
+                    let _ = call!($name($(std::mem::zeroed::<$type>()),*));
+                }));
+                if left.is_ok() {
+                    println!(stringify!($name));
+                }
+            )*)*
+        }
+    };
+}
+cudnn_sys::for_each_function!(throw_in_each);
+
+/// Lets the callback ask for the plan that cuDNN is finalizing for another question.
+pub(crate) fn ask_back() {
+    listen();
+    let (mut made, handle) = (Vec::new(), handle());
+    let plan = plan(&mut made, handle);
+    ASKS.set(plan);
+    ask_for_engine_notes(plan);
+    println!("asked: {}", ASKS.get().is_null());
+}
+
+/// Asks for the workspace of a plan without a handle, which cuDNN refuses. A call with other arguments writes
+/// elsewhere.
+pub(crate) fn ask_for_workspace() {
+    let mut made = Vec::new();
+    let plan = descriptor(&mut made, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    let pack = descriptor(&mut made, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    let mut size = 12_345;
+    let status = call!(cudnnGetExecutionPlanWorkspaceSize(null_mut(), plan, pack, &raw mut size));
+    println!("{} {size}", status.0);
+}
+
+/// Makes errors and, after each, a plan, for which the layer makes calls of its own. Prints the error's text.
+pub(crate) fn read_last_error() {
+    let (mut made, handle) = (Vec::new(), handle());
+    let failing = descriptor(&mut made, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    finalize(failing);
+    let mut text = [0_u8; 100];
+    let to = text.as_mut_ptr().cast();
+    // cuDNN gives the text out once, also to a caller who has no room for it.
+    for (to, size) in [(to, 100), (to, 1), (to, 5), (to, 0), (null_mut(), 0), (null_mut(), 100)] {
+        let status = call!(cudnnBackendFinalize(failing));
+        plan(&mut made, handle);
+        call!(cudnnGetLastErrorString(to, size));
+        // SAFETY: there are as many bytes, in which only cuDNN writes.
+        let read = unsafe { std::ffi::CStr::from_ptr(text.as_ptr().cast()) };
+        println!("{} {size} {read:?} {:?}", status.0, last_error());
+    }
+}

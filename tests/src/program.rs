@@ -1,0 +1,92 @@
+//! Programs of this workspace, for tests outside their packages.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cross_target;
+
+/// `CUDNN_TESTS_BUILT=1` states that `cargo test --workspace --no-run` has built this checkout. Tests then take the programs
+/// next to them. Otherwise they have cargo build each program, which compiles shared crates again with fewer features.
+const BUILT_VARIABLE: &str = "CUDNN_TESTS_BUILT";
+
+/// Returns the program `cudnn-doctor`, built in the same profile as this test.
+///
+/// # Panics
+/// When the build fails.
+#[must_use]
+pub fn doctor() -> PathBuf {
+    program("cudnn-doctor", "bin", "cudnn-doctor")
+}
+
+/// Returns an example of the package `cudnn-backend`, built in the same profile as this test.
+///
+/// # Panics
+/// When the build fails.
+#[must_use]
+pub fn backend_example(name: &str) -> PathBuf {
+    program("cudnn-backend", "example", name)
+}
+
+/// Returns the command `cargo xtask` in a checkout. The command runs on this machine even if the tests are for another one.
+#[must_use]
+pub fn xtask(checkout: &Path) -> Command {
+    let mut command = if is_built() && cross_target().is_empty() {
+        let mut xtask = Command::new(profile_dir().join("xtask"));
+        // As cargo names it for the programs that it runs.
+        xtask.env("CARGO_MANIFEST_DIR", checkout.join("xtask"));
+        xtask
+    } else {
+        let mut cargo = cargo();
+        cargo.args(["run", "--quiet", "--package", "xtask", "--"]);
+        cargo
+    };
+    // Flags for coverage and the like would change what it builds.
+    command.current_dir(checkout).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+}
+
+/// Returns the root of this checkout.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn is_built() -> bool {
+    std::env::var_os(BUILT_VARIABLE).is_some_and(|value| value == "1")
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The directory with the programs of this build: `target/debug`.
+fn profile_dir() -> PathBuf {
+    // The test is in `target/debug/deps`.
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
+}
+
+/// A program or an example of a package, which cargo builds once in this process.
+fn program(package: &str, kind: &str, name: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let build = || {
+        let dir = profile_dir();
+        if !is_built() {
+            // The profile `dev` builds into `debug`.
+            let profile = if dir.ends_with("release") { "release" } else { "dev" };
+            let target_dir = dir.ancestors().nth(1 + cross_target().len() / 2).unwrap();
+            let mut cargo = cargo();
+            cargo.args(["build", "--quiet", "--package", package, &format!("--{kind}"), name, "--profile", profile]);
+            cargo.args(cross_target()).arg("--target-dir").arg(target_dir);
+            // The arguments name the target.
+            let output = cargo.env_remove("CARGO_BUILD_TARGET").current_dir(root()).output().expect("cargo starts");
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let program = dir.join(if kind == "example" { "examples" } else { "" }).join(name);
+        assert!(program.is_file(), "{} was not built; unset {BUILT_VARIABLE}", program.display());
+        program
+    };
+    built.entry(name.to_owned()).or_insert_with(build).clone()
+}

@@ -1,0 +1,101 @@
+//! The layers with complete releases of cuDNN, and with programs that take a minute to compile.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
+
+use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
+
+/// The newest pinned release.
+fn newest_id() -> &'static str {
+    support::full_releases().max_by_key(|release| release.cudnn_version()).unwrap().id
+}
+
+fn newest() -> Option<PathBuf> {
+    lib_dir(newest_id())
+}
+
+#[test]
+fn the_order_of_a_description_does_not_count_in_the_newest_release() {
+    let test = "the_order_of_a_description_does_not_count_in_the_newest_release";
+    let Some(real) = Real::with(test, newest_id(), "71") else { return };
+    assert_order_does_not_count(&real);
+}
+
+#[test]
+fn variables_that_complete_releases_ask_for_are_known() {
+    let Some(libraries) = PlanningLibraries::new("variables_that_complete_releases_ask_for_are_known") else { return };
+    for cudnn in [lib_dir("cu12-9.10.2"), newest()].into_iter().flatten() {
+        assert_variables_are_known(&cudnn, &libraries.path, cudnn_backend::device::H200, "71");
+    }
+}
+
+/// cuDNN has the function since 9.23.
+#[test]
+fn a_real_cudnn_gets_all_arguments_of_its_newest_functions() {
+    let test = "a_real_cudnn_gets_all_arguments_of_its_newest_functions";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), newest()) else { return };
+    let store = TempDir::new();
+    for layers in ["none", "trace", "plans", "plans,trace", "trace,plans"] {
+        let child = Child::new(PLANNER, Subject::Loader, &cudnn).env("LD_LIBRARY_PATH", &libraries.path);
+        let output = child.env("CUDNN_PLANS_DIR", store.path()).run(&[layers, "workspace"]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(0), "2000 12345\n"), "{layers}: {output:#?}");
+    }
+}
+
+/// The plans of a program that uses the frontend are kept, and restored in a second process: with cuDNN 9.19 and with
+/// the newest release, whose headers the program is compiled with. That takes a minute.
+#[test]
+fn plans_of_the_frontend_are_kept() {
+    let test = "plans_of_the_frontend_are_kept";
+    let (Some(real), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };
+    let (Some(frontend), Some(runtime)) = (FRONTEND.unpacked(), support::release("cuda-runtime-cu12")) else { return };
+    let (runtime, clients) =
+        (runtime.join("nvidia/cuda_runtime"), Path::new(env!("CARGO_MANIFEST_DIR")).join("clients"));
+    // NVRTC is behind the driver library, and cuBLASLt behind that.
+    let (driver, others) = real.libraries.path.split_once(':').unwrap();
+    let (nvrtc, cublas) = others.split_once(':').unwrap();
+    let program = real.dir.path().join("frontend");
+    let mut compiler = support::cpp_compiler();
+    compiler.args(["-std=c++17", "-w", "-o"]).arg(&program).arg(clients.join("frontend.cpp"));
+    for include in [
+        clients.join("frontend"),
+        frontend.join("include"),
+        real.cudnn.join("../include"),
+        Path::new(nvrtc).join("../include"),
+        runtime.join("include"),
+    ] {
+        compiler.arg("-I").arg(include);
+    }
+    let libraries = [
+        (support::drop_in().join("lib"), "libcudnn.so.9"),
+        (PathBuf::from(driver), "libcuda.so.1"),
+        (PathBuf::from(nvrtc), "libnvrtc.so.12"),
+        (runtime.join("lib"), "libcudart.so.12"),
+    ];
+    for (dir, library) in &libraries {
+        compiler.arg("-L").arg(dir).arg(format!("-l:{library}"));
+    }
+    support::run_compiler(compiler.arg("-ldl"));
+    let path = libraries.iter().map(|(dir, _)| dir.as_path()).chain([Path::new(cublas)]);
+    let path = std::env::join_paths(path).unwrap();
+    // The newest release compiles no code for two of the plans, gets a graph within a graph for two, and states one
+    // more tensor than it was given for another.
+    for ((real, kept, refused), start) in
+        [(&real, 10, 3), (&older, 15, 0)].into_iter().flat_map(|case| ["cold", "warm"].map(|start| (case, start)))
+    {
+        let expected = if start == "cold" { (kept, 0) } else { (0, kept) };
+        let mut command = Command::new(&program);
+        command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &path).env("CUDNN_LOADER_DIR", &real.cudnn);
+        command.env("CUDNN_LAYERS", "plans").env("CUDNN_PLANS_SUMMARY", "stderr");
+        let output = command.env("CUDNN_PLANS_DIR", real.dir.path().join("plans")).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let output = ChildOutput { signal: None, code: output.status.code(), stdout, stderr };
+        let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
+        assert_eq!(planned, 15, "{start}: {output:#?}");
+        assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
+        assert_eq!(count(&output, "not kept"), refused, "{start}: {output:#?}");
+    }
+}
