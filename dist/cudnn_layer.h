@@ -57,6 +57,11 @@ typedef struct cudnnLayerHost {
     /* The layers between this one and cuDNN, as CUDNN_LAYERS names them, the outermost first, each followed by a newline. They may
      * change what cuDNN is asked for. */
     const char *inside;
+
+    /* The environment when cuDNN's graph library was loaded, which reads some variables then: strings "NAME=value", a NUL behind
+     * each, and one more NUL at the end. NULL if the library was loaded before this loader was used, or before it knew of
+     * a layer. */
+    const char *environment;
 } cudnnLayerHost;
 
 /* Something that happened in the loader. What a kind does not list is 0 or NULL. */
