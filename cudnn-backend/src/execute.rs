@@ -31,6 +31,11 @@ impl<'a> VariantPack<'a> {
             .finalize()?;
         Ok(VariantPack { descriptor, memory: PhantomData })
     }
+
+    /// cuDNN's descriptor of the pack, finalized.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
 }
 
 impl Plan {

@@ -9,7 +9,6 @@
 )]
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -115,10 +114,8 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     std::fs::create_dir_all(&dir).unwrap();
     // pip belongs to a Python.
     std::fs::create_dir_all(site_packages.join("pip")).unwrap();
-    std::fs::create_dir_all(root.path().join("bin")).unwrap();
     std::fs::write(root.path().join("pyvenv.cfg"), "").unwrap();
-    std::fs::write(root.path().join("bin/python3"), "#!").unwrap();
-    std::fs::set_permissions(root.path().join("bin/python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    support::write_program(root.path().join("bin/python3"), "#!");
     for record in records {
         let record = site_packages.join(format!("{record}.dist-info"));
         std::fs::create_dir(&record).unwrap();
@@ -265,8 +262,6 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C091" | "C092" => {
             // A stand-in for Python, which sends what the script of a framework without CUDA sends, or of one in another
             // environment.
-            let bin = scenario.other.path().join("bin");
-            std::fs::create_dir(&bin).unwrap();
             let end = if code == "C091" {
                 r#"{"end": "import", "outcome": "cpu", "text": "no CUDA"}"#
             } else {
@@ -276,9 +271,8 @@ fn provoke(code: &str) -> Option<Scenario> {
                 "#!/bin/sh\nIFS= read -r token\nfor message in '{{\"begin\": \"import\"}}' '{end}' '{{\"finished\": true}}'; \
                  do\n    printf '%s%s\\n' \"$token\" \"$message\" >&0\ndone\n"
             );
-            std::fs::write(bin.join("python3"), program).unwrap();
-            std::fs::set_permissions(bin.join("python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
             let root = scenario.other.path().to_owned();
+            support::write_program(root.join("bin/python3"), program);
             scenario.variable("VIRTUAL_ENV", &root).options(&["--run", "torch"])
         }
         _ => return provoke_framework(code, scenario).or_else(|| provoke_program(code, Scenario::complete())),

@@ -515,15 +515,9 @@ fn every_example_of_the_help_texts_runs() {
     }
     support::compile("int main(void) { return 0; }", &[], &path("my-program"));
     support::compile("", &["-shared", "-nostdlib"], &path(".../torch/lib/libtorch_cuda.so"));
-    let script = |name: &str, text: &str| {
-        use std::os::unix::fs::PermissionsExt;
-        let file = path(&format!("bin/{name}"));
-        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    script("pgrep", "echo $PPID");
+    support::write_program(path("bin/pgrep"), "#!/bin/sh\necho $PPID\n");
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/logs/9.19.0.log");
-    script("python", &format!("cp {log} \"$CUDNN_LOGDEST_DBG\""));
+    support::write_program(path("bin/python"), format!("#!/bin/sh\ncp {log} \"$CUDNN_LOGDEST_DBG\"\n"));
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cudnn-doctor"), path("bin/cudnn-doctor")).unwrap();
     let search_path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
 

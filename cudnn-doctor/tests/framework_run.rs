@@ -1,7 +1,6 @@
 //! `cudnn-doctor check --run` with stand-ins for the frameworks: modules of a few lines that fail as the real ones do.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -608,11 +607,9 @@ fn variables_that_lead_python_elsewhere_are_named() {
     has(finding(&at_home), "C090", &["PyTorch: Python did not start", "from /nowhere", "unset PYTHONHOME"]);
     // A script that starts the Python of another environment.
     let script = Environment::new();
-    let program = script.dir.path().join("bin/python3");
-    std::fs::remove_file(&program).unwrap();
     let other_python = environment.dir.path().join("bin/python3");
-    std::fs::write(&program, format!("#!/bin/sh\nexec '{}' \"$@\"\n", other_python.display())).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", other_python.display());
+    support::write_program(script.dir.path().join("bin/python3"), text);
     let by_script = script.check("torch");
     let texts = [
         format!("Python took its modules from {}", environment.dir.path().display()),

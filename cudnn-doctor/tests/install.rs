@@ -849,8 +849,7 @@ fn every_example_of_the_help_texts_works() {
         std::fs::create_dir_all(dir).unwrap();
         put_links(&release, dir);
     }
-    std::fs::write(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n").unwrap();
-    std::fs::set_permissions(prefix.path().join("bin/python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    support::write_program(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n");
     let mut count = 0;
     for subcommand in ["install", "uninstall", "run"] {
         let help = run(&prefix, &[subcommand.as_ref(), "--help".as_ref()]).stdout;

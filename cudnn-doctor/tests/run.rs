@@ -11,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 
 use beside::Prefix;
-use support::{FOREIGN, TempDir, lib_dir, not_run};
+use support::{FOREIGN, TempDir, lib_dir, not_run, write_program};
 
 fn command(prefix: &Prefix, arguments: &[&str]) -> Command {
     let arguments: Vec<&OsStr> = ["run"].iter().chain(arguments).map(OsStr::new).collect();
@@ -233,15 +233,10 @@ fn programs_that_ld_so_would_not_give_the_drop_in_are_told_apart() {
     support::compile("int main(void) { return 0; }", &[&interpreter], &file("musl"));
     let mut foreign = std::fs::read(file("plain")).unwrap();
     foreign[18] = FOREIGN.1;
-    let script = |name: &str, text: &str| {
-        std::fs::write(file(name), text).unwrap();
-        std::fs::set_permissions(file(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    std::fs::write(file("foreign"), foreign).unwrap();
-    std::fs::set_permissions(file("foreign"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    script("script", &format!("#! {} -x\n", file("script2").display()));
-    script("script2", &format!("#!{}\n", file("static").display()));
-    script("round", &format!("#!{}\n", file("round").display()));
+    write_program(file("foreign"), foreign);
+    write_program(file("script"), format!("#! {} -x\n", file("script2").display()));
+    write_program(file("script2"), format!("#!{}\n", file("static").display()));
+    write_program(file("round"), format!("#!{}\n", file("round").display()));
     std::fs::write(file("unexecutable"), "").unwrap();
     for (name, status, expected) in [
         ("plain", 0, ""),
@@ -296,8 +291,7 @@ fn a_program_with_other_rights_is_refused() {
 fn a_program_that_cannot_start_is_told_from_one_that_is_not_there() {
     let (prefix, world) = (Prefix::new(), TempDir::new());
     let script = world.path().join("script");
-    std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&script, "#!/nowhere/interpreter\n");
     for (program, status, expected) in [
         (script.to_str().unwrap(), 126, "the interpreter that it names does not exist"),
         ("/nowhere/program", 127, "there is no program /nowhere/program"),

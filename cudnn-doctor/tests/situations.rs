@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{FakeLibrary, TempDir, Version, not_run};
+use support::{FakeLibrary, TempDir, Version, copy_program, not_run, write_program};
 
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
@@ -126,7 +126,7 @@ fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
     build(&dir, &all(), VERSION);
     // pip belongs to a Python.
     std::fs::create_dir_all(packages.join("pip")).unwrap();
-    script(&root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
+    write_program(root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
     for (name, hash) in records {
         let record = packages.join(format!("{name}.dist-info"));
         std::fs::create_dir(&record).unwrap();
@@ -198,20 +198,14 @@ fn verify_says_what_it_compared() {
     }
 }
 
-fn script(file: &Path, text: &str) {
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
     let home = TempDir::new();
     let root = home.path().join(".pyenv");
     let ran = home.path().join("RAN");
     let shim = root.join("shims/python3");
-    script(&shim, &format!("#!/usr/bin/env bash\ntouch '{}'\nexec pyenv exec python3 \"$@\"\n", ran.display()));
-    script(&root.join("versions/3.11.7/bin/python3"), "#!/bin/sh\nexit 1\n");
+    write_program(&shim, format!("#!/usr/bin/env bash\ntouch '{}'\nexec pyenv exec python3 \"$@\"\n", ran.display()));
+    write_program(root.join("versions/3.11.7/bin/python3"), "#!/bin/sh\nexit 1\n");
     let lib = root.join("versions/3.11.7/lib/python3.11/site-packages/nvidia/cudnn/lib");
     build(&lib, &all(), VERSION);
     let path = std::env::join_paths([root.join("shims"), "/usr/bin".into()]).unwrap();
@@ -246,7 +240,7 @@ fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
     assert!(!ran.exists());
     // mise's shims are links to itself.
     let mise = home.path().join("mise/mise");
-    script(&mise, "#!/bin/sh\nexit 1\n");
+    write_program(&mise, "#!/bin/sh\nexit 1\n");
     std::fs::create_dir(home.path().join("links")).unwrap();
     std::os::unix::fs::symlink(&mise, home.path().join("links/python3")).unwrap();
     let findings = check(&[], &[("PATH", &home.path().join("links"))]);
@@ -289,15 +283,11 @@ fn check_finds_what_ld_so_would_find_in_a_root_without_proc() {
     let root = TempDir::new();
     let lib = root.path().join("lib");
     build(&lib, &all(), VERSION);
-    let put = |from: &Path, to: &Path| {
-        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        std::fs::copy(from, to).unwrap();
-    };
-    put(Path::new(DOCTOR), &root.path().join("doctor"));
-    put(Path::new("/bin/sh"), &root.path().join("bin/sh"));
+    copy_program(DOCTOR, root.path().join("doctor"));
+    copy_program("/bin/sh", root.path().join("bin/sh"));
     let listed = Command::new("ldd").arg(DOCTOR).output().unwrap();
     for word in String::from_utf8_lossy(&listed.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
-        put(Path::new(word), &root.path().join(word.trim_start_matches('/')));
+        copy_program(word, root.path().join(word.trim_start_matches('/')));
     }
     let mut chroot = Command::new("chroot");
     chroot.arg(root.path()).args(["/doctor", "check", "--no-load", "--json"]).env_clear();
@@ -730,15 +720,15 @@ fn commands_write_where_the_user_can_write() {
     let (root, tools) = (TempDir::new(), TempDir::new());
     std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = root.path().join("cudnn-doctor");
-    std::fs::copy(DOCTOR, &program).unwrap();
+    copy_program(DOCTOR, &program);
     let dir = root.path().join("copied");
     build(&dir, &JIT, VERSION);
     let home = root.path().join("home");
     std::fs::create_dir(&home).unwrap();
     std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
     std::fs::set_permissions(tools.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    script(&tools.path().join("bin/pip"), "#!/bin/sh\n");
-    script(&tools.path().join("sudo/sudo"), "#!/bin/sh\n");
+    write_program(tools.path().join("bin/pip"), "#!/bin/sh\n");
+    write_program(tools.path().join("sudo/sudo"), "#!/bin/sh\n");
     let bin = tools.path().join("bin").display().to_string();
     let with_sudo = format!("{bin}:{}", tools.path().join("sudo").display());
     for (home, path, expected) in [
@@ -762,7 +752,7 @@ fn commands_write_where_the_user_can_write() {
 fn a_file_that_the_user_may_not_read_is_named() {
     let (root, bin) = (TempDir::new(), TempDir::new());
     let program = bin.path().join("cudnn-doctor");
-    std::fs::copy(DOCTOR, &program).unwrap();
+    copy_program(DOCTOR, &program);
     let graph = root.path().join("lib/libcudnn_graph.so.9");
     build(graph.parent().unwrap(), &JIT, VERSION);
     std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -1025,7 +1015,7 @@ fn a_wheel_that_the_user_may_not_enter_is_not_a_missing_one() {
     let set_mode = |dir: &Path, mode| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
     let bin = TempDir::new();
     let program = bin.path().join("cudnn-doctor");
-    std::fs::copy(DOCTOR, &program).unwrap();
+    copy_program(DOCTOR, &program);
     for closed in ["lib/python3.12/site-packages/nvidia", "lib/python3.12/site-packages", "lib/python3.12", "lib", ""] {
         let root = TempDir::new();
         let environment = root.path().join("env");
@@ -1082,7 +1072,7 @@ fn no_command_opens_the_home_of_another_user() {
     let mode = if unsafe { libc::geteuid() } == 0 { 0o700 } else { 0 };
     let (bin, root) = (TempDir::new(), TempDir::new());
     let program = bin.path().join("cudnn-doctor");
-    std::fs::copy(DOCTOR, &program).unwrap();
+    copy_program(DOCTOR, &program);
     std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
     let child = support::Child::bare(program.to_str().unwrap()).env("VIRTUAL_ENV", root.path().join("env"));
     let output = child.without_privileges().run(&["check", "--no-load", "--json"]);
@@ -1127,11 +1117,11 @@ fn conda_packages_are_installed_by_the_program_that_is_here() {
         }
         let (bin, elsewhere) = (world.path().join("bin"), world.path().join("elsewhere"));
         std::fs::create_dir(&bin).unwrap();
-        programs.iter().for_each(|program| script(&bin.join(program), "#!/bin/sh\n"));
+        programs.iter().for_each(|program| write_program(bin.join(program), "#!/bin/sh\n"));
         let file = elsewhere.join(if variable == "CONDA_EXE" { "conda" } else { "mamba" });
-        script(&file, "#!/bin/sh\n");
+        write_program(&file, "#!/bin/sh\n");
         if environment.starts_with("conda/") {
-            script(&world.path().join("conda/bin/conda"), "#!/bin/sh\n");
+            write_program(world.path().join("conda/bin/conda"), "#!/bin/sh\n");
         }
         let mut variables = vec![("CONDA_PREFIX", root.as_path()), ("PATH", bin.as_path())];
         if !variable.is_empty() {
@@ -1163,7 +1153,7 @@ fn a_machine_without_pip_gets_commands_that_make_one() {
     }
     // Debian's package of pip has `pip3`, too.
     let bin = home.path().join("bin");
-    script(&bin.join("pip3"), "#!/bin/sh\n");
+    write_program(bin.join("pip3"), "#!/bin/sh\n");
     let path = bin.to_str().unwrap().to_owned();
     let findings = check(&[], &[("LD_LIBRARY_PATH", &dir), ("HOME", home.path()), ("PATH", Path::new(&path))]);
     let found = with_code(&findings, "C031");
@@ -1285,13 +1275,12 @@ fn without_sudo_the_help_says_that_root_must_run_the_commands() {
     let (dir, bin) = (world.path().join("cudnn"), world.path().join("bin"));
     build(&dir, &[Library::Shim, Library::Graph], VERSION);
     std::fs::write(dir.join(Library::Ops.file_name()), "no library").unwrap();
-    std::fs::create_dir(&bin).unwrap();
     let program = bin.join("cudnn-doctor");
-    std::fs::copy(DOCTOR, &program).unwrap();
+    copy_program(DOCTOR, &program);
     std::fs::set_permissions(world.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     for has_sudo in [false, true] {
         if has_sudo {
-            std::fs::copy("/bin/true", bin.join("sudo")).unwrap();
+            copy_program("/bin/true", bin.join("sudo"));
         }
         let mut command = Command::new(&program);
         command.args(["check", "--no-load", "--json"]).env_clear().env("PATH", &bin).env("CUDNN_LOADER_DIR", &dir);
@@ -1326,9 +1315,9 @@ fn only_a_python_is_taken_for_one() {
     let text = format!("#!/bin/sh\ntouch {}\n", marker.display());
     std::fs::write(path("notes.txt"), "no program\n").unwrap();
     for name in ["bin/tool", "bin/python3-config", "elsewhere/bin/python3", "env/bin/python3-config"] {
-        script(&path(name), &text);
+        write_program(path(name), &text);
     }
-    script(&path("env/bin/python3"), &text);
+    write_program(path("env/bin/python3"), &text);
     std::fs::write(path("env/pyvenv.cfg"), "home = /nowhere\n").unwrap();
     for wrong in ["notes.txt", "bin/tool", "bin/python3-config", "elsewhere/bin/python3", "env/bin/python3-config"] {
         let wrong = path(wrong);
@@ -1358,7 +1347,7 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
     let project = world.path().join("project");
     let (root, deep) = (project.join(".venv"), project.join("src/model"));
     std::fs::create_dir_all(&deep).unwrap();
-    script(&root.join("bin/python3"), "#!/bin/sh\n");
+    write_program(root.join("bin/python3"), "#!/bin/sh\n");
     std::fs::write(root.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
     let arguments = ["check", "--no-load", "--json"];
     let commands = |findings: &Value| -> Vec<String> {
@@ -1414,7 +1403,7 @@ fn an_environment_of_conda_may_be_active_by_path_alone() {
     let world = TempDir::new();
     let root = world.path().join("conda");
     let bin = root.join("bin");
-    script(&bin.join("python3"), "#!/bin/sh\n");
+    write_program(bin.join("python3"), "#!/bin/sh\n");
     std::fs::create_dir(root.join("conda-meta")).unwrap();
     let variables = [("PATH", bin.as_path())];
     let findings = check(&[], &variables);

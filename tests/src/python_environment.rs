@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::extension_library::ExtensionLibrary;
 use crate::fake_library::FakeLibrary;
+use crate::program_file::write_program;
 
 /// A directory that looks like a Python environment.
 #[derive(Clone, Debug)]
@@ -60,11 +61,7 @@ impl PythonEnvironment {
 
     /// Gives it a `bin/python3` that does nothing.
     pub fn python3(self) -> Self {
-        let program = self.root.join("bin/python3");
-        std::fs::create_dir_all(self.root.join("bin")).unwrap();
-        std::fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
-        #[cfg(unix)]
-        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write_program(self.root.join("bin/python3"), "#!/bin/sh\nexit 1\n");
         self
     }
 

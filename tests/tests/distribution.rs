@@ -319,7 +319,7 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
     // A root directory with nothing but the doctor and cuDNN.
     let root = dir.path().join("root");
     std::fs::create_dir_all(root.join("cudnn")).unwrap();
-    std::fs::copy(&doctor, root.join("cudnn-doctor")).unwrap();
+    support::copy_program(&doctor, root.join("cudnn-doctor"));
     for library in files(&cudnn) {
         std::fs::copy(&library, root.join("cudnn").join(library.file_name().unwrap())).unwrap();
     }

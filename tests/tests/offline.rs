@@ -1,7 +1,5 @@
 //! Tests on a machine without a network: each reports that it did not run, and only the first one waits for pip.
 
-use std::os::unix::fs::PermissionsExt;
-
 use support::{Child, ChildOutput, OFFLINE_VARIABLE, TempDir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
@@ -15,9 +13,8 @@ struct Offline {
 impl Offline {
     fn new() -> Offline {
         let offline = Offline { cache: TempDir::new(), python: TempDir::new() };
-        let python = offline.python.path().join("python3");
-        std::fs::write(&python, "#!/bin/sh\necho start >> \"${0%/*}/starts\"\nexit 1\n").unwrap();
-        std::fs::set_permissions(python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = "#!/bin/sh\necho start >> \"${0%/*}/starts\"\nexit 1\n";
+        support::write_program(offline.python.path().join("python3"), script);
         offline
     }
 

@@ -145,7 +145,7 @@ fn a_setuid_program_has_no_verbose_error_strings() {
     }
     let dir = TempDir::new();
     let program = dir.path().join("driver");
-    std::fs::copy(DRIVER, &program).unwrap();
+    support::copy_program(DRIVER, &program);
     let args = ["cudnnCreate", "error-string:1008"];
     let error_string = || {
         let child = Child::bare(&program).env(VERBOSE_VARIABLE, "1").without_privileges();

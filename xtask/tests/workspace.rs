@@ -1,7 +1,6 @@
 //! The workspace as a whole: a copied checkout is worked on as the copy, and no build replaces another's libraries.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 #[test]
@@ -10,8 +9,7 @@ fn the_checkout_that_cargo_names_is_the_one_that_is_worked_on() {
     std::fs::create_dir_all(copy.join("xtask")).unwrap();
     // In place of cargo: records the directory in which the program starts it, and fails.
     let cargo = copy.join("cargo");
-    std::fs::write(&cargo, "#!/bin/sh\npwd > \"${0%/*}/started-in\"\nexit 1\n").unwrap();
-    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    support::write_program(&cargo, "#!/bin/sh\npwd > \"${0%/*}/started-in\"\nexit 1\n");
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .arg("dist")
         .env("CARGO", &cargo)

@@ -282,8 +282,7 @@ fn commands_give_an_environment_its_missing_python() {
         remove_ops(world);
         dangle(world, &[]);
         let python = world.home().join("python3.99");
-        std::fs::write(&python, "#!/bin/sh\necho 'No module named pip'\nexit 1\n").unwrap();
-        std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        support::write_program(&python, "#!/bin/sh\necho 'No module named pip'\nexit 1\n");
         for name in ["python", "python3"] {
             let link = world.environment().join("bin").join(name);
             let _ = std::fs::remove_file(&link);

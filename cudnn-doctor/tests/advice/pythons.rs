@@ -1,8 +1,10 @@
 //! Environments whose Python is gone, where scripts of pyenv are on `PATH`, and environments of an unpacked container image.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use support::{copy_program, write_program};
 
 use crate::world::{Case, World};
 
@@ -15,12 +17,6 @@ fn base_python() -> (PathBuf, String) {
     (lines.next().unwrap().into(), lines.next().unwrap().to_owned())
 }
 
-fn write_program(file: &Path, text: &str) {
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// Puts pyenv's scripts first on `PATH`: they start no Python, because another version is selected. `version` is the
 /// directory of the one that is installed.
 fn with_pyenv(world: World, version: &Path) -> World {
@@ -28,7 +24,7 @@ fn with_pyenv(world: World, version: &Path) -> World {
     let (_, name) = base_python();
     for program in ["python3", &name] {
         let text = "#!/bin/sh\n# exec pyenv exec python3\necho 'pyenv: command not found' >&2\nexit 127\n";
-        write_program(&pyenv.join("shims").join(program), text);
+        write_program(pyenv.join("shims").join(program), text);
     }
     std::fs::create_dir_all(pyenv.join("versions")).unwrap();
     symlink(version, pyenv.join("versions/3.99.7")).unwrap();
@@ -88,8 +84,7 @@ fn a_failing_replacement_leaves_the_python_of_an_environment_as_it_was() {
     let (_, name) = base_python();
     let fails = |world: World| {
         let version = world.home().join("broken");
-        std::fs::create_dir_all(version.join("bin")).unwrap();
-        std::fs::copy("/bin/false", version.join("bin").join(name.as_str())).unwrap();
+        copy_program("/bin/false", version.join("bin").join(name.as_str()));
         with_pyenv(world, &version)
     };
     for code in ["C028", "C030"] {
@@ -110,7 +105,7 @@ fn no_command_replaces_the_python_of_an_unpacked_image() {
     let case = Case::new("an image", "C030", &["nvidia-cudnn-cu12"], |world| {
         dangle(world);
         let image = world.home().join("image");
-        write_program(&image.join("nowhere/python3"), "");
+        write_program(image.join("nowhere/python3"), "");
     });
     let commands = case.commands(&world);
     assert!(!commands.concat().contains("venv"), "{commands:#?}");

@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,9 +60,8 @@ print("names", *names)
 fn tools() -> TempDir {
     let dir = TempDir::new();
     for tool in ["conda", "dnf", "docker", "podman", "wsl", "sudo"] {
-        let file = dir.path().join(tool);
-        std::fs::write(&file, if tool == "sudo" { "#!/bin/sh\nexec \"$@\"\n" } else { STRICT }).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = if tool == "sudo" { "#!/bin/sh\nexec \"$@\"\n" } else { STRICT };
+        support::write_program(dir.path().join(tool), script);
     }
     dir
 }

@@ -173,12 +173,9 @@ impl World {
         let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if has_pip {
-            std::fs::remove_file(environment.join("bin/pip")).unwrap();
             // The copied script would start the pip of the other environment.
             let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
-            std::fs::write(environment.join("bin/pip"), script).unwrap();
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            std::fs::set_permissions(environment.join("bin/pip"), mode).unwrap();
+            support::write_program(environment.join("bin/pip"), script);
         }
         world
     }

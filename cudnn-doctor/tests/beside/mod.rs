@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{TempDir, drop_in};
+use support::{TempDir, copy_program, drop_in};
 
 /// A directory with `bin/cudnn-doctor` and `lib/libcudnn.so.9`.
 pub(crate) struct Prefix {
@@ -25,9 +25,8 @@ impl Prefix {
         let prefix = Prefix { dir: TempDir::new() };
         std::fs::create_dir(prefix.path().join("bin")).unwrap();
         let built = env!("CARGO_BIN_EXE_cudnn-doctor");
-        std::fs::hard_link(built, prefix.doctor())
-            .or_else(|_| std::fs::copy(built, prefix.doctor()).map(drop))
-            .unwrap();
+        // A hard link saves the disk space, if the file system allows it.
+        std::fs::hard_link(built, prefix.doctor()).unwrap_or_else(|_| copy_program(built, prefix.doctor()));
         prefix
     }
 

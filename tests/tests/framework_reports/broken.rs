@@ -179,7 +179,7 @@ fn a_library_that_the_user_may_not_read_is_an_error() {
 fn found_without_privileges(world: &World, code: &str) -> Value {
     let bin = support::TempDir::new();
     let program = bin.path().join("cudnn-doctor");
-    std::fs::copy(support::doctor(), &program).unwrap();
+    support::copy_program(support::doctor(), &program);
     let child = support::Child::bare(program.to_str().unwrap());
     let output = child.without_privileges().run(&["frameworks", "--json", world.venv.root().to_str().unwrap()]);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();

@@ -335,7 +335,7 @@ fn a_setuid_program_has_no_layers() {
     let world = World::new();
     let layer = world.layer("one", &[]);
     let program = world.dir.path().join("driver");
-    std::fs::copy(DRIVER, &program).unwrap();
+    support::copy_program(DRIVER, &program);
     let load = format!("load:path={}", world.dir.path().display());
     let run = || {
         let child = Child::bare(&program).env("CUDNN_LAYERS", &layer).without_privileges();

@@ -479,7 +479,7 @@ fn the_name_of_a_program_cannot_forge_lines_of_summaries() {
     let Some(client) = traced() else { return };
     let dir = TempDir::new();
     let program = dir.path().join("a\u{1b}[31m\nb");
-    std::fs::copy(client.path().join("client"), &program).unwrap();
+    support::copy_program(client.path().join("client"), &program);
     let output = Child::bare(program)
         .env("LD_LIBRARY_PATH", drop_in().join("lib"))
         .env("CUDNN_LOADER_DIR", fake.path())

@@ -181,7 +181,7 @@ fn a_setuid_program_ignores_the_variables() {
     }
     let dir = graph_with("");
     let program = dir.path().join("driver");
-    std::fs::copy(DRIVER, &program).unwrap();
+    support::copy_program(DRIVER, &program);
     for command in [["chown", "65533"], ["chmod", "u+s"]] {
         assert!(Command::new(command[0]).arg(command[1]).arg(&program).status().unwrap().success());
     }

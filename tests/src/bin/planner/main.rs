@@ -6,6 +6,7 @@
 //! planner LAYERS variants                        plans that differ in one step: see `variants`
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
 //! planner LAYERS attack FIRST LAST [DEVICE.json] calls that cuDNN accepts and does not declare: see `attacks`
+//! planner LAYERS streams                         plans on a GPU, one of them for a part of it: see `streams`
 //! planner LAYERS bounds                          arrays that are shorter than the program says
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS throw | throw-in-each | ask-back | last-error | workspace    single cases: see `callbacks`
@@ -28,6 +29,7 @@ mod callbacks;
 mod random;
 mod real;
 mod script;
+mod streams;
 mod variants;
 
 use std::ffi::{CStr, c_void};
@@ -120,6 +122,9 @@ fn main() -> ExitCode {
         let device = device.first().map(|file| std::fs::read_to_string(file).unwrap_or_default());
         attacks::run(first, last, device.as_deref());
         return ExitCode::SUCCESS;
+    }
+    if arguments == ["streams"] {
+        return cudnn_backend::program::exit_code(streams::run());
     }
     let callbacks = arguments.first().and_then(|mode| {
         Some(match mode.as_str() {
