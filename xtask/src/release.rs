@@ -53,7 +53,7 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
         for header in cudnn_bindgen::headers_without_module(include)? {
             summary
                 .problems
-                .push(format!("{header} is a new header; add it to cudnn-bindgen/src/module.rs and headers/"));
+                .push(format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/"));
         }
         for (release, other) in &includes {
             for header in differing_headers(include, other)? {
@@ -261,7 +261,7 @@ fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary
                 let stated = row.split(" deprecated").next().unwrap_or(row);
                 summary.problems.push(format!(
                     "the headers state {stated} for {name}, which the release before lacks; see SINCE_OVERRIDES in \
-                     cudnn-bindgen/src/annotations.rs"
+                     cudnn-sys/bindgen/src/annotations.rs"
                 ));
             }
         }

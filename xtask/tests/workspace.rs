@@ -1,6 +1,8 @@
-//! The workspace as a whole: a copied checkout is worked on as the copy, and no build replaces another's libraries.
+//! The workspace as a whole: a copied checkout is worked on as the copy, no build replaces another's libraries, and
+//! packages depend on those of their own tier or of a lower one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -27,14 +29,7 @@ fn the_checkout_that_cargo_names_is_the_one_that_is_worked_on() {
 /// each build with other features, and a program then be linked to a library that it was not compiled with.
 #[test]
 fn a_shared_library_is_a_package_of_its_own() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let shared: Vec<_> = targets
@@ -44,4 +39,41 @@ fn a_shared_library_is_a_package_of_its_own() {
     for target in shared {
         assert_eq!(target["crate_types"], serde_json::json!(["cdylib"]), "{target}");
     }
+}
+
+/// Tools depend on layers and on the core, layers on the core, and the core on itself. Tests may use everything.
+#[test]
+fn dependencies_point_from_tools_to_layers_to_the_core() {
+    let metadata = metadata();
+    let root = Path::new(metadata["workspace_root"].as_str().unwrap());
+    let tier = |dir: &str| match Path::new(dir).strip_prefix(root).unwrap().iter().next().and_then(|name| name.to_str())
+    {
+        Some("layers") => 1,
+        Some("tools" | "tests" | "xtask") => 2,
+        _ => 0,
+    };
+    let mut seen = [0; 3];
+    for package in metadata["packages"].as_array().unwrap() {
+        let own = tier(package["manifest_path"].as_str().unwrap());
+        seen[own] += 1;
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let Some(path) = dependency["path"].as_str() else { continue };
+            if dependency["kind"] != "dev" {
+                assert!(tier(path) <= own, "{} depends on {}", package["name"], dependency["name"]);
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
+}
+
+/// What cargo knows of the workspace's packages.
+fn metadata() -> serde_json::Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -630,7 +630,7 @@ fn all_that_the_frontend_sets_is_declared() {
         "CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION",
         "CUDNN_ATTR_VARIANT_PACK_",
     ];
-    let declared = include_str!("../../../cudnn-layers/src/generated/attributes.rs");
+    let declared = include_str!("../../../layers/cudnn-layers/src/generated/attributes.rs");
     let Some(frontend) = FRONTEND.unpacked() else { return };
     let mut checked = HashSet::new();
     let mut dirs = vec![frontend.join("include")];

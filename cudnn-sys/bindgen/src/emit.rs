@@ -1,0 +1,273 @@
+//! Writes the parsed declarations as the files of `cudnn-sys/src/generated`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::annotations::{ItemMeta, Version};
+use crate::attributes::Elements;
+use crate::error::Error;
+use crate::module::Module;
+use crate::parse::{Enum, Function, Other, Parsed, type_text};
+use crate::source::Source;
+
+/// What rustc warns with where a program uses a deprecated name. As in C, where the program defines
+/// `CUDNN_WARN_DEPRECATED`, only on request: more than half of cuDNN's functions are deprecated.
+const DEPRECATED: &str =
+    r#"cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))"#;
+
+/// The file of a module: enums, then the other items, in the headers' order.
+pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
+    let mut text = first_line(source);
+    text.push_str("\nuse super::open_enum;\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
+    for item in &parsed.enums {
+        text.push('\n');
+        open_enum(&mut text, module, item);
+    }
+    for other in &parsed.others {
+        text.push('\n');
+        text.push_str(&other_item(module, other)?);
+    }
+    Ok(text)
+}
+
+/// The function table: a macro that passes every function of the public API to another macro.
+pub(crate) fn function_table(modules: &[(Module, Parsed)], source: &Source) -> String {
+    let mut text = first_line(source);
+    text.push_str(include_str!("table_docs.txt"));
+    text.push_str(
+        "#[macro_export]\nmacro_rules! for_each_function {\n    ($($callback:tt)+) => {\n        $($callback)+! {\n",
+    );
+    for (module, parsed) in modules.iter().filter(|(module, _)| *module != Module::Cuda) {
+        let _ = writeln!(text, "            {} {{", module.name());
+        for function in &parsed.functions {
+            table_row(&mut text, *module, function);
+        }
+        text.push_str("            }\n");
+    }
+    text.push_str("        }\n    };\n}\n");
+    text
+}
+
+fn table_row(text: &mut String, module: Module, function: &Function) {
+    let Function { name, arguments, returns, meta } = function;
+    let (major, minor, patch) = meta.since.unwrap_or_default();
+    let arguments: Vec<String> =
+        arguments.iter().map(|(name, ty)| format!("{name}: {}", exported(&type_text(ty)))).collect();
+    let returns = returns.as_ref().map_or("()".into(), |ty| exported(&type_text(ty)));
+    let _ = writeln!(text, "                #[doc = {:?}]", doc(module, name, *meta));
+    let _ = writeln!(
+        text,
+        "                since({major}, {minor}, {patch}) deprecated({}) fn {name}/{}({}) -> {returns};",
+        meta.deprecated,
+        variant(name),
+        arguments.join(", "),
+    );
+}
+
+/// The variant of a Rust enum for a function: `CudnnCreate` for `cudnnCreate`.
+fn variant(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+/// A type in an exported macro: with `$crate::` before the names of `cudnn-sys`.
+fn exported(ty: &str) -> String {
+    let (pointers, name) = ty.rsplit_once(' ').map_or(("", ty), |(pointers, name)| (pointers, name));
+    let space = if pointers.is_empty() { "" } else { " " };
+    let is_ours = name.starts_with("cud") || name.starts_with("library");
+    format!("{pointers}{space}{}{name}", if is_ours { "$crate::" } else { "" })
+}
+
+fn open_enum(text: &mut String, module: Module, item: &Enum) {
+    let _ = writeln!(text, "open_enum! {{");
+    let _ = writeln!(text, "    #[doc = {:?}]", doc(module, &item.name, item.meta));
+    if item.meta.deprecated {
+        let _ = writeln!(text, "    #[{DEPRECATED}]");
+    }
+    if item.name == "cudnnStatus_t" {
+        text.push_str("    #[must_use = \"the call may have failed\"]\n");
+    }
+    let _ = writeln!(text, "    {}: {} {{", item.name, item.repr);
+    for (name, value, meta) in &item.enumerators {
+        let _ = writeln!(text, "        #[doc = {:?}]", doc(module, &item.name, *meta));
+        if meta.deprecated {
+            let _ = writeln!(text, "        #[{DEPRECATED}]");
+        }
+        let _ = writeln!(text, "        {name} = {value};");
+    }
+    text.push_str("    }\n}\n");
+}
+
+fn other_item(module: Module, other: &Other) -> Result<String, Error> {
+    let doc = format!(" {}", doc(module, &other.name, other.meta));
+    let mut item = other.item.clone();
+    let attribute: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
+    let attributes = match &mut item {
+        syn::Item::Struct(item) => {
+            for field in &mut item.fields {
+                let doc = match &field.ident {
+                    Some(name) if name == "_unused" => continue,
+                    Some(name) => format!(" `{name}`, as in `{}`.", other.name),
+                    None => format!(" The value of `{}`.", other.name),
+                };
+                field.attrs.push(syn::parse_quote!(#[doc = #doc]));
+            }
+            if !is_incomplete(item) && item.fields.iter().all(|field| has_default(&field.ty)) {
+                item.attrs.push(syn::parse_quote!(#[derive(Default)]));
+            }
+            &mut item.attrs
+        }
+        syn::Item::Type(item) => &mut item.attrs,
+        syn::Item::Const(item) => &mut item.attrs,
+        _ => return Err(Error::new(format!("the generator does not know how to write {}", other.name))),
+    };
+    attributes.insert(0, attribute);
+    if other.meta.deprecated {
+        let deprecated: syn::Meta = syn::parse_str(DEPRECATED)
+            .map_err(|error| Error::new(format!("the attribute {DEPRECATED} cannot be parsed: {error}")))?;
+        attributes.insert(1, syn::parse_quote!(#[#deprecated]));
+    }
+    Ok(prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }))
+}
+
+/// Is this a struct that C only declares?
+fn is_incomplete(item: &syn::ItemStruct) -> bool {
+    item.fields.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "_unused"))
+}
+
+/// Does the type of a field implement `Default`? Numbers, enums, pointers and our structs do, arrays of at most 32
+/// elements.
+fn has_default(ty: &syn::Type) -> bool {
+    match ty {
+        syn::Type::Path(_) | syn::Type::Ptr(_) => true,
+        syn::Type::Array(array) => {
+            let len = match &array.len {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => len.base10_parse::<usize>().ok(),
+                _ => None,
+            };
+            len.is_some_and(|len| len <= 32) && has_default(&array.elem)
+        }
+        _ => false,
+    }
+}
+
+/// All names but functions, for the tests that compare the bindings with the C compiler.
+pub(crate) fn name_table(modules: &[(Module, Parsed)], source: &Source) -> String {
+    let mut text = format!("{}\nall_names! {{\n", first_line(source));
+    modules.iter().for_each(|(_, parsed)| names(&mut text, parsed));
+    text.push_str("}\n");
+    text
+}
+
+fn names(text: &mut String, parsed: &Parsed) {
+    let since = |meta: ItemMeta| {
+        let (major, minor, patch) = meta.since.unwrap_or_default();
+        format!("since({major}, {minor}, {patch})")
+    };
+    for item in &parsed.enums {
+        let _ = writeln!(text, "    {} enum({});", since(item.meta), item.name);
+        for (name, _, meta) in &item.enumerators {
+            let _ = writeln!(text, "    {} enumerator({} {name});", since(*meta), item.name);
+        }
+    }
+    for Other { item, name, meta } in &parsed.others {
+        let since = since(*meta);
+        let _ = match item {
+            // An incomplete struct has no layout to compare.
+            syn::Item::Struct(item) if is_incomplete(item) => continue,
+            syn::Item::Struct(item) => {
+                let fields = item.fields.iter().filter_map(|field| field.ident.as_ref());
+                let fields: Vec<String> = fields.map(ToString::to_string).collect();
+                writeln!(text, "    {since} struct({name} {});", fields.join(" "))
+            }
+            syn::Item::Const(_) => writeln!(text, "    {since} constant({name});"),
+            _ => writeln!(text, "    {since} alias({name});"),
+        };
+    }
+}
+
+/// The annotations of all names, one line each.
+pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> String {
+    let mut text = first_line(source);
+    let mut line = |name: &str, meta: &ItemMeta| {
+        let _ = writeln!(text, "{name} {meta}");
+    };
+    for (_, parsed) in modules {
+        for item in &parsed.enums {
+            line(&item.name, &item.meta);
+            item.enumerators.iter().for_each(|(name, _, meta)| line(name, meta));
+        }
+        parsed.others.iter().for_each(|other| line(&other.name, &other.meta));
+        parsed.functions.iter().for_each(|function| line(&function.name, &function.meta));
+    }
+    text
+}
+
+/// The elements of the attributes of backend descriptors, by the attributes' numbers.
+pub(crate) fn attributes(
+    modules: &[(Module, Parsed)],
+    elements: &BTreeMap<String, Elements>,
+    source: &Source,
+) -> Result<String, Error> {
+    let enumerators = |of: &'static str| {
+        let enums = modules.iter().flat_map(|(_, parsed)| &parsed.enums).filter(move |item| item.name == of);
+        enums.flat_map(|item| &item.enumerators)
+    };
+    let known_types: Vec<&String> = enumerators("cudnnBackendAttributeType_t").map(|(name, ..)| name).collect();
+    let mut rows: Vec<(u32, &str, &Elements)> = Vec::new();
+    for (name, value, _) in enumerators("cudnnBackendAttributeName_t") {
+        // Several names may have one number.
+        if let (Some(elements), Ok(number)) = (elements.get(name), value.parse())
+            && rows.iter().all(|(known, ..)| *known != number)
+        {
+            if let Some(ty) = elements.types.iter().find(|ty| !known_types.contains(ty)) {
+                return Err(Error::new(format!(
+                    "the type of {name}, {ty}, does not exist; add the attribute to cudnn-sys/bindgen/src/measured_attributes.txt"
+                )));
+            }
+            rows.push((number, name, elements));
+        }
+    }
+    rows.sort_unstable_by_key(|(number, ..)| *number);
+    let mut text = first_line(source);
+    let _ = writeln!(text, "[");
+    for (_, name, Elements { types, most }) in rows {
+        let types: Vec<String> = types.iter().map(|ty| format!("Type::{ty}")).collect();
+        let most = most.map_or("u32::MAX".to_owned(), |most| most.to_string());
+        let _ = writeln!(text, "    (Name::{name}, Elements {{ types: &[{}], most: {most} }}),", types.join(", "));
+    }
+    text.push_str("]\n");
+    Ok(text)
+}
+
+fn first_line(source: &Source) -> String {
+    format!("// Generated by `{}` from {}. Do not edit.\n", source.command, source.description)
+}
+
+/// An item's documentation: its sub-library, first release, deprecation, and NVIDIA's page.
+fn doc(module: Module, name: &str, meta: ItemMeta) -> String {
+    let dotted = |(major, minor, patch): Version| format!("{major}.{minor}.{patch}");
+    let mut text = match module {
+        Module::Cuda => return "A CUDA type that cuDNN's headers use.".into(),
+        _ => format!("`libcudnn_{}`", module.name()),
+    };
+    let _ = write!(text, ", since cuDNN {}.", dotted(meta.since.unwrap_or_default()));
+    match meta.deprecated_since {
+        Some(release) => {
+            let _ = write!(text, " **Deprecated** since cuDNN {}.", dotted(release));
+        }
+        None if meta.deprecated => text.push_str(" **Deprecated**."),
+        None => {}
+    }
+    let _ = write!(text, " [NVIDIA's page]({})", page(module, name));
+    text
+}
+
+fn page(module: Module, name: &str) -> String {
+    let base = "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api";
+    match module {
+        // NVIDIA has no page for this sub-library.
+        Module::Ext | Module::Cuda => format!("{base}/overview.html"),
+        _ => format!("{base}/cudnn-{}-library.html#{}", module.name(), name.to_lowercase().replace('_', "-")),
+    }
+}

@@ -1,0 +1,113 @@
+//! Generates the bindings of `cudnn-sys` from cuDNN's headers.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! let include = Path::new("/usr/include");
+//! let source = cudnn_bindgen::Source {
+//!     cudnn_include: include.into(),
+//!     description: "the headers in /usr/include".into(),
+//!     command: "my build script".into(),
+//!     unknown_since: cudnn_bindgen::version(include),
+//! };
+//! for file in cudnn_bindgen::generate(&source, &std::env::temp_dir())? {
+//!     println!("{}: {} bytes", file.name, file.text.len());
+//! }
+//! # Ok::<(), cudnn_bindgen::Error>(())
+//! ```
+//!
+//! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's
+//! comments by its documentation, and writes the function table. It knows nothing of getting headers, linking or
+//! loading.
+//!
+//! `cargo xtask bindings` uses it for the checked-in bindings, and the build script of `cudnn-sys` for the feature
+//! `buildtime-bindgen`.
+
+mod annotations;
+mod attributes;
+mod emit;
+mod error;
+mod headers;
+mod module;
+mod parse;
+mod source;
+
+use std::path::Path;
+
+pub use error::Error;
+pub use headers::headers_without_module;
+pub use source::{Source, version};
+
+use annotations::Annotations;
+use module::Module;
+use parse::Parsed;
+
+/// A generated file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The file name: `graph.rs`.
+    pub name: String,
+    /// The content.
+    pub text: String,
+}
+
+/// The generated file that belongs to this crate and not to `cudnn-sys`: the first release and the deprecation of each
+/// name. Headers of older releases state them for few names.
+pub const ANNOTATIONS: &str = "annotations.txt";
+
+/// The generated file that belongs to `cudnn-layers`: the elements that each attribute of a backend descriptor takes.
+pub const ATTRIBUTES: &str = "attributes.rs";
+
+/// Generates all files of `cudnn-sys/src/generated`, [`ANNOTATIONS`] and [`ATTRIBUTES`]. Writes umbrella headers into the directory
+/// `scratch`.
+///
+/// # Errors
+/// When libclang is missing or rejects the headers, when the headers contain something that the generator cannot write,
+/// when `cudnn.h` includes a header that belongs to no module, and when the first release of a name is unknown.
+pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
+    let include = &source.cudnn_include;
+    if !include.join("cudnn_graph.h").is_file() {
+        return Err(Error::new(format!(
+            "{} has no cudnn_graph.h; name the include directory of a cuDNN 9",
+            include.display()
+        )));
+    }
+    let uncovered = headers::included_by_no_umbrella(include);
+    if !uncovered.is_empty() {
+        return Err(Error::new(format!(
+            "cudnn.h in {} includes headers that this version of cudnn-bindgen does not know: {}\nhelp: use a newer version \
+             of this crate; in its repository, add them to a header in headers/ and to Module::headers in \
+             cudnn-sys/bindgen/src/module.rs",
+            include.display(),
+            uncovered.join(", ")
+        )));
+    }
+    let annotations = Annotations::from_headers(include, source.unknown_since.as_deref())?;
+    headers::write(scratch).map_err(|error| {
+        Error::new(format!("cannot write the umbrella headers into {}: {error}", scratch.display()))
+    })?;
+    let modules: Vec<(Module, Parsed)> = Module::ALL
+        .into_iter()
+        .map(|module| Ok((module, parse::parse(module, source, &annotations, scratch)?)))
+        .collect::<Result<_, Error>>()?;
+    let undated: Vec<&str> = modules.iter().flat_map(|(_, parsed)| parsed.undated()).collect();
+    if !undated.is_empty() {
+        return Err(Error::new(format!(
+            "neither the headers in {} nor cudnn-bindgen's annotations state the first release with: {}\nhelp: `cargo xtask \
+             release VERSION` takes VERSION for them; or add them to SINCE_OVERRIDES in cudnn-sys/bindgen/src/annotations.rs",
+            include.display(),
+            undated.join(", ")
+        )));
+    }
+    let file = |name: &str, text: String| File { name: name.to_owned(), text };
+    let mut files = Vec::new();
+    for (module, parsed) in &modules {
+        files.push(file(&format!("{}.rs", module.name()), emit::module(*module, parsed, source)?));
+    }
+    files.push(file("functions.rs", emit::function_table(&modules, source)));
+    files.push(file("names.rs", emit::name_table(&modules, source)));
+    files.push(file(ANNOTATIONS, emit::annotations(&modules, source)));
+    files.push(file(ATTRIBUTES, emit::attributes(&modules, &attributes::collect(include)?, source)?));
+    files.extend(version(include).map(|version| file("version.txt", version + "\n")));
+    Ok(files)
+}
