@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define MAX_ATTRIBUTES 48
+typedef struct handle { int device, is_small, is_destroyed; struct handle *next; char padding[104]; } handle;
 /* `tensors` and `nodes` are what a plan's JSON states of descriptors. */
 typedef struct { unsigned name, type; long long count; size_t len; char *bytes, *tensors, *nodes; } attribute;
 typedef struct descriptor {
@@ -23,10 +24,10 @@ typedef struct descriptor {
     struct descriptor *config;      /* what a plan or a configuration was made of: a copy */
     long long engine, knobs[4], knob_types[4];     /* a configuration */
     char *graph;
+    handle *handles[2];             /* those that a plan and its graph name */
     char *stated;                   /* the graph that a plan's JSON states, from the graph on upwards */
     unsigned devices;               /* those that this or what is below names, a bit each */
 } descriptor;
-typedef struct { int device, is_small; char padding[120]; } handle;
 
 static __thread char last_error[200];
 static int fail(int status, const char *why) { snprintf(last_error, sizeof last_error, "%s", why); return status; }
@@ -66,14 +67,23 @@ __attribute__((constructor)) static void read_variable(void) {
 
 /* The handles are for three devices in turn. The first and the last are alike. A stream may have a part of the device. */
 static __thread int handles;
+/* Destroyed ones, whose addresses are used again. */
+static __thread handle *spare;
 int cudnnCreate(void **out) {
     LOG;
-    handle *made = calloc(1, sizeof *made);
-    made->device = handles++ % 3;
+    handle *made = spare ? spare : calloc(1, sizeof *made);
+    spare = made->next;
+    *made = (handle){.device = handles++ % 3};
     *out = made;
     return 0;
 }
-int cudnnDestroy(void *it) { LOG; free(it); return 0; }
+int cudnnDestroy(handle *it) {
+    LOG;
+    it->is_destroyed = 1;
+    it->next = spare;
+    spare = it;
+    return 0;
+}
 int cudnnSetStream(handle *it, const void *stream) { LOG; it->is_small = stream != 0; return 0; }
 #define DEVICES 7
 #define NO_DEVICE 3
@@ -272,11 +282,13 @@ static int keep(descriptor *it, unsigned name, unsigned type, long long count, c
             void *element = ((void **)elements)[i];
             if (type == 0) {
                 it->devices |= 1 << device_of(element);
+                it->handles[0] = element;
                 fprintf(to, "device %d", device_of(element));
                 continue;
             }
             descriptor *child = element;
             it->devices |= child->devices;
+            if (child->handles[0] || child->handles[1]) it->handles[1] = child->handles[0] ? child->handles[0] : child->handles[1];
             if (child->kind == 17) tensor(to_tensors, child);
             if (child->kind == 10) {
                 for (int k = 0; k < child->count; k++) {
@@ -341,6 +353,12 @@ int cudnnBackendFinalize(descriptor *it) {
             return 0;
         }
         if (!it->config) return fail(2000, "no configuration");
+        for (int i = 0; i < 2; i++) {
+            if (it->handles[i] && it->handles[i]->is_destroyed) {
+                fprintf(stderr, "finalized with a destroyed handle\n");
+                abort();
+            }
+        }
         long long engine = engine_of(it->config);
         if (engine == 4) return fail(3000, "engine 4 supports nothing");
         char *text = dump(it);
@@ -435,6 +453,7 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             attribute *graph = find(it, 201);
             out[i]->graph = strndup(graph->bytes, graph->len);
             out[i]->devices = it->devices;
+            memcpy(out[i]->handles, it->handles, sizeof it->handles);
             out[i]->stated = copy_text(it->stated);
             out[i]->engine = 2 + i;
             for (int k = 0; k < 4; k++) out[i]->knobs[k] = graph->len * (k + 1) + i + number(it, 200);

@@ -72,6 +72,8 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
     if chain::is_empty() {
         return unlayered(true);
     }
+    // Loading a layer is a cancellation point, and nothing here may unwind into the program.
+    let _cancel_disabled = CancelDisabled::new();
     if !chain::has_begun() {
         if requests::close_if_none() {
             chain::stay_empty();
@@ -82,8 +84,6 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
             return unlayered(false);
         }
     }
-    // Loading a layer is a cancellation point, and nothing here may unwind into the program.
-    let _cancel_disabled = CancelDisabled::new();
     let wrapped = catch_unwind(|| chain::wrap(function, address)).ok().flatten();
     wrapped.map_or(unlayered(false), |address| Target { address, is_final: true })
 }

@@ -2,9 +2,12 @@
 //! and a fork finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
 
 use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use cudnn_plan_store::unnoticed::Unnoticed;
 
 /// A thread that does not get the lock in this time goes on without it. A fork of a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -17,7 +20,17 @@ pub(crate) struct Lock<T> {
     /// A thread went on without the lock: the value lacks what that thread would have recorded.
     was_missed: AtomicBool,
     is_held_for_fork: AtomicBool,
-    value: UnsafeCell<T>,
+    value: UnsafeCell<ManuallyDrop<T>>,
+}
+
+impl<T> Drop for Lock<T> {
+    /// Frees the value, unless a thread that a child of a fork does not have was changing it.
+    fn drop(&mut self) {
+        if !*self.is_taken.get_mut() {
+            // SAFETY: this is the last use of the value.
+            unsafe { ManuallyDrop::drop(self.value.get_mut()) };
+        }
+    }
 }
 
 // SAFETY: `is_taken` lets one thread at a time use the value.
@@ -29,7 +42,7 @@ impl<T> Lock<T> {
             is_taken: AtomicBool::new(false),
             was_missed: AtomicBool::new(false),
             is_held_for_fork: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
+            value: UnsafeCell::new(ManuallyDrop::new(value)),
         }
     }
 
@@ -72,7 +85,7 @@ impl<T> Lock<T> {
         self.release_after_fork();
         if self.is_taken.load(Ordering::Relaxed) {
             // SAFETY: no other thread exists. The old value is not read.
-            unsafe { self.value.get().write(replacement) };
+            unsafe { self.value.get().write(ManuallyDrop::new(replacement)) };
             self.is_taken.store(false, Ordering::Release);
         }
     }
@@ -100,6 +113,8 @@ impl<T> Lock<T> {
                 self.was_missed.store(true, Ordering::Relaxed);
                 return false;
             }
+            // No cancellation of the thread may unwind from here.
+            let _unnoticed = Unnoticed::new();
             std::thread::sleep(PAUSE);
         }
     }

@@ -321,6 +321,18 @@ fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
     }
 }
 
+/// A finalized plan may outlive its handle. What only cuDNN's own plan would answer is asked of the restored one then.
+#[test]
+fn a_restored_plan_may_outlive_its_handle() {
+    let world = World::new();
+    let without = world.run_ending_early("none", &["outlive"]).stdout;
+    for expected in [(1, 0), (0, 1)] {
+        let output = world.run_ending_early("plans", &["outlive"]);
+        assert_eq!(output.stdout, without, "{}", output.stderr);
+        assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{}", output.stderr);
+    }
+}
+
 /// Without room for any of its text, the last error is gone as well.
 #[test]
 fn the_last_error_is_given_out_once() {

@@ -145,10 +145,9 @@ unsafe extern "C-unwind" fn set_attribute(
     elements: *const c_void,
 ) -> Status {
     next!(state, cudnnBackendSetAttribute);
-    if let Some(restored) = restored::find(descriptor) {
-        // After it was finalized, which cuDNN refuses.
-        finalize::complete(&state.cudnn, restored, descriptor);
-    }
+    let own = descriptor;
+    // After it was finalized, which cuDNN refuses.
+    let descriptor = restored::find(own).map_or(own, |restored| finalize::completed(&state.cudnn, restored, own));
     if is_of_variant_pack(name) {
         // SAFETY: the caller's obligation.
         return unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
@@ -165,7 +164,7 @@ unsafe extern "C-unwind" fn set_attribute(
         name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     if is_configuration && count == 1 && !elements.is_null() {
         // SAFETY: cuDNN has read a descriptor there, which the caller keeps alive for this call.
-        unsafe { finalize::configured(state, descriptor, *elements.cast::<Raw>()) };
+        unsafe { finalize::configured(state, descriptor, elements.cast::<Raw>().read_unaligned()) };
     }
     status
 }

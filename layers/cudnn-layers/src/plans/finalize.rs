@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use cudnn_plan_store::unnoticed::Unnoticed;
 use cudnn_plan_store::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -81,7 +82,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     }
     if let Some(restored) = restored::find(descriptor) {
         // The second time. cuDNN knows what that is worth.
-        complete(cudnn, restored, descriptor);
+        let descriptor = completed(cudnn, restored, descriptor);
         // SAFETY: the caller's obligation.
         return unsafe { next(descriptor) };
     }
@@ -90,7 +91,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     if let Some(Ok(key)) = &key
         && let Some(plan) = look_up(state, key)
     {
-        restored::insert(descriptor, plan);
+        restored::insert(descriptor, plan, key.handles.clone());
         shadow::finalized(descriptor);
         return Status::CUDNN_STATUS_SUCCESS;
     }
@@ -272,9 +273,14 @@ pub(super) fn destroy_restored(state: &State, descriptor: Raw) {
     }
 }
 
+/// The program's own descriptor, finalized, or the restored plan if that is not possible.
+pub(super) fn completed(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> Raw {
+    if complete(cudnn, restored, descriptor) { descriptor } else { restored.plan() }
+}
+
 /// Finalizes the program's own descriptor of a restored plan, which then answers what the restored one does not. cuDNN
-/// compiles the plan for it. `false` if that fails, or if this thread is doing it: a callback of the program asks
-/// meanwhile.
+/// compiles the plan for it. `false` if that fails, if the program has destroyed a handle that cuDNN would use, or if
+/// this thread is doing it: a callback of the program asks meanwhile.
 pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
     /// How long a thread waits for another one.
     const LIMIT: Duration = Duration::from_secs(30);
@@ -291,6 +297,9 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
         match restored.built.compare_exchange(built::NO, built::BEGUN, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
                 let mut begun = Begun(restored, built::NO);
+                if !restored.has_its_handles() {
+                    return false;
+                }
                 restored.builder.store(process::thread_id(), Ordering::Relaxed);
                 // SAFETY: the program's descriptor, with which it makes the present call.
                 let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
@@ -301,7 +310,11 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
             }
             Err(built::DONE) => return true,
             Err(_) if restored.builder.load(Ordering::Relaxed) == process::thread_id() => return false,
-            Err(_) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) if start.elapsed() < LIMIT => {
+                // No cancellation of the thread may unwind from here.
+                let _unnoticed = Unnoticed::new();
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Err(_) => return false,
         }
     }

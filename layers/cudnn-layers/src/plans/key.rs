@@ -78,6 +78,8 @@ pub(super) enum Target {
 pub(super) struct Key {
     pub(super) bytes: Vec<u8>,
     pub(super) target: Target,
+    /// The handles that the program named, which are alive.
+    pub(super) handles: Vec<Handle>,
     /// The device in JSON.
     pub(super) device: Arc<[u8]>,
     /// The graph.
@@ -130,6 +132,8 @@ impl Key {
             level = shadow::toward_graph(level).ok_or(unseen)?;
         }
         let (target, device) = target(cudnn, plan, &canonical.devices)?;
+        let handle = |device: &Device| if let Device::Handle(handle) = device { Some(*handle) } else { None };
+        let handles = canonical.devices.iter().filter_map(handle).collect();
 
         let mut bytes = Bytes::default();
         bytes.block(FORMAT);
@@ -140,7 +144,7 @@ impl Key {
         bytes.number(levels.len() as u32);
         levels.iter().for_each(|level| bytes.number(*level));
         configuration.write(&mut bytes);
-        Ok(Key { bytes: bytes.0, target, device, graph: graph.clone(), engine: configuration.engine() })
+        Ok(Key { bytes: bytes.0, target, handles, device, graph: graph.clone(), engine: configuration.engine() })
     }
 }
 

@@ -2,9 +2,11 @@
 //! go to the descriptor that this layer has restored. A look-up costs a few nanoseconds, waits for nobody and locks
 //! nothing.
 
+use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
+use crate::shadow::handles::{self, Handle};
 use crate::shadow::value::Raw;
 
 /// A restored plan. Never freed, but used again: as many as there ever were plans at once.
@@ -12,6 +14,8 @@ pub(super) struct Restored {
     /// The address of the program's descriptor, or [`FREE`] or [`TAKEN`].
     program: AtomicUsize,
     plan: AtomicPtr<std::ffi::c_void>,
+    /// The handles with which cuDNN would finalize the program's own descriptor. Changes while `program` is [`TAKEN`].
+    handles: UnsafeCell<Vec<Handle>>,
     /// How far the program's own descriptor is: see [`Built`].
     pub(super) built: AtomicU8,
     /// The number of the thread that finalizes it, or 0.
@@ -19,7 +23,8 @@ pub(super) struct Restored {
     next: *mut Restored,
 }
 
-// SAFETY: `next` never changes once the value is in a list.
+// SAFETY: `next` never changes once the value is in a list, and `handles` only by the thread that has taken the place, which
+// no other thread finds until then.
 unsafe impl Sync for Restored {}
 
 /// The values of [`Restored::built`].
@@ -68,7 +73,7 @@ pub(super) fn find(descriptor: Raw) -> Option<&'static Restored> {
 }
 
 /// From now on, calls with the program's descriptor go to this plan.
-pub(super) fn insert(descriptor: Raw, plan: Raw) {
+pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     let address = descriptor.addr();
     let bucket = bucket(address);
     let is_free = |restored: &&Restored| {
@@ -76,6 +81,8 @@ pub(super) fn insert(descriptor: Raw, plan: Raw) {
     };
     if let Some(free) = all_in(bucket).find(is_free) {
         free.plan.store(plan, Ordering::Relaxed);
+        // SAFETY: this thread has taken the place.
+        unsafe { *free.handles.get() = handles };
         free.built.store(built::NO, Ordering::Relaxed);
         free.program.store(address, Ordering::Release);
         return;
@@ -84,6 +91,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw) {
     let new = Box::into_raw(Box::new(Restored {
         program: AtomicUsize::new(address),
         plan: AtomicPtr::new(plan),
+        handles: UnsafeCell::new(handles),
         built: AtomicU8::new(built::NO),
         builder: AtomicU32::new(0),
         next,
@@ -107,6 +115,12 @@ impl Restored {
     pub(super) fn plan(&self) -> Raw {
         self.plan.load(Ordering::Relaxed).cast()
     }
+
+    /// Whether the program has destroyed none of the handles that it named.
+    pub(super) fn has_its_handles(&self) -> bool {
+        // SAFETY: whoever has found the place sees the handles, and they change when the program's descriptor is gone.
+        unsafe { &*self.handles.get() }.iter().all(|handle| handles::living(handle.address) == *handle)
+    }
 }
 
 #[cfg(test)]
@@ -119,7 +133,7 @@ mod tests {
         assert!((1..5000_usize).any(|number| std::ptr::eq(bucket(number * 64), bucket(FREE))), "null has a free place");
         for round in 0..3_usize {
             for descriptor in (1..5000_usize).map(|number| number * 64) {
-                insert(raw(descriptor), raw(descriptor + 8 + round));
+                insert(raw(descriptor), raw(descriptor + 8 + round), Vec::new());
             }
             for descriptor in (1..5000_usize).map(|number| number * 64) {
                 assert_eq!(find(raw(descriptor)).map(|found| found.plan().addr()), Some(descriptor + 8 + round));

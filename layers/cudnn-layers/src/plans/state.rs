@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
+use cudnn_plan_store::unnoticed::Unnoticed;
 use cudnn_plan_store::{Problem, Settings, Store};
 use once_cell::race::OnceBox;
 
@@ -48,7 +49,11 @@ pub(super) struct Ready {
 impl State {
     /// `None` if no plan can be looked up or kept. The reason is reported once.
     pub(super) fn ready(&self) -> Option<&Ready> {
-        let prepared = self.prepared.get_or_init(|| Box::new(self.prepare()));
+        let prepared = self.prepared.get_or_init(|| {
+            // No cancellation of the thread may unwind from here.
+            let _unnoticed = Unnoticed::new();
+            Box::new(self.prepare())
+        });
         if !prepared.is_reported.swap(true, Ordering::Relaxed) {
             prepared.problems.iter().for_each(|problem| self.host.error(&problem.to_string()));
             if let Err(reason) = &prepared.outcome {

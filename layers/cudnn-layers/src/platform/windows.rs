@@ -113,7 +113,9 @@ pub(crate) mod libraries {
     use std::path::Path;
 
     use windows_sys::Win32::Foundation::HMODULE;
-    use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress, LoadLibraryW};
+    use windows_sys::Win32::System::LibraryLoader::{
+        GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExA, GetProcAddress, LoadLibraryW,
+    };
 
     /// The name of the driver's library.
     pub(crate) const DRIVER: &CStr = c"nvcuda.dll";
@@ -123,11 +125,13 @@ pub(crate) mod libraries {
     pub(crate) struct Library(HMODULE);
 
     impl Library {
-        /// The library of this name, if the process has loaded it.
+        /// The library of this name, if the process has loaded it. It stays loaded from now on.
         pub(crate) fn loaded(name: &CStr) -> Option<Self> {
-            // SAFETY: the name is a string.
-            let handle = unsafe { GetModuleHandleA(name.as_ptr().cast()) };
-            (!handle.is_null()).then_some(Library(handle))
+            let mut handle = std::ptr::null_mut();
+            // SAFETY: the name is a string, and the answer has room.
+            let found =
+                unsafe { GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_PIN, name.as_ptr().cast(), &raw mut handle) };
+            (found != 0).then_some(Library(handle))
         }
 
         /// Loads a library.

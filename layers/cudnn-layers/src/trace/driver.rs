@@ -23,7 +23,7 @@ const RELAXED: c_int = 2;
 pub(super) struct Driver {
     context: unsafe extern "C" fn(*mut *mut c_void) -> Status,
     /// Since CUDA 12.
-    context_id: Option<unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> Status>,
+    context_id: unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> Status,
     create: unsafe extern "C" fn(*mut Event, c_uint) -> Status,
     record: unsafe extern "C" fn(Event, *mut c_void) -> Status,
     query: unsafe extern "C" fn(Event) -> Status,
@@ -41,14 +41,14 @@ pub(super) enum State {
 }
 
 impl Driver {
-    /// `None` if the process has loaded no driver.
+    /// `None` if the process has loaded no driver, or one without `cuCtxGetId`, which is older than CUDA 12.
     pub(super) fn loaded() -> Option<Driver> {
         let library = Library::loaded(DRIVER)?;
-        // SAFETY: the driver's functions of these names have these signatures since CUDA 10.
+        // SAFETY: the driver's functions of these names have these signatures since CUDA 12.
         unsafe {
             Some(Driver {
                 context: function(library, c"cuCtxGetCurrent")?,
-                context_id: function(library, c"cuCtxGetId"),
+                context_id: function(library, c"cuCtxGetId")?,
                 create: function(library, c"cuEventCreate")?,
                 record: function(library, c"cuEventRecord")?,
                 query: function(library, c"cuEventQuery")?,
@@ -72,7 +72,7 @@ impl Driver {
         result
     }
 
-    /// A number for the context of this thread, which no later context has; without CUDA 12, its address.
+    /// A number for the context of this thread, which no later context has.
     pub(super) fn context(&self) -> Option<u64> {
         let mut context = null_mut();
         // SAFETY: the answer has room.
@@ -81,10 +81,8 @@ impl Driver {
         }
         let mut id = 0;
         // SAFETY: as above.
-        match self.context_id.map(|context_id| unsafe { context_id(context, &raw mut id) }) {
-            Some(SUCCESS) => Some(id),
-            _ => Some(context.addr() as u64),
-        }
+        let status = unsafe { (self.context_id)(context, &raw mut id) };
+        (status == SUCCESS).then_some(id)
     }
 
     /// Whether work on the stream is captured into a graph, or may be.

@@ -43,7 +43,10 @@ pub(super) static STREAMS: Streams = Streams::new();
 
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
-    let tracer = Tracer::open(Options::chosen()?, host)?;
+    let options = Options::chosen()?;
+    let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
+    let gpu = options.gpu.then(Gpu::new);
+    let tracer = Tracer { gpu, ..Tracer::open(options, host, nvtx)? };
     fork::prepare_word();
     TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release);
     fork::word().store(READY, Ordering::Release);
@@ -88,7 +91,7 @@ fn start_child() -> Option<&'static Tracer> {
             chrome.leave_to_parent();
         }
         summary::clear();
-        match Tracer::open(parents.options.clone(), parents.host) {
+        match Tracer::open(parents.options.clone(), parents.host, parents.nvtx) {
             Ok(tracer) => TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release),
             Err(reason) => parents.host.error(&reason),
         }
@@ -98,13 +101,13 @@ fn start_child() -> Option<&'static Tracer> {
 }
 
 impl Tracer {
-    fn open(options: Options, host: Host) -> Result<Self, String> {
+    /// Opens the files. The device's times are off: a child of a fork cannot use its parent's contexts. Loads no library,
+    /// because another thread of the parent may have had ld.so's lock.
+    fn open(options: Options, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, &process_name(host), host)?;
         let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
         let has_summary = options.summary.is_some();
-        let gpu = options.gpu.then(Gpu::new);
-        let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
-        Ok(Tracer { options, chrome, lines, has_summary, gpu, nvtx, process: process::id(), host })
+        Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: process::id(), host })
     }
 
     /// The number of this thread.

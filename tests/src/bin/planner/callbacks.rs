@@ -205,6 +205,18 @@ pub(crate) fn ask_back() {
     println!("asked: {}", ASKS.get().is_null());
 }
 
+/// Calls with a finalized plan whose handle the program has destroyed.
+pub(crate) fn outlive_handle() {
+    let (mut made, handle) = (Vec::new(), handle());
+    let plan = plan(&mut made, handle);
+    assert!(call!(cudnnDestroy(handle.cast())).is_success());
+    ask_for_engine_notes(plan);
+    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE);
+    let set = call!(cudnnBackendSetAttribute(plan, name, ty, 1, (&raw const handle).cast()));
+    let finalized = call!(cudnnBackendFinalize(plan));
+    println!("{} {}", set.0, finalized.0);
+}
+
 /// Asks for the workspace of a plan without a handle, which cuDNN refuses. A call with other arguments writes
 /// elsewhere.
 pub(crate) fn ask_for_workspace() {

@@ -9,7 +9,7 @@
 //! planner LAYERS streams                         plans on a GPU, one of them for a part of it: see `streams`
 //! planner LAYERS bounds                          arrays that are shorter than the program says
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
-//! planner LAYERS throw | throw-in-each | ask-back | last-error | workspace    single cases: see `callbacks`
+//! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
 //! The program adds its layers itself: `none`, or some of `plans`, `trace`, `other` and `impostor`, which is `other`
@@ -131,6 +131,7 @@ fn main() -> ExitCode {
             "throw" => callbacks::throw,
             "throw-in-each" => callbacks::throw_in_each,
             "ask-back" => callbacks::ask_back,
+            "outlive" => callbacks::outlive_handle,
             "last-error" => callbacks::read_last_error,
             "workspace" => callbacks::ask_for_workspace,
             _ => return None,

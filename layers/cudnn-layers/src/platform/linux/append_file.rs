@@ -11,6 +11,10 @@ use cudnn_plan_store::unnoticed::{Unnoticed, discard_signal, with_signals_blocke
 
 use super::descriptor::{Descriptor, flock};
 
+/// A descriptor that appends does so wherever it is told to write. If the program has closed it in this moment, and opened a
+/// file of its own under the number, nothing may be written there: no file system has files of that size.
+const ANYWHERE: u64 = 1 << 62;
+
 /// An open file, which is locked (`flock`) to tell other processes that it is in use.
 pub(crate) struct AppendFile(Descriptor);
 
@@ -67,15 +71,14 @@ impl AppendFile {
     /// Appends the record with one write. An error leaves an incomplete record if `is_torn` is set.
     pub(crate) fn append(&self, record: &[u8], is_torn: &AtomicBool) -> Result<()> {
         let written = self.0.with(|file| {
-            // Appends, wherever it is told to write.
-            let length = file.write_at(record, 0)?;
+            let length = file.write_at(record, ANYWHERE)?;
             let rest = record.get(length..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(());
             }
             // The next attempt tells why there was no room.
             is_torn.store(true, Ordering::SeqCst);
-            file.write_all_at(rest, 0)?;
+            file.write_all_at(rest, ANYWHERE)?;
             is_torn.store(false, Ordering::SeqCst);
             Ok(())
         });
