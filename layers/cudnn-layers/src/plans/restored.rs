@@ -5,7 +5,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-use crate::shadow::value::Raw;
+use crate::shadow::elements::Raw;
 
 /// A restored plan. Never freed, but used again: as many as there ever were plans at once.
 pub(super) struct Restored {
