@@ -1,5 +1,5 @@
-//! The directories that a search rejected, and its error if none was usable, for programs and build scripts that only report it. Knows nothing of
-//! how directories are searched and checked.
+//! The directories that a search rejected, and its error if none was usable, for programs and build scripts that only
+//! report it. Knows nothing of how directories are searched and checked.
 
 use std::error::Error;
 use std::fmt::{self, Write};

@@ -1,6 +1,6 @@
 //! No files import each other in a cycle. The test reads source as text: it finds `use` declarations and paths such as
-//! `crate::a::b()`, and follows re-exports to the file that they name. It ignores what a file takes from its direct parent,
-//! which may hand on and use its children. It does not see `#[path]`, inline modules, and names imported by `*`.
+//! `crate::a::b()`, and follows re-exports to the file that they name. It ignores what a file takes from its direct
+//! parent, which may hand on and use its children. It does not see `#[path]`, inline modules, and names imported by `*`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,8 +21,9 @@ pub(super) fn missed_calls() -> u64 {
     MISSED_CALLS.load(Ordering::SeqCst)
 }
 
-/// The address that all layers give the function, after `begin` has begun them. `None` if this call must do without layers: it
-/// comes from a layer that is being asked, or another thread has been busy with layers for a second.
+/// Returns the address that all layers give the function, and calls `begin` first if they have not begun. `None` if this
+/// call must do without layers: it comes from a layer that is being asked, or another thread has been busy with layers
+/// for a second.
 pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&'static Link>) -> Option<*mut ()> {
     if TURN.owner() == thread_token() {
         return None;

@@ -1,5 +1,5 @@
-//! The library of builtins that NVRTC opens: its name, which has the minor release of CUDA, and whether a usable one is beside
-//! a file of NVRTC.
+//! The library of builtins that NVRTC opens: its name, which has the minor release of CUDA, and whether a usable one is
+//! next to a file of NVRTC.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
