@@ -28,8 +28,10 @@
 //! This crate knows neither the loader nor cuDNN's functions.
 
 pub mod abi;
+mod entry;
 mod layer;
 
+pub use entry::begin;
 pub use layer::{Event, EventKind, Host, Layer};
 
 /// The name of the function that a layer's library exports.
@@ -59,7 +61,7 @@ macro_rules! export_layer {
             layer: *mut $crate::abi::Layer,
         ) -> ::std::ffi::c_int {
             // SAFETY: the caller's obligation, passed on.
-            unsafe { $crate::abi::begin::<$layer>(host, layer) }
+            unsafe { $crate::begin::<$layer>(host, layer) }
         }
     };
 }

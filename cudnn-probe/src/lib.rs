@@ -74,7 +74,7 @@ pub use image::{
 pub use inventory::{Installed, inventory, inventory_with};
 pub use jetson::Jetson;
 pub use library::Library;
-pub use no_installation::NoInstallation;
+pub use no_installation::{NoInstallation, RejectedCandidate};
 pub use packages::{Installer, Package};
 pub use platform::{Architecture, Os, canonicalize};
 pub use process::{Dependents, MappedLibrary, mapped_libraries};
@@ -83,5 +83,5 @@ pub use report::{
     deleted_system_packages, is_link_to_itself,
 };
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, UnderRoot, VARIABLES, base_python, environment_of};
-pub use select::{Installation, RejectedCandidate, Requirements, Selection, check_dir, installation_dir, select};
+pub use select::{Installation, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

@@ -1,15 +1,51 @@
-//! The error of a search that found nothing usable, for programs and build scripts that only report it. Knows nothing of
-//! how directories are searched and checked.
+//! The directories that a search rejected, and its error if none was usable, for programs and build scripts that only
+//! report it. Knows nothing of how directories are searched and checked.
 
 use std::error::Error;
 use std::fmt::{self, Write};
+use std::path::PathBuf;
 
 use crate::error::{ProbeError, example_of_installing};
 use crate::escape::{one_line, shown_path};
 use crate::library::Library;
 use crate::packages::DEFAULT_CUDA_MAJOR;
-use crate::search::{DIR_VARIABLE, Origin};
-use crate::select::RejectedCandidate;
+use crate::search::{Candidate, DIR_VARIABLE, Origin};
+
+/// A directory that was searched and is not usable. Displayed as one line with path, origin and reason.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RejectedCandidate {
+    /// The directory, and why it was searched.
+    pub candidate: Candidate,
+    /// The reason why it is not usable.
+    pub error: ProbeError,
+}
+
+impl RejectedCandidate {
+    /// A directory, and why it is not usable.
+    #[must_use]
+    pub fn new(candidate: Candidate, error: ProbeError) -> Self {
+        RejectedCandidate { candidate, error }
+    }
+
+    /// The subject of the error: the directory, or `libcudnn_graph.so.9` in it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        if self.error.is_about_dir() {
+            self.candidate.dir.clone()
+        } else {
+            self.candidate.dir.join(Library::Graph.file_name())
+        }
+    }
+}
+
+impl fmt::Display for RejectedCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) ", shown_path(&self.path()), self.candidate.origin)?;
+        // With `{:#}`, the error adds its help.
+        fmt::Display::fmt(&self.error, f)
+    }
+}
 
 /// No directory has a usable cuDNN 9. `{}` prints one line; `{:#}`, `{:?}` and [`NoInstallation::report`] print what to do,
 /// and each directory that was searched.

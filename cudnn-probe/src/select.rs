@@ -1,55 +1,17 @@
 //! From directories to an installation: the first directory with a usable cuDNN 9, and why the ones before it were
 //! rejected.
 
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::escape::shown_path;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
-use crate::no_installation::NoInstallation;
+use crate::no_installation::{NoInstallation, RejectedCandidate};
 use crate::platform::{Os, below, canonicalize};
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
-
-/// A directory that was searched and is not usable. Displayed as one line with path, origin and reason.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RejectedCandidate {
-    /// The directory, and why it was searched.
-    pub candidate: Candidate,
-    /// The reason why it is not usable.
-    pub error: ProbeError,
-}
-
-impl RejectedCandidate {
-    /// A directory, and why it is not usable.
-    #[must_use]
-    pub fn new(candidate: Candidate, error: ProbeError) -> Self {
-        RejectedCandidate { candidate, error }
-    }
-
-    /// The subject of the error: the directory, or `libcudnn_graph.so.9` in it.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        if self.error.is_about_dir() {
-            self.candidate.dir.clone()
-        } else {
-            self.candidate.dir.join(Library::Graph.file_name())
-        }
-    }
-}
-
-impl fmt::Display for RejectedCandidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) ", shown_path(&self.path()), self.candidate.origin)?;
-        // With `{:#}`, the error adds its help.
-        fmt::Display::fmt(&self.error, f)
-    }
-}
 
 /// A directory with a cuDNN 9 whose `libcudnn_graph.so.9` can be read and fits this program.
 #[derive(Clone, Debug)]

@@ -2,12 +2,14 @@
 //! program does. cuDNN then has it no longer, so it is kept here for the program's `cudnnGetLastErrorString`.
 
 use std::cell::RefCell;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use cudnn_probe::one_line;
+use cudnn_sys::signatures::unwinding;
 
 use super::c_buffer::cut;
-use super::error_strings::fetch_cudnn_error;
+use crate::logging::callback::is_pending;
+use crate::resolve::libraries::{GraphFunctions, graph_functions};
 use crate::thread::fork::is_in_child;
 
 /// More than cuDNN's longest texts.
@@ -51,6 +53,25 @@ pub(super) fn take() -> Option<Vec<u8>> {
 pub(super) fn shown(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     cut(&one_line(&lines.join("; ")), MAX_REASON).to_owned()
+}
+
+/// Lets cuDNN write its last error of this thread, if it is loaded.
+///
+/// # Safety
+/// `message` has room for `max_size` bytes.
+pub(super) unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
+    if let Some(functions) = functions() {
+        // SAFETY: the address is that of cuDNN's function of this name.
+        let function: unwinding::cudnnGetLastErrorString =
+            unsafe { std::mem::transmute(functions.get_last_error_string) };
+        // SAFETY: the caller's obligation, passed on.
+        unsafe { function(message, max_size) };
+    }
+}
+
+/// cuDNN's functions, if cuDNN is loaded. It logs their calls, so it must have the log's callback first.
+pub(super) fn functions() -> Option<GraphFunctions> {
+    graph_functions().filter(|_| !is_pending())
 }
 
 #[cfg(test)]

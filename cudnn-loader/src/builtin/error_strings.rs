@@ -8,15 +8,13 @@ use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
 use super::c_buffer::{write_bytes, write_text};
-use super::cudnn_reason::{self, shown};
+use super::cudnn_reason::{self, fetch_cudnn_error, functions, shown};
 use super::device;
 use crate::error::status_name;
 use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
-use crate::logging::callback::is_pending;
 use crate::logging::reasons;
 use crate::platform::libraries::is_secure_execution;
 use crate::platform::load::at_load;
-use crate::resolve::libraries::{GraphFunctions, graph_functions};
 use crate::thread::fork::is_in_child;
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the reason of the thread's last failure
@@ -67,11 +65,6 @@ fn is_verbose() -> bool {
     std::hint::black_box(&READ_VARIABLE);
     IS_VERBOSE
         .get_or_init(|| !is_secure_execution() && std::env::var_os(VERBOSE_VARIABLE).is_some_and(|value| value == "1"))
-}
-
-/// cuDNN's functions, if cuDNN is loaded. It logs their calls, so it must have the log's callback first.
-fn functions() -> Option<GraphFunctions> {
-    graph_functions().filter(|_| !is_pending())
 }
 
 fn name_of(status: cudnnStatus_t) -> *const c_char {
@@ -142,18 +135,4 @@ pub(crate) fn clear_cudnn_error() {
     // SAFETY: the buffer has the length that is passed.
     unsafe { fetch_cudnn_error(unread.as_mut_ptr(), unread.len()) };
     take_newer_flag();
-}
-
-/// Lets cuDNN write its last error of this thread, if it is loaded.
-///
-/// # Safety
-/// `message` has room for `max_size` bytes.
-pub(super) unsafe fn fetch_cudnn_error(message: *mut c_char, max_size: usize) {
-    if let Some(functions) = functions() {
-        // SAFETY: the address is that of cuDNN's function of this name.
-        let function: unwinding::cudnnGetLastErrorString =
-            unsafe { std::mem::transmute(functions.get_last_error_string) };
-        // SAFETY: the caller's obligation, passed on.
-        unsafe { function(message, max_size) };
-    }
 }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{chain, requests};
+use super::{link, requests};
 use crate::events::Event;
 use crate::platform::environment;
 use crate::sub_library::SubLibrary;
@@ -23,7 +23,7 @@ pub(super) fn note(event: &Event<'_>) {
         }
         _ => return,
     }
-    if chain::has_begun() || !requests::has_any() {
+    if link::has_begun() || !requests::has_any() {
         return;
     }
     if let Some(mut block) = environment::block() {

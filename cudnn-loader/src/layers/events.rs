@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cudnn_layer_api::abi;
 
-use super::{c_path, chain, environment};
+use super::{c_path, environment, link};
 use crate::events::Event;
 use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries;
@@ -34,7 +34,7 @@ static IS_KNOWN: [AtomicBool; SubLibrary::ALL.len()] = [const { AtomicBool::new(
 /// Passes on what concerns layers, if any is on.
 pub(crate) fn pass_to_layers(event: &Event<'_>) {
     environment::note(event);
-    if chain::links().next().is_none() {
+    if link::links().next().is_none() {
         return;
     }
     let _cancel_disabled = CancelDisabled::new();
@@ -76,7 +76,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
 
 /// Passes on which libraries were loaded before the layers began.
 pub(super) fn pass_earlier() {
-    if chain::links().next().is_some() {
+    if link::links().next().is_some() {
         for loaded in SubLibrary::ALL.iter().filter_map(|library| libraries::loaded(*library)) {
             pass_loaded(loaded.library, &loaded.path, loaded.duration, loaded.age());
         }
@@ -105,7 +105,7 @@ thread_local! {
 /// A layer may call cuDNN while it receives an event. What that causes is no event: it would not end.
 fn pass(event: &abi::Event) {
     let Some(_passing) = ReentrancyGuard::enter(&IS_PASSING) else { return };
-    chain::links().for_each(|link| link.pass(event));
+    link::links().for_each(|link| link.pass(event));
 }
 
 fn text(text: &str) -> CString {

@@ -6,7 +6,8 @@ use std::panic::catch_unwind;
 use cudnn_layer_api::abi;
 use cudnn_probe::one_line;
 
-use super::chain::{self, Link, address_from};
+use super::chain::{self, address_from};
+use super::link::Link;
 use super::{c_path, environment};
 use crate::events::{Event, LayerSeverity, as_question, emit};
 use crate::function::Function;

@@ -22,10 +22,12 @@
 //!
 //! In secure-execution mode the variables are ignored.
 
+mod begin;
 mod chain;
 mod environment;
 mod events;
 mod host;
+mod link;
 mod requests;
 
 use std::ffi::{CString, OsStr};
@@ -56,7 +58,7 @@ pub struct ActiveLayer {
 /// The layers that are on, the outermost first. None before the first function was called that needs cuDNN.
 #[must_use]
 pub fn active() -> Vec<ActiveLayer> {
-    chain::links().map(|link| ActiveLayer { name: link.name.clone(), path: link.path.clone() }).collect()
+    link::links().map(|link| ActiveLayer { name: link.name.clone(), path: link.path.clone() }).collect()
 }
 
 /// The address for a function's slot, or for one call.
@@ -69,14 +71,14 @@ pub(crate) struct Target {
 /// Asks the layers for the function to call in place of the one at this address.
 pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
     let unlayered = |is_final| Target { address, is_final };
-    if chain::is_empty() {
+    if link::is_empty() {
         return unlayered(true);
     }
     // Loading a layer is a cancellation point, and nothing here may unwind into the program.
     let _cancel_disabled = CancelDisabled::new();
-    if !chain::has_begun() {
+    if !link::has_begun() {
         if requests::close_if_none() {
-            chain::stay_empty();
+            link::stay_empty();
             return unlayered(true);
         }
         // A function that works without cuDNN, such as cudnnGetErrorString.
@@ -84,7 +86,13 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
             return unlayered(false);
         }
     }
-    let wrapped = catch_unwind(|| chain::wrap(function, address)).ok().flatten();
+    let wrapped = catch_unwind(|| {
+        let wrapped = chain::wrap(function, address, begin::begin)?;
+        // Not while the chain is busy: a layer's events may come from this thread at once.
+        events::pass_earlier();
+        Some(wrapped)
+    });
+    let wrapped = wrapped.ok().flatten();
     wrapped.map_or(unlayered(false), |address| Target { address, is_final: true })
 }
 

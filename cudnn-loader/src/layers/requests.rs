@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use cudnn_layer_api::Layer;
-use cudnn_layer_api::abi::{self, Begin};
+use cudnn_layer_api::abi::Begin;
+use cudnn_layer_api::{Layer, begin};
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, RequestedLayer, requested_layers};
 
 use super::c_string;
@@ -69,7 +69,7 @@ impl fmt::Display for AddError {
 /// See [`AddError`].
 pub fn add<L: Layer>(name: &str) -> Result<(), AddError> {
     // SAFETY: the function is `cudnnLayerBegin` for a layer in Rust.
-    unsafe { add_from(name, abi::begin::<L>) }
+    unsafe { add_from(name, begin::<L>) }
 }
 
 /// Adds a layer by its entry point, as [`add`] does: `cudnnLayerBegin` of a layer in C that is linked to the program.

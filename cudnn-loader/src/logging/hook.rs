@@ -2,7 +2,7 @@
 //! `cudnnSetCallback`.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +11,7 @@ use cudnn_sys::types::{cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus
 
 use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
+use super::message::lines;
 use super::sink::{Destination, Sink};
 use crate::platform::cancel::CancelDisabled;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -135,31 +136,6 @@ fn contain_panic(work: impl FnOnce()) {
     let _cancel_disabled = CancelDisabled::new();
     // The result is leaked: the destructor of a panic's payload may panic too.
     std::mem::forget(catch_unwind(AssertUnwindSafe(work)));
-}
-
-/// # Safety
-/// `message` is null, or lines with a NUL behind each and one more at the end.
-unsafe fn lines(message: *const c_char) -> Vec<String> {
-    let mut found = Vec::new();
-    // SAFETY: the caller's obligation, passed on.
-    unsafe { each_line(message, |line| found.push(line.to_owned())) };
-    found
-}
-
-/// # Safety
-/// As for [`lines`].
-pub(super) unsafe fn each_line(message: *const c_char, mut read: impl FnMut(&str)) {
-    let mut next = message;
-    while !next.is_null() {
-        // SAFETY: a line, or the NUL behind the last.
-        let line = unsafe { CStr::from_ptr(next) };
-        if line.is_empty() {
-            break;
-        }
-        read(&line.to_string_lossy());
-        // SAFETY: behind the line's NUL follows another line, or one more NUL.
-        next = unsafe { next.add(line.count_bytes() + 1) };
-    }
 }
 
 /// Passes log entries of these severities to the crate `log`, with the target `cudnn`.

@@ -34,6 +34,7 @@ pub(crate) mod callback;
 mod entry;
 mod hook;
 pub(crate) mod loader_events;
+mod message;
 pub(crate) mod reasons;
 mod sink;
 

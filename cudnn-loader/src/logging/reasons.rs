@@ -11,7 +11,7 @@ use cudnn_probe::Version;
 
 use super::callback;
 use super::entry::reason;
-use super::hook::each_line;
+use super::message::each_line;
 use super::writes_to_file;
 use crate::resolve::installation::installation;
 

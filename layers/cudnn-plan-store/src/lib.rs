@@ -33,13 +33,15 @@ mod platform;
 mod problem;
 mod settings;
 mod store;
+mod variables;
 
 pub use directory::Cleared;
 pub use entry::{About, Entry, Lookup, Source, Stored};
 pub use limit::Scan;
 pub use pack::{Packed, write_pack};
 pub use problem::{Damage, Problem, ProblemKind};
-pub use settings::{DEFAULT_LIMIT, DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE, Settings, parse_size};
+pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
 pub use store::{Entries, Store, write_pages};
+pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 pub use platform::unnoticed;

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::settings::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
+use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 /// Why the store, or one entry, cannot be used. [`Display`] names the file, the cause, and what to do.
 #[derive(Debug)]

@@ -5,13 +5,7 @@ use std::path::PathBuf;
 
 use crate::platform;
 use crate::problem::{Cause, Problem, ProblemKind};
-
-/// The variable that names the directory.
-pub const DIR_VARIABLE: &str = "CUDNN_PLANS_DIR";
-/// The variable with the limit: a number of bytes, or `512M`, `2G`.
-pub const LIMIT_VARIABLE: &str = "CUDNN_PLANS_LIMIT";
-/// The variable with the packs, separated as in `PATH`.
-pub const PACK_VARIABLE: &str = "CUDNN_PLANS_PACK";
+use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 /// The limit, unless it is set: 1 GiB.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;

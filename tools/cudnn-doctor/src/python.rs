@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::packages::{self, Command};
 use cudnn_probe::{Origin, Search, environment_of};
 
-use crate::check::help_for_shim;
+use crate::check::finding::Help;
 use crate::drop_in::Refusal;
 use crate::escape::Printable;
 use crate::platform::python_in;
 use crate::python_shim::{self, PythonShim, Surroundings};
+use crate::shell::doctor;
 
 /// An interpreter, and the environment whose packages it imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,23 @@ pub(crate) fn no_python(named: &Path) -> Refusal {
         }
         None => Refusal::new(format!("{name} is neither a Python interpreter nor an environment")),
     }
+}
+
+/// Has the doctor see the Python that the shims of this tool start.
+pub(crate) fn help_for_shim(tool: &str) -> Help {
+    let doctor = doctor();
+    let list = match tool {
+        "pyenv" => "pyenv versions",
+        "asdf" => "asdf list python",
+        tool => {
+            let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
+            return Help::new(text).command(format!("{tool} exec -- {doctor} check"));
+        }
+    };
+    Help::new(format!(
+        "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
+    ))
+    .command(list)
 }
 
 /// The script or link of pyenv, asdf or another tool that this file is.

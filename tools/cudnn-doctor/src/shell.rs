@@ -118,6 +118,11 @@ pub(crate) fn doctor() -> String {
     if is_this { NAME.to_owned() } else { Command::new(program, [""; 0]).to_string() }
 }
 
+/// The command that checks the environment at this root.
+pub(crate) fn command_for_environment(root: &Path) -> String {
+    format!("{} check --python {}", doctor(), quoted_path(root))
+}
+
 /// The line that has the shell use the cuDNN in this directory.
 pub(crate) fn use_dir(dir: &Path) -> String {
     let (doctor, dir) = (doctor(), quoted_path(dir));

@@ -3,15 +3,14 @@
 
 use std::path::Path;
 
+use cudnn_frameworks::is_drop_in;
 use cudnn_loader::Function;
 use cudnn_probe::{Version, exports};
-
-use crate::cudnn_file;
 
 /// The reason why this shim is not of the release of graph: `is of cuDNN 9.26.0 or newer`. `None` if it can be of that
 /// release, if it is the drop-in, or if its functions cannot be read.
 pub(crate) fn conflict(shim: &Path, graph: Version) -> Option<String> {
-    if cudnn_file::is_drop_in(shim) {
+    if is_drop_in(shim) {
         return None;
     }
     let names: Vec<&str> = Function::ALL.iter().map(|function| function.name()).collect();

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Os, Version};
 
-use crate::built_for::own_version;
 use crate::distribution::Distribution;
 use crate::environment::Environment;
 
@@ -260,7 +259,7 @@ impl Kind {
     }
 
     /// The patterns of libraries that every build has, on this system.
-    fn always_there_on(&self, os: Os) -> Vec<&'static str> {
+    pub(crate) fn always_there_on(&self, os: Os) -> Vec<&'static str> {
         match os {
             Os::Windows => self.dlls().map(|dlls| dlls.module).into_iter().collect(),
             _ => self.always_there.to_vec(),
@@ -280,17 +279,6 @@ impl Kind {
         let closed_file = |path: PathBuf| explain(&path, std::fs::File::open(&path).err()?);
         let files = || libraries.iter().flat_map(|pattern| matching(dir, pattern));
         dirs.into_iter().find_map(closed_dir).or_else(|| files().find_map(closed_file))
-    }
-
-    /// Its module, if no package's metadata states that it is there.
-    pub(crate) fn without_metadata(&self, environment: &Environment) -> Option<Distribution> {
-        let import_dirs = environment.import_dirs.iter();
-        let (import_dir, dir) =
-            import_dirs.map(|import_dir| (import_dir, import_dir.join(self.module))).find(|(_, dir)| dir.is_dir())?;
-        let has_library =
-            self.always_there_on(environment.os).iter().any(|pattern| !matching(&dir, pattern).is_empty());
-        let version = own_version(self, &dir).filter(|_| has_library)?;
-        Distribution::without_metadata(self.packages.first()?, &version, import_dir, &dir)
     }
 
     /// The path of its module below the import directory.

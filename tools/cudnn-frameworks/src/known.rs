@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudnn_probe::ld_so::KnownFiles;
-use cudnn_probe::{Identity, Library, identify_any};
+use cudnn_probe::{Identity, Library, Version, identify_any};
 
+use crate::cudnn_name::CudnnName;
 use crate::drop_in;
 
 /// The most files that are remembered of each kind: those of cuDNN that an environment's search paths lead to.
@@ -33,6 +34,29 @@ impl Known {
     pub(crate) fn is_drop_in(&self, file: &Path) -> bool {
         self.drop_ins.value(file, || drop_in::is_drop_in(file))
     }
+
+    /// The release of a file of cuDNN, by its name or its contents.
+    pub(crate) fn release(&self, file: &Path) -> Option<Version> {
+        let name = file.file_name()?.to_str()?;
+        if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {
+            return Some(version);
+        }
+        if name.starts_with("libcudnn.so.8") {
+            // A link to the file with the full version.
+            let target = self.files.canonical(file)?;
+            return CudnnName::parse(target.file_name()?.to_str()?)?.version;
+        }
+        let library = library_of(name)?;
+        let file = if library == Library::Shim { &file.with_file_name(Library::Graph.file_name()) } else { file };
+        let library = if library == Library::Shim { Library::Graph } else { library };
+        self.identity(file, library).ok()?.version
+    }
+}
+
+/// The library of cuDNN 9 with this file name, which may end in the full version.
+pub(crate) fn library_of(name: &str) -> Option<Library> {
+    let (stem, _) = name.split_once(".so.9")?;
+    Library::from_file_name(&format!("{stem}.so.9"))
 }
 
 /// One fact of each file.

@@ -204,7 +204,7 @@ fn listed(
     let mut unreadable: Vec<Unreadable> = Vec::new();
     for kind in KINDS {
         let mut of_kind: Vec<&Distribution> = kind.distributions_in(&found.distributions).collect();
-        let without_metadata = if of_kind.is_empty() { kind.without_metadata(environment) } else { None };
+        let without_metadata = if of_kind.is_empty() { without_metadata(kind, environment) } else { None };
         of_kind.extend(&without_metadata);
         for distribution in of_kind {
             let dir = kind.dir(environment, distribution);
@@ -250,4 +250,15 @@ fn listed(
         known,
     };
     (survey, found)
+}
+
+/// A framework's module, if no package's metadata states that it is there.
+fn without_metadata(kind: &Kind, environment: &Environment) -> Option<Distribution> {
+    let import_dirs = environment.import_dirs.iter();
+    let (import_dir, dir) =
+        import_dirs.map(|import_dir| (import_dir, import_dir.join(kind.module))).find(|(_, dir)| dir.is_dir())?;
+    let has_library =
+        kind.always_there_on(environment.os).iter().any(|pattern| !kind::matching(&dir, pattern).is_empty());
+    let version = built_for::own_version(kind, &dir).filter(|_| has_library)?;
+    Distribution::without_metadata(kind.packages.first()?, &version, import_dir, &dir)
 }

@@ -5,6 +5,7 @@ mod bytes;
 mod chain;
 mod dlls;
 mod import;
+mod process;
 mod python_code;
 mod sub_libraries;
 
@@ -134,7 +135,7 @@ impl Opens {
 /// A simulated process of an environment's Python, on the system of that.
 #[derive(Debug)]
 pub(crate) enum Process {
-    Linux(Box<import::Process>),
+    Linux(Box<process::Process>),
     Windows(Box<dlls::Process>),
 }
 
@@ -143,7 +144,7 @@ impl Process {
     pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         match environment.os {
             Os::Windows => Process::Windows(Box::new(dlls::Process::start(environment, host))),
-            _ => Process::Linux(Box::new(import::Process::start(environment, host, known))),
+            _ => Process::Linux(Box::new(process::Process::start(environment, host, known))),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use cudnn_layer_api::abi;
+use cudnn_layer_api::{abi, begin};
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
 
@@ -29,9 +29,9 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
     let name = unsafe { CStr::from_ptr(known.name) };
     match name.to_bytes() {
         // SAFETY: the caller's obligation, passed on.
-        b"plans" => unsafe { abi::begin::<Plans>(host, layer) },
+        b"plans" => unsafe { begin::<Plans>(host, layer) },
         // SAFETY: as above.
-        b"trace" => unsafe { abi::begin::<Trace>(host, layer) },
+        b"trace" => unsafe { begin::<Trace>(host, layer) },
         _ => 2,
     }
 }

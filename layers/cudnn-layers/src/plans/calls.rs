@@ -13,8 +13,8 @@ use super::cudnn::ABSENT;
 use super::state::STATE;
 use super::{finalize, last_error, restored};
 use crate::shadow;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
-use crate::shadow::value::{Kind, Name, Raw, Type};
 
 type Status = cudnnStatus_t;
 

@@ -4,7 +4,7 @@ use cudnn_sys::types::{cudnnBackendBehaviorNote_t as Note, cudnnBackendKnobType_
 
 use super::cudnn::{Cudnn, Descriptor, read};
 use crate::shadow::canonical::Bytes;
-use crate::shadow::value::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More than cuDNN has of each: 13 notes and 59 knobs in 9.28.
 const MAX_NOTES: usize = 64;

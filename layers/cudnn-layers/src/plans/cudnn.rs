@@ -7,7 +7,7 @@ use cudnn_layer_api::Host;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::shadow::value::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 type Status = cudnnStatus_t;
 

@@ -11,8 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::cudnn::Cudnn;
+use crate::shadow::elements::{Kind, Name, Type};
 use crate::shadow::handles::Handle;
-use crate::shadow::value::{Kind, Name, Type};
 
 /// The device of a handle. `None` if cuDNN does not describe it, or the handle was not seen to be created.
 ///

@@ -23,7 +23,7 @@ use crate::platform::process;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
-use crate::shadow::value::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 type Status = cudnnStatus_t;
 

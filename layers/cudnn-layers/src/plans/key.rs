@@ -9,8 +9,8 @@ use super::device;
 use crate::shadow;
 use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};
 use crate::shadow::content::Content;
+use crate::shadow::elements::Name;
 use crate::shadow::handles::{self, Handle};
-use crate::shadow::value::Name;
 
 /// Why a plan is neither looked up nor kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

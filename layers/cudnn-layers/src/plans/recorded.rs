@@ -10,7 +10,7 @@ use cudnn_sys::types::{
 use super::key::FORMAT;
 use super::variables::Variables;
 use super::{device, environment as process};
-use crate::shadow::value::element_size;
+use crate::shadow::elements::element_size;
 
 /// A plan's key in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
+use crate::shadow::elements::Raw;
 use crate::shadow::handles::{self, Handle};
-use crate::shadow::value::Raw;
 
 /// A restored plan. Never freed, but used again: as many as there ever were plans at once.
 pub(super) struct Restored {

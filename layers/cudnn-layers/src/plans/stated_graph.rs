@@ -13,7 +13,8 @@ use cudnn_sys::types::{
 use serde_json::Value as Json;
 
 use crate::shadow::content::Content;
-use crate::shadow::value::{Child, Kind, Name, Type, Value};
+use crate::shadow::content::{Child, Value};
+use crate::shadow::elements::{Kind, Name, Type};
 
 /// Compares all tensors and operations. Returns what differs first.
 pub(super) fn compare(graph: &Content, stated: &Json) -> Result<(), String> {
@@ -364,7 +365,7 @@ mod tests {
 
     use super::*;
     use crate::shadow;
-    use crate::shadow::value::Raw;
+    use crate::shadow::elements::Raw;
 
     /// An address that no other test has.
     fn descriptor(kind: Kind, number: usize) -> Raw {

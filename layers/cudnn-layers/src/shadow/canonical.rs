@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::content::{Attribute, Content};
+use super::content::{Child, Value};
+use super::elements::{Kind, Name, Type};
 use super::handles::Handle;
-use super::value::{Child, Kind, Name, Type, Value};
 
 /// Why a content has no canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +49,7 @@ pub(crate) enum Device {
     /// That of a handle.
     Handle(Handle),
     /// The one with this description in JSON; `None` if the descriptor was made in another way.
-    Described(Option<super::value::Bytes>),
+    Described(Option<super::elements::Bytes>),
 }
 
 /// Several contents, and what they have in common once.
@@ -180,7 +181,7 @@ mod tests {
     use crate::shadow::content::Attribute;
 
     fn elements(name: Name, ty: Type, bytes: &[u8]) -> Attribute {
-        let value = Value::Elements(super::super::value::Bytes::new(bytes));
+        let value = Value::Elements(super::super::elements::Bytes::new(bytes));
         Attribute { name, ty, count: 1, value }
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, bytes_at, element_size, numbers};
 use super::facts::Facts;
-use super::value::{Bytes, Child, Kind, Name, Type, Value, numbers};
 
 /// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
@@ -40,6 +40,28 @@ pub(crate) struct Attribute {
     /// As the program gave it.
     pub(crate) count: i64,
     pub(crate) value: Value,
+}
+
+/// The elements of an attribute.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// As in the program's memory.
+    Elements(Bytes),
+    /// The descriptors' contents at the time when the attribute was set.
+    Descriptors(Arc<[Child]>),
+    /// Not read: cuDNN does not declare elements of this type, or not in this number. See
+    /// [`declared`](super::declared).
+    Undeclared,
+    /// Not kept, because of the size.
+    TooLarge,
+}
+
+/// An element that is a descriptor.
+#[derive(Clone, Debug)]
+pub(crate) enum Child {
+    Known(Arc<Content>),
+    /// A null pointer, or a descriptor that was not seen to be created.
+    Unknown,
 }
 
 impl Attribute {
@@ -213,5 +235,26 @@ impl Child {
             Child::Known(content) => Some(content),
             Child::Unknown => None,
         }
+    }
+}
+
+/// The bytes of elements of any type but descriptors, or what is kept in their place.
+///
+/// # Safety
+/// `elements` points to `count` elements of the type. Nobody writes them for as long as the slice lives. A text may be
+/// shorter if it ends with a NUL.
+#[inline]
+pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
+    let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
+    let mut count = usize::try_from(count).unwrap_or(0);
+    if ty == Type::CUDNN_TYPE_CHAR {
+        // cuDNN may not have looked behind the end of the text.
+        // SAFETY: the caller's obligation; no byte behind the first NUL is read.
+        count = (0..count.min(MAX_BYTES + 1)).find(|at| unsafe { *elements.add(*at) } == 0).unwrap_or(count);
+    }
+    match count.checked_mul(size) {
+        // SAFETY: the caller's obligation.
+        Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
+        _ => Err(Value::TooLarge),
     }
 }

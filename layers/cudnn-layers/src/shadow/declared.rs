@@ -4,7 +4,7 @@
 //! bytes. Such a call means something that only cuDNN knows. The shadow reads no element of it, and nothing is
 //! concluded from it.
 
-use super::value::{Name, Type};
+use super::elements::{Name, Type};
 
 /// The elements of an attribute.
 #[derive(Debug)]

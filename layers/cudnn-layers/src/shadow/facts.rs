@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::value::{Bytes, Name, Type};
+use super::elements::{Bytes, Name, Type};
 use crate::lock::{Guard, Lock};
 
 /// More attributes than any kind of descriptor has, and more descriptors than any attribute returns.

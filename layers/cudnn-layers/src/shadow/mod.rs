@@ -21,20 +21,20 @@
 pub(crate) mod canonical;
 pub(crate) mod content;
 pub(crate) mod declared;
+pub(crate) mod elements;
 pub(crate) mod facts;
 pub(crate) mod handles;
 mod label;
 mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod value;
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use content::{Attribute, Content};
+use content::{Attribute, Child, Content, Value};
+use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::CachedLabel;
-use value::{Bytes, Child, Kind, MAX_DESCRIPTORS, Name, Raw, Type, Value};
 
 /// `cudnnBackendCreateDescriptor` has returned this descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
@@ -72,7 +72,7 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         unsafe { children(count, elements) }
     } else {
         // SAFETY: the caller's obligation.
-        match unsafe { value::bytes_of(ty, count, elements.cast()) } {
+        match unsafe { content::bytes_of(ty, count, elements.cast()) } {
             Ok(bytes) if bytes.len() <= MAX_SMALL => return small_attribute_set(address, name, ty, count, bytes),
             Ok(bytes) => Value::Elements(Bytes::new(bytes)),
             Err(value) => value,
@@ -173,13 +173,13 @@ pub(crate) unsafe fn attribute_read(
         // SAFETY: the caller's obligation.
         unsafe { descriptors_read(&source, name, written, elements.cast()) };
     } else if let Some(facts) = &source.facts {
-        let len = value::element_size(ty).and_then(|size| written.checked_mul(size));
+        let len = elements::element_size(ty).and_then(|size| written.checked_mul(size));
         // Texts are not learned from: the JSON of a plan.
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
         let is_known = is_text || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
             // SAFETY: the caller's obligation.
-            facts.learn(name, ty, unsafe { value::bytes_at(elements.cast(), len) });
+            facts.learn(name, ty, unsafe { elements::bytes_at(elements.cast(), len) });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudnn_sys::types::{cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptorType_t};
 
 use crate::shadow;
-use crate::shadow::value::{Kind, Raw};
+use crate::shadow::elements::{Kind, Raw};
 use crate::wrappers::{Call, Id};
 
 /// Before a call: a descriptor that is to be destroyed.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
-use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, ProbeError, Variant};
+use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, Variant};
 
 use super::finding::{
     Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
@@ -380,7 +380,7 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);
     simulation.lookups().iter().skip(before).find_map(|lookup| match &lookup.resolution {
-        Resolution::Unusable { path, error, rule } if !is_lack_of_files(error) => {
+        Resolution::Unusable { path, error, rule } if !platform::is_too_many_open_files(error) => {
             Some(Damage { name: lookup.name.clone(), path: path.clone(), rule: rule.clone(), error: error.to_string() })
         }
         _ => None,
@@ -396,11 +396,6 @@ fn lacking(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)>
     let Resolution::Found { path, .. } = &lookups.next()?.resolution else { return None };
     let missing = lookups.find(|lookup| matches!(lookup.resolution, Resolution::Missing))?;
     Some((path.clone(), missing.name.printable()))
-}
-
-/// Could the file not be read because too many files are open? That says nothing about the file.
-pub(super) fn is_lack_of_files(error: &ProbeError) -> bool {
-    matches!(error, ProbeError::Unreadable { error } if platform::is_lack_of_files(error))
 }
 
 /// The libraries of CUDA that this cuDNN opens, in a program that has loaded libraries of these names.

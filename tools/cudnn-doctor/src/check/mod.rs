@@ -17,6 +17,7 @@ mod limits;
 pub(crate) mod load_test;
 pub(crate) mod machine;
 mod nvrtc;
+mod nvrtc_builtins;
 mod older;
 mod place;
 mod plain_program;
@@ -41,7 +42,7 @@ use crate::escape::Printable;
 use crate::framework_run::{self, Framework, Run};
 use crate::python;
 use crate::python_shim::PythonShim;
-use crate::shell::{SEARCH_PATH, doctor, link_to, quoted_path, removal_of, set_variable, unset_variable};
+use crate::shell::{SEARCH_PATH, command_for_environment, doctor, link_to, removal_of, set_variable, unset_variable};
 use crate::subprocess::Patience;
 use finding::{
     DRIVER_CRASHED, Effect, FRAMEWORK_OLD_CUDNN, LACKS_FUNCTION, LOST_PYTHON, NO_BUILTINS, NO_CUBLAS, NO_CUDNN,
@@ -472,11 +473,6 @@ fn check_environment(root: &Path) -> Help {
     Help::new(text).command(command_for_environment(root))
 }
 
-/// The command that checks the environment at this root.
-pub(crate) fn command_for_environment(root: &Path) -> String {
-    format!("{} check --python {}", doctor(), quoted_path(root))
-}
-
 /// No cuDNN 9 is missing where all frameworks need another major.
 fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
@@ -506,24 +502,7 @@ fn environment_of_shim(context: &Context) -> Option<Help> {
     if context.search.environments().iter().any(python::is_active) {
         return None;
     }
-    Some(help_for_shim(tool))
-}
-
-/// Has the doctor see the Python that the shims of this tool start.
-pub(crate) fn help_for_shim(tool: &str) -> Help {
-    let doctor = doctor();
-    let list = match tool {
-        "pyenv" => "pyenv versions",
-        "asdf" => "asdf list python",
-        tool => {
-            let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
-            return Help::new(text).command(format!("{tool} exec -- {doctor} check"));
-        }
-    };
-    Help::new(format!(
-        "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
-    ))
-    .command(list)
+    Some(python::help_for_shim(tool))
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.

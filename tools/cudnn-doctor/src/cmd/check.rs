@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::findings;
 use crate::check::kernels::description;
-use crate::check::{Diagnosis, Finding, Requested, Severity, command_for_environment, diagnose};
+use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
@@ -17,6 +17,7 @@ use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
 use crate::platform::CAN_LOAD;
 use crate::python::{Python, no_python};
+use crate::shell::command_for_environment;
 use crate::subprocess::Patience;
 
 /// The options of `check`.

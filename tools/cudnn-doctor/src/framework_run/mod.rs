@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::check::command_for_environment;
 use crate::check::finding::{FRAMEWORK_FAILED, Finding, Help, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{OPEN_LIMITS_HELP, is_lack_of_resources, python_in};
+use crate::shell::command_for_environment;
 use crate::subprocess::{Ended, Patience, run_command};
 use crate::system::PYTHON;
 use child::Log;

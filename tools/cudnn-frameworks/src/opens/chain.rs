@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cudnn_probe::ld_so::{Lookup, Resolution};
 
-use super::import::{Process, is_of_cuda};
+use super::process::{Process, is_of_cuda};
 use super::{Damaged, Opens, Unfound};
 use crate::cudnn_name::is_cudnn;
 use crate::driver::is_of_driver;

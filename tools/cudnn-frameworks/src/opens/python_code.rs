@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::FileIdentity;
 
 use super::By;
-use super::import::Process;
+use super::process::Process;
 use crate::built_for::BuiltFor;
 use crate::kind::{Kind, PythonStep, Wheel, matching, release_of};
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Requirements, Search, Version, select};
 
-use super::import::{Process, is_missing};
+use super::process::{Process, is_missing};
 use super::{By, Damaged, Opened, Opens};
 use crate::cudnn_name::CudnnName;
-use crate::known::Known;
+use crate::known::{Known, library_of};
 
 /// How much of cuDNN a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn open(process: &mut Process, shim: &Opened, uses: Use, opens: &mut 
     open_all(process, libraries, shim.version, from, opens);
     let graph = process.simulation.loaded(Library::Graph.file_name());
     if let (Use::All, Some(graph)) = (uses, graph) {
-        let version = process.simulation.objects().get(graph).and_then(|graph| version(&graph.path, &process.known));
+        let version = process.simulation.objects().get(graph).and_then(|graph| process.known.release(&graph.path));
         open_all(process, Library::OPENED_BY_GRAPH, version, graph, opens);
         open_companions(process);
     }
@@ -142,29 +142,6 @@ fn damage(file: &Path, known: &Known) -> Option<Damaged> {
     let library = library_of(file.file_name()?.to_str()?)?;
     let reason = known.identity(file, library).err()?;
     Some(Damaged { path: file.to_owned(), reason, rule: None })
-}
-
-/// The library of cuDNN 9 with this file name, which may end in the full version.
-fn library_of(name: &str) -> Option<Library> {
-    let (stem, _) = name.split_once(".so.9")?;
-    Library::from_file_name(&format!("{stem}.so.9"))
-}
-
-/// The release of a file of cuDNN, by its name or its contents.
-pub(super) fn version(file: &Path, known: &Known) -> Option<Version> {
-    let name = file.file_name()?.to_str()?;
-    if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {
-        return Some(version);
-    }
-    if name.starts_with("libcudnn.so.8") {
-        // A link to the file with the full version.
-        let target = known.files.canonical(file)?;
-        return CudnnName::parse(target.file_name()?.to_str()?)?.version;
-    }
-    let library = library_of(name)?;
-    let file = if library == Library::Shim { &file.with_file_name(Library::Graph.file_name()) } else { file };
-    let library = if library == Library::Shim { Library::Graph } else { library };
-    known.identity(file, library).ok()?.version
 }
 
 impl By {

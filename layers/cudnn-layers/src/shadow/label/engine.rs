@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use super::names;
+use crate::shadow::content::Child;
 use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, numbers};
 use crate::shadow::facts::Facts;
-use crate::shadow::value::{Child, Kind, Name, numbers};
 
 /// More knobs than a line has room for.
 const MAX_KNOBS: usize = 16;

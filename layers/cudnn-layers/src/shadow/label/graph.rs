@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::names::{self, short};
 use super::tensor::{self, Named};
 use crate::shadow::content::{Attribute, Content};
-use crate::shadow::value::{Child, Kind, Name, Value};
+use crate::shadow::content::{Child, Value};
+use crate::shadow::elements::{Kind, Name};
 
 /// More operations than a line has room for.
 const MAX_OPERATIONS: usize = 12;

@@ -13,7 +13,7 @@ mod tensor;
 use std::sync::Arc;
 
 use super::content::Content;
-use super::value::{Kind, Name};
+use super::elements::{Kind, Name};
 use names::short;
 
 /// The label of a descriptor; `None` if there is nothing to say.

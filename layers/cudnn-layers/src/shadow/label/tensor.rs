@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::names;
 use crate::shadow::content::Content;
-use crate::shadow::value::Name;
+use crate::shadow::elements::Name;
 
 /// The name of a tensor within its operation, and the tensor.
 #[derive(Clone)]

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::canonical::{Canonical, Obstacle};
 use super::content::Content;
-use super::value::{Child, Kind, Name, Raw, Type, Value};
+use super::content::{Child, Value};
+use super::elements::{Kind, Name, Raw, Type};
 use super::*;
 
 #[cfg(unix)]
@@ -293,7 +294,7 @@ fn what_is_undeclared_too_large_or_missing_is_marked() {
     // SAFETY: no elements are read from a null pointer.
     unsafe { attribute_set(descriptor, tensor_type, Type::CUDNN_TYPE_DATA_TYPE, 1, std::ptr::null()) };
     let json = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
-    set(descriptor, json, Type::CUDNN_TYPE_CHAR, &vec![b'x'; value::MAX_BYTES + 1]);
+    set(descriptor, json, Type::CUDNN_TYPE_CHAR, &vec![b'x'; elements::MAX_BYTES + 1]);
     let input = Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS;
     set_children(descriptor, input, &[address(), std::ptr::null_mut()]);
     let content = content(descriptor).unwrap();

@@ -8,7 +8,7 @@ use cudnn_probe::{InstallationReport, LibraryReport, Origin};
 use super::package_help::with_commands;
 use super::places::{apart_dir, no_place, site_packages};
 use crate::check::finding::Help;
-use crate::check::nvrtc;
+use crate::check::nvrtc_builtins::has_builtins;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::shell::{SEARCH_PATH, prepend_library_path};
@@ -33,9 +33,7 @@ impl Companion<'_> {
     fn is_in(&self, dir: &Path, context: &Context) -> bool {
         let file = dir.join(self.name);
         let is_incomplete = self.incomplete.and_then(Path::parent) == Some(dir)
-            || self.incomplete.is_some()
-                && self.name.starts_with("libnvrtc")
-                && !nvrtc::has_builtins(&file, self.cuda_major);
+            || self.incomplete.is_some() && self.name.starts_with("libnvrtc") && !has_builtins(&file, self.cuda_major);
         !is_incomplete && file.is_file() && context.simulation(&file).is_ok()
     }
 

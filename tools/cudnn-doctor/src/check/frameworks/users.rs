@@ -6,7 +6,7 @@ use cudnn_probe::InstallationReport;
 use super::text::title;
 use super::used::is_graph;
 use crate::check::finding::{Finding, FindingKind, NOT_ON_PATH, OTHER_ON_PATH, Severity};
-use crate::check::nvrtc;
+use crate::check::nvrtc_builtins::has_builtins;
 
 /// The frameworks of the active environment that load an installation.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Users {
         let cuda_of = |framework: &Framework| -> Vec<String> {
             let is_complete = |file: &&std::path::PathBuf| {
                 let is_nvrtc = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvrtc.so"));
-                !is_nvrtc || report.cuda_major.is_none_or(|major| nvrtc::has_builtins(file, major))
+                !is_nvrtc || report.cuda_major.is_none_or(|major| has_builtins(file, major))
             };
             let files = framework.opens.cuda.iter().filter(is_complete);
             files.filter_map(|file| Some(file.file_name()?.to_str()?.to_owned())).collect()

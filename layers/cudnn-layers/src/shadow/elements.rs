@@ -7,55 +7,10 @@ pub(crate) use cudnn_sys::types::{
     cudnnBackendDescriptorType_t as Kind,
 };
 
-use super::content::Content;
-
 /// The largest value that is kept. The JSON text of a plan has some 100 KB.
 pub(super) const MAX_BYTES: usize = 256 * 1024;
 /// The longest array of descriptors that is kept.
 pub(super) const MAX_DESCRIPTORS: usize = 4096;
-
-/// The elements of an attribute.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    /// As in the program's memory.
-    Elements(Bytes),
-    /// The descriptors' contents at the time when the attribute was set.
-    Descriptors(Arc<[Child]>),
-    /// Not read: cuDNN does not declare elements of this type, or not in this number. See
-    /// [`declared`](super::declared).
-    Undeclared,
-    /// Not kept, because of the size.
-    TooLarge,
-}
-
-/// An element that is a descriptor.
-#[derive(Clone, Debug)]
-pub(crate) enum Child {
-    Known(Arc<Content>),
-    /// A null pointer, or a descriptor that was not seen to be created.
-    Unknown,
-}
-
-/// The bytes of elements of any type but descriptors, or what is kept in their place.
-///
-/// # Safety
-/// `elements` points to `count` elements of the type. Nobody writes them for as long as the slice lives. A text may be
-/// shorter if it ends with a NUL.
-#[inline]
-pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
-    let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
-    let mut count = usize::try_from(count).unwrap_or(0);
-    if ty == Type::CUDNN_TYPE_CHAR {
-        // cuDNN may not have looked behind the end of the text.
-        // SAFETY: the caller's obligation; no byte behind the first NUL is read.
-        count = (0..count.min(MAX_BYTES + 1)).find(|at| unsafe { *elements.add(*at) } == 0).unwrap_or(count);
-    }
-    match count.checked_mul(size) {
-        // SAFETY: the caller's obligation.
-        Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
-        _ => Err(Value::TooLarge),
-    }
-}
 
 /// # Safety
 /// `len` bytes can be read there, and nobody writes them for as long as the slice lives.

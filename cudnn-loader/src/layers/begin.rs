@@ -1,0 +1,93 @@
+//! Begins the requested layers: loads each one's file, if it has one, and calls its entry point. Layers begin innermost
+//! first, so each can call cuDNN through those inside it.
+
+use std::ffi::{CStr, CString, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+
+use cudnn_layer_api::{ENTRY_POINT, abi};
+use cudnn_probe::layers::marker;
+use cudnn_probe::{exports, shown_path};
+
+use super::host;
+use super::link::Link;
+use super::requests::{self, Request, Source};
+use crate::dl;
+
+/// Begins all requested layers, the innermost first. Returns the outermost that is on.
+pub(super) fn begin() -> Option<&'static Link> {
+    let mut outermost = None;
+    for Request { name, source } in requests::take().into_iter().rev() {
+        let begun = match source {
+            Source::Program(begin) => begin_one(&name, None, begin, outermost),
+            Source::Files(files) => begin_first(&name, &files, outermost),
+            Source::None(reason) => Err(reason),
+        };
+        match begun {
+            Ok(link) => outermost = Some(link),
+            Err(reason) => host::report_failure(&name, &reason),
+        }
+    }
+    outermost
+}
+
+/// Begins the layer from the first of these files that has it.
+fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> Result<&'static Link, String> {
+    let mut reasons = Vec::new();
+    for path in files {
+        match open(name, path).and_then(|begin| begin_one(name, Some(path), begin, inner)) {
+            Ok(link) => return Ok(link),
+            Err(reason) => reasons.push(format!("{}: {reason}", shown_path(path))),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+/// Loads a layer's file.
+fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
+    // ld.so maps a truncated file and ends the process; and the constructors of another library must not run.
+    match exports(path, &["cudnnLayerBegin"]) {
+        Ok(found) if found == [true] => {}
+        Ok(_) => return Err(format!("it does not export {}", ENTRY_POINT.to_string_lossy())),
+        Err(error) => return Err(error.to_string()),
+    }
+    let library = dl::open(path).map_err(|error| error.message)?;
+    let marker = marker(&name.to_string_lossy(), path).and_then(|marker| CString::new(marker).ok());
+    if marker.is_some_and(|marker| dl::symbol(&library, &marker).is_none()) {
+        return Err("it has no layer of this name".into());
+    }
+    let begin = dl::symbol(&library, ENTRY_POINT)
+        .ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
+    // SAFETY: a library that exports this name is a layer, whose function has this type.
+    Ok(unsafe { std::mem::transmute::<*mut c_void, abi::Begin>(begin) })
+}
+
+fn begin_one(
+    name: &CStr,
+    path: Option<&Path>,
+    begin: abi::Begin,
+    inner: Option<&'static Link>,
+) -> Result<&'static Link, String> {
+    /// Room for a layer that knows more fields than this loader: it may write all of them.
+    #[repr(C)]
+    struct Room {
+        layer: abi::Layer,
+        more: [usize; 60],
+    }
+    // Its functions would call themselves. A library that has several layers gets each by its name.
+    let has_several = path.is_some_and(|path| marker(&name.to_string_lossy(), path).is_some());
+    let is_same = |link: &&Link| std::ptr::fn_addr_eq(link.begin, begin) && (!has_several || *link.name == *name);
+    if std::iter::successors(inner, |link| link.inner).any(|link| is_same(&link)) {
+        return Err("it is listed twice".into());
+    }
+    let host = host::new(name, inner).ok_or("cuDNN is not loaded")?;
+    let layer = abi::Layer { size: size_of::<abi::Layer>(), data: null_mut(), wrap: None, event: None };
+    let mut room = Room { layer, more: [0; 60] };
+    // SAFETY: a layer's entry point, called as the header describes; the host is never freed, the room lives as long as
+    // the call.
+    let refused = unsafe { begin(host, (&raw mut room).cast()) };
+    if refused != 0 {
+        return Err(format!("it refused to begin ({refused})"));
+    }
+    Ok(Box::leak(Box::new(Link::new(name.to_owned(), path.map(Path::to_owned), room.layer, begin, inner))))
+}
