@@ -1,5 +1,5 @@
 //! Programs and DLLs for Windows: compiled by MinGW, run by Wine, on a test machine with Linux. The tests themselves run
-//! on Linux, because they start compilers and cargo; only what they start is for Windows. For the feature `windows`.
+//! on Linux, because they start compilers and cargo; only what they start is for Windows.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! cudnn-sys generates bindings from the user's headers, which are older than the checked-in bindings.
-#![cfg(feature = "full-releases")]
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +7,7 @@ use cudnn_loader::{Function, Version};
 use support::release;
 
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
     let Some(libclang) = release("libclang") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

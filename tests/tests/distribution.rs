@@ -1,6 +1,5 @@
 //! What people get who have no cargo: the wheels, the archives and the static doctor, installed and run as they would.
-//! `cargo test -p cudnn-tests --features distribution --test distribution`
-#![cfg(feature = "distribution")]
+//! `cargo test -p cudnn-tests --test distribution -- --ignored`
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -92,6 +91,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cudnn() {
     let test = "the wheel in a virtual environment";
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
@@ -171,6 +171,7 @@ fn installs_and_runs(environment: &Path, site_packages: &Path, cudnn: &Path, tra
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn a_wheel_can_be_installed_into_a_directory_apart() {
     let dir = TempDir::new();
     let Some(environment) = environment("the wheel in a directory apart", &dir.path().join("venv")) else { return };
@@ -196,6 +197,7 @@ fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn the_wheel_for_linux_runs_with_an_old_glibc() {
     let dir = TempDir::new();
     let unpacked = unpack(&wheel(LINUX), dir.path());
@@ -233,6 +235,7 @@ fn doctor_in(unpacked: &Path, name: &str) -> PathBuf {
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn the_wheel_for_aarch64_runs_in_an_emulator() {
     let test = "the wheel for aarch64";
     if Command::new("aarch64-linux-gnu-gcc").arg("--version").output().is_err() {
@@ -256,6 +259,7 @@ fn the_wheel_for_aarch64_runs_in_an_emulator() {
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn the_wheel_for_windows_runs_under_wine() {
     let test = "the wheel for Windows";
     if Command::new("x86_64-w64-mingw32-gcc").arg("--version").output().is_err() || !has_wine() {
@@ -312,6 +316,7 @@ fn archives() -> &'static Path {
 }
 
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
     let Some(doctor) = static_doctor("the static doctor", dir.path()) else { return };
@@ -364,6 +369,7 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
 /// The libraries of two builds in different directories are the same, to the byte. Those of the doctor get the same flags,
 /// and take minutes.
 #[test]
+#[ignore = "builds the files of a release, which takes minutes"]
 fn two_builds_in_different_directories_give_the_same_bytes() {
     let dir = TempDir::new();
     let copy = dir.path().join("elsewhere/copy");

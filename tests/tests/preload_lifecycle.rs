@@ -78,21 +78,30 @@ fn a_program_that_returns_from_main_at_any_moment_does_not_crash() {
     exits("jit-cu12-9.19.0");
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn a_program_that_returns_from_main_at_any_moment_does_not_crash_with_a_full_release() {
     exits("cu12-9.10.2");
 }
 
 /// The same from Rust, with safe code alone: 35 of 40 crashed.
-#[test]
-fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash() {
-    let release = if cfg!(feature = "full-releases") { "cu12-9.10.2" } else { "jit-cu12-9.19.0" };
+fn rust_exits(release: &str) {
     let Some(real) = lib_dir(release) else { return };
     for delay in 0..40 {
         let output = Child::new(DRIVER, Subject::Loader, &real).run(&["background", &format!("sleep:{delay}")]);
         assert_eq!(output.code, Some(0), "after {delay} ms: {output:#?}");
     }
+}
+
+#[test]
+fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash() {
+    rust_exits("jit-cu12-9.19.0");
+}
+
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash_with_a_full_release() {
+    rust_exits("cu12-9.10.2");
 }
 
 #[test]
@@ -189,13 +198,22 @@ fn files_and_contexts_load_nothing_of_cudnn() {
 }
 
 /// Before, with the libraries loaded: 27 of 120 crashed, and some hung.
-#[test]
-fn a_program_that_preloads_files_and_contexts_may_exit_in_any_thread_at_any_moment() {
-    let release = if cfg!(feature = "full-releases") { "cu12-9.10.2" } else { "jit-cu12-9.19.0" };
+fn exits_in_threads(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
     for delay in 0..60 {
         program.run("files,contexts", &["exit-in-thread", &(delay * 200).to_string()]);
     }
+}
+
+#[test]
+fn a_program_that_preloads_files_and_contexts_may_exit_in_any_thread_at_any_moment() {
+    exits_in_threads("jit-cu12-9.19.0");
+}
+
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn a_program_that_preloads_a_full_release_may_exit_in_any_thread_at_any_moment() {
+    exits_in_threads("cu12-9.10.2");
 }
 
 /// A thread of the preload may be reading ld.so's list. Before, 12 of 164 children hung.

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use cudnn_probe::{
-    Host, InstallationReport, Installer, Library, Search, Variant, Version, deleted_packages, deleted_system_packages,
-    inventory,
+    Host, InstallationReport, Installer, Library, Os, Search, Variant, Version, deleted_packages,
+    deleted_system_packages, inventory, missing_symbols,
 };
-#[cfg(feature = "full-releases")]
-use cudnn_probe::{Os, missing_symbols};
 use support::{FakeLibrary, TempDir, lib_dir};
 
 const VERSION: Version = Version::new(9, 19, 0);
@@ -55,8 +53,8 @@ fn a_real_jit_wheel_is_reported_in_full() {
     }
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn real_full_releases_lack_no_library() {
     for release in support::full_releases() {
         let id = release.id;
@@ -69,8 +67,8 @@ fn real_full_releases_lack_no_library() {
     }
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn real_libraries_need_symbols_of_their_own_release() {
     let ids: Vec<&str> =
         support::full_releases().map(|release| release.id).chain(["jit-cu12-9.19.0", "jit-cu13-9.27.0"]).collect();
@@ -102,8 +100,8 @@ fn real_libraries_need_symbols_of_their_own_release() {
     }
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn the_doctor_reports_real_engines_of_another_release() {
     let [Some(release), Some(other), Some(jit)] = ["cu12-9.28.0", "cu12-9.10.2", "jit-cu13-9.27.0"].map(lib_dir) else {
         return;
@@ -127,8 +125,8 @@ fn the_doctor_reports_real_engines_of_another_release() {
     }
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads cuDNN for Windows"]
 fn a_real_release_for_windows_is_reported_in_full() {
     let Some(dir) = lib_dir("windows-cu13") else { return };
     let report = report(&dir);
@@ -477,8 +475,8 @@ fn a_graph_for_another_cuda_major_is_the_library_in_conflict() {
     }
 }
 
-#[cfg(feature = "full-releases")]
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn a_real_graph_for_another_cuda_major_is_the_library_in_conflict() {
     let [Some(cu12), Some(cu13)] = ["cu12-9.28.0", "cu13-9.28.0"].map(lib_dir) else { return };
     for (of, graph) in [(&cu12, &cu13), (&cu13, &cu12)] {

@@ -17,6 +17,7 @@ fn newest() -> Option<PathBuf> {
 }
 
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn the_order_of_a_description_does_not_count_in_the_newest_release() {
     let test = "the_order_of_a_description_does_not_count_in_the_newest_release";
     let Some(real) = Real::with(test, newest_id(), "71") else { return };
@@ -24,6 +25,7 @@ fn the_order_of_a_description_does_not_count_in_the_newest_release() {
 }
 
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn variables_that_complete_releases_ask_for_are_known() {
     let Some(libraries) = PlanningLibraries::new("variables_that_complete_releases_ask_for_are_known") else { return };
     for cudnn in [lib_dir("cu12-9.10.2"), newest()].into_iter().flatten() {
@@ -33,6 +35,7 @@ fn variables_that_complete_releases_ask_for_are_known() {
 
 /// cuDNN has the function since 9.23.
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn a_real_cudnn_gets_all_arguments_of_its_newest_functions() {
     let test = "a_real_cudnn_gets_all_arguments_of_its_newest_functions";
     let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), newest()) else { return };
@@ -47,6 +50,7 @@ fn a_real_cudnn_gets_all_arguments_of_its_newest_functions() {
 /// The plans of a program that uses the frontend are kept, and restored in a second process: with cuDNN 9.19 and with
 /// the newest release, whose headers the program is compiled with. That takes a minute.
 #[test]
+#[ignore = "downloads full releases of cuDNN"]
 fn plans_of_the_frontend_are_kept() {
     let test = "plans_of_the_frontend_are_kept";
     let (Some(real), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };

@@ -1,6 +1,5 @@
 //! Layers between a program and cuDNN, each case in a child process.
 
-#[cfg(feature = "full-releases")]
 mod full_releases;
 mod mechanism;
 mod plans;

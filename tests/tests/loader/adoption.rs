@@ -148,11 +148,9 @@ fn a_loaded_shim_without_libraries_beside_it_does_not_end_the_search() {
     assert!(output.returned("load").unwrap().starts_with("9.19.0 "), "{output:#?}");
 }
 
-/// Bazel gives each library a directory of its own, with a link to the file.
-#[test]
-fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
-    let full = cfg!(feature = "full-releases");
-    let Some(real) = lib_dir(if full { "cu12-9.10.2" } else { "jit-cu12-9.19.0" }) else { return };
+/// Bazel gives each library a directory of its own, with a link to the file. Calls these functions of the release, too.
+fn check_linked_libraries(release: &str, of_ops: &[&str]) {
+    let Some(real) = lib_dir(release) else { return };
     let real = std::fs::canonicalize(&real).unwrap();
     let dirs = TempDir::new();
     let mut links = Vec::new();
@@ -165,7 +163,6 @@ fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installati
     let path = std::env::join_paths(links.iter().map(|link| link.parent().unwrap())).unwrap();
     let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", &path);
     let opened: Vec<String> = links.iter().map(|link| format!("open:{}", link.display())).collect();
-    let of_ops: &[&str] = if full { &["cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor"] } else { &[] };
     let calls = [&["load:", "cudnnGetVersion"], of_ops].concat();
     // Found on the search path; or loaded already, as by a program that is linked to them.
     let loaded: Vec<&str> = opened.iter().map(String::as_str).chain(calls.iter().copied()).collect();
@@ -176,4 +173,15 @@ fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installati
             assert!(output.returned(call).unwrap().contains("SUCCESS"), "{call}: {output:#?}");
         }
     }
+}
+
+#[test]
+fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
+    check_linked_libraries("jit-cu12-9.19.0", &[]);
+}
+
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn full_libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
+    check_linked_libraries("cu12-9.10.2", &["cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor"]);
 }

@@ -23,6 +23,7 @@ int main(int count, char **arguments) {
 "#;
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_model_of_the_search_for_dlls_agrees_with_wine() {
     let world = TempDir::new();
     let root = std::fs::canonicalize(world.path()).unwrap();

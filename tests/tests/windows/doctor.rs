@@ -97,6 +97,7 @@ fn assert_no_words_of_linux(text: &str) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     if lib_dir(RELEASE).is_none() {
         return;
@@ -153,6 +154,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn broken_sets_of_dlls_are_named() {
     if lib_dir(RELEASE).is_none() {
         return;
@@ -213,6 +215,7 @@ fn broken_sets_of_dlls_are_named() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_program_is_examined_from_its_file() {
     if lib_dir(RELEASE).is_none() {
         return;
@@ -240,6 +243,7 @@ fn a_program_is_examined_from_its_file() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn env_sets_the_variables_of_each_shell() {
     if lib_dir(RELEASE).is_none() {
         return;
@@ -304,6 +308,7 @@ fn env_sets_the_variables_of_each_shell() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let world = World::new();
@@ -357,6 +362,7 @@ fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn pid_shows_what_a_process_has_loaded() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let world = World::new();
@@ -401,6 +407,7 @@ fn pid_shows_what_a_process_has_loaded() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
     let world = World::new();
     std::fs::create_dir_all(world.path("x")).unwrap();
@@ -425,6 +432,7 @@ fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
 
 /// The colon after the letter of a drive separates nothing: venv makes the environment's Python again.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_python_of_an_environment_is_made_again() {
     let world = World::new();
     // venv refuses the separator of PATH in the name of an environment.
@@ -486,6 +494,7 @@ fn with_frameworks(world: &World) -> PathBuf {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
     let world = World::new();
     let root = with_frameworks(&world);

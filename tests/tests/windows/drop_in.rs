@@ -44,6 +44,7 @@ fn exports(file: &Path) -> (String, BTreeMap<String, u64>) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn it_has_nvidias_exports_and_name_and_depends_on_windows_alone() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let (their_name, theirs) = exports(&real.join("cudnn64_9.dll"));
@@ -67,6 +68,7 @@ fn it_has_nvidias_exports_and_name_and_depends_on_windows_alone() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn every_export_is_a_load_and_a_jump() {
     let text = objdump(&["--disassemble", "--no-show-raw-insn"], &library());
     let header = objdump(&["-p"], &library());
@@ -105,6 +107,7 @@ fn link_all(from: &Path, to: &Path, without: &[Library]) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
     let Some((dir, real)) = client("client.c", &["-lpsapi"]) else { return };
     let program = dir.path().join("program.exe");
@@ -131,6 +134,7 @@ fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn exceptions_pass_through_first_and_later_calls() {
     let Some((dir, real)) = client("throws.cpp", &[]) else { return };
     let output = run(&dir, &real).run(&[]);
@@ -149,6 +153,7 @@ __declspec(dllexport) int cudnnConvolutionForward(P handle, const float *alpha, 
 "#;
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn integers_floating_point_numbers_and_arguments_on_the_stack_arrive() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let cudnn = TempDir::new();
@@ -171,6 +176,7 @@ fn integers_floating_point_numbers_and_arguments_on_the_stack_arrive() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn first_calls_of_64_threads_at_once_succeed() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let output = run(&dir, &real).run(&["threads"]);
@@ -179,6 +185,7 @@ fn first_calls_of_64_threads_at_once_succeed() {
 
 /// The system's loader lock is held in DllMain, and other threads need it: nobody waits for ever, and nothing aborts.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let plugin = dir.path().join("plugin.dll");
@@ -200,6 +207,7 @@ fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
 /// Windows calls the program in the threads of a preload before these begin, and after their end. A preload there does
 /// nothing, and takes nothing from that of the program.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     for _ in 0..3 {
@@ -216,6 +224,7 @@ fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn an_exit_during_a_preload_ends_the_program_at_once_with_its_code() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let start = std::time::Instant::now();
@@ -230,6 +239,7 @@ fn an_exit_during_a_preload_ends_the_program_at_once_with_its_code() {
 
 /// Without a call nothing stays; from the first call on the DLL stays, because freeing it would leak.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn it_can_be_loaded_and_freed_a_thousand_times() {
     let Some((dir, real)) = client("windows.c", &["-DUNLOAD"]) else { return };
     let file = windows::path(&dir.path().join("cudnn64_9.dll"));

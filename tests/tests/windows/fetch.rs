@@ -113,6 +113,7 @@ fn stand_in() -> &'static Path {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn fetch_runs_the_python_that_a_person_has_and_gives_its_pip_whole_paths() {
     for (programs, expected) in [
         (&["Python 3.12/python.exe", "Windows/py.exe"][..], "Python 3.12\\python.exe"),
@@ -152,6 +153,7 @@ fn fetch_runs_the_python_that_a_person_has_and_gives_its_pip_whole_paths() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_variable_names_another_python() {
     let world = World::new().with("Python 3.12/python.exe").with("other/python.exe");
     let other = windows::path(&world.path("other/python.exe"));
@@ -160,6 +162,7 @@ fn the_variable_names_another_python() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn what_windows_lacks_is_said_plainly() {
     let world = World::new();
     let (output, _) = world.run(&[], &["fetch", RELEASE]);
@@ -183,6 +186,7 @@ fn what_windows_lacks_is_said_plainly() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn demo_fetches_the_release_for_windows_or_uses_what_is_there() {
     let world = World::new().with("Python 3.12/python.exe");
     let (offline, lines) = world.run(&[], &["demo", "--offline"]);

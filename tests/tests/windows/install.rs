@@ -28,6 +28,7 @@ fn sorted_names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_drop_in_is_put_in_front_and_taken_away() {
     let Some(release) = lib_dir(windows::RELEASE) else { return };
     let dir = TempDir::new();

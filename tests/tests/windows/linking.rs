@@ -55,6 +55,7 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_it() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let on_path = windows::path_list(&[&real]);
@@ -93,6 +94,7 @@ fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_i
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_named_directory_must_have_the_dlls_and_is_passed_on() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let (_dir, child) = built("link-ops", Some(&real));

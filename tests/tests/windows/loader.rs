@@ -41,6 +41,7 @@ fn error(client: &TempDir, cudnn: &Path) -> (ChildOutput, String) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_missing_library_is_a_status_and_a_report_that_names_it() {
     let Some((client, real)) = client() else { return };
     let cudnn = cudnn_without(&real, &[Library::Ops]);
@@ -63,6 +64,7 @@ fn a_missing_library_is_a_status_and_a_report_that_names_it() {
 
 /// Not error 127: Wine puts a function in place of a missing one, which ends the program when it is called.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_dll_that_error_126_hides_is_named() {
     let Some((client, real)) = client() else { return };
     let Version { major, minor, patch } = support::version(RELEASE);
@@ -90,6 +92,7 @@ fn the_dll_that_error_126_hides_is_named() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_dll_for_another_processor_is_rejected_before_it_is_opened() {
     let Some((client, real)) = client() else { return };
     let cudnn = cudnn_without(&real, &[Library::Graph]);
@@ -103,6 +106,7 @@ fn a_dll_for_another_processor_is_rejected_before_it_is_opened() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_cudnn_that_the_program_has_loaded_is_adopted() {
     let Some((client, real)) = client() else { return };
     let graph = windows::path(&real.join("cudnn_graph64_9.dll"));
@@ -120,6 +124,7 @@ fn a_cudnn_that_the_program_has_loaded_is_adopted() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn of_two_releases_the_named_one_is_used_and_files_are_not_mixed() {
     let Some((client, real)) = client() else { return };
     let older = TempDir::new();
@@ -150,6 +155,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
     let Some((client, real)) = client() else { return };
     let logs = TempDir::new();
@@ -193,6 +199,7 @@ fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_driver_is_taken_from_the_directory_of_the_system_alone() {
     let Some((client, real)) = client() else { return };
     windows::compile(
@@ -212,6 +219,7 @@ fn the_driver_is_taken_from_the_directory_of_the_system_alone() {
 /// cuDNN's engines open the driver by its name when they are loaded, and without a driver Windows searches the working
 /// directory for it.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_first_calls_run_no_driver_from_the_working_directory() {
     let Some((client, real)) = client() else { return };
     let planted = TempDir::new();
@@ -236,6 +244,7 @@ fn the_first_calls_run_no_driver_from_the_working_directory() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_preload_loads_all_and_reads_files_ahead() {
     let Some((client, real)) = client() else { return };
     let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(&real)).run(&[
@@ -258,6 +267,7 @@ fn a_preload_loads_all_and_reads_files_ahead() {
 /// cmd takes the quotes of `set NAME="C:\a b"` to be a part of the value. In its commands, as in PowerShell's, `'` does not
 /// keep `>` from being a redirection.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_variable_may_be_in_quotes_and_commands_are_quoted_for_windows() {
     let Some((client, real)) = client() else { return };
     let quoted = format!("\"{}\"", windows::path(&real));
@@ -269,6 +279,7 @@ fn a_variable_may_be_in_quotes_and_commands_are_quoted_for_windows() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_path_may_have_spaces_letters_of_any_script_and_more_than_260_characters() {
     let Some((client, real)) = client() else { return };
     let parent = TempDir::new();
@@ -285,6 +296,7 @@ fn a_path_may_have_spaces_letters_of_any_script_and_more_than_260_characters() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn rust_programs_load_by_requirements_and_receive_the_log() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let requirements = windows::build_example("cudnn-loader", "requirements");

@@ -1,6 +1,5 @@
 //! What this project does on Windows: programs and DLLs for it, under Wine. Wine is not Windows: the README says what
 //! was run where.
-#![cfg(feature = "windows")]
 
 mod commands;
 mod dll_search;

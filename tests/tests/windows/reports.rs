@@ -176,6 +176,7 @@ fn check(rows: &[Row]) {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_file_that_is_missing_is_named() {
     check(&[
         (
@@ -201,6 +202,7 @@ fn a_file_that_is_missing_is_named() {
 
 /// Windows reports each of these as error 126, without a name.
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_dll_that_cudnn_imports_and_that_is_missing_is_named() {
     check(&[
         (no_zlib, &[CNN], &["zlibwapi.dll", "[Some(0)]"], &["zlibwapi.dll"]),
@@ -210,6 +212,7 @@ fn a_dll_that_cudnn_imports_and_that_is_missing_is_named() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn files_that_do_not_belong_together_are_named() {
     check(&[
         (
@@ -234,6 +237,7 @@ fn files_that_do_not_belong_together_are_named() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_dll_for_another_processor_is_named() {
     check(&[
         (
@@ -252,6 +256,7 @@ fn a_dll_for_another_processor_is_named() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn cudnn_is_loaded_from_a_path_that_other_programs_cannot_use() {
     check(&[
         (

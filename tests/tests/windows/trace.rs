@@ -45,6 +45,7 @@ fn traces(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_drop_in_writes_a_file_lines_and_a_summary() {
     let Some((dir, real)) = client("client.c", &["-lpsapi"]) else { return };
     let out = TempDir::new();
@@ -74,6 +75,7 @@ fn the_drop_in_writes_a_file_lines_and_a_summary() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn without_another_output_the_summary_is_on_the_standard_error_at_exit() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let output = run(&dir, &real).run(&["threads"]);
@@ -83,6 +85,7 @@ fn without_another_output_the_summary_is_on_the_standard_error_at_exit() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_program_with_the_loader_takes_the_layers_of_the_path() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let driver = windows::build("cudnn-tests", "driver", &[]);
@@ -111,6 +114,7 @@ fn a_program_with_the_loader_takes_the_layers_of_the_path() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn each_process_has_its_file() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let out = TempDir::new();
@@ -134,6 +138,7 @@ fn each_process_has_its_file() {
 }
 
 #[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn calls_that_returned_are_in_the_file_when_the_process_is_ended() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let out = TempDir::new();

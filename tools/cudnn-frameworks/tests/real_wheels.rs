@@ -1,5 +1,5 @@
-//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 1.2 GB more with the
-//! feature `full-releases`.
+//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 1.2 GB more
+//! with `--ignored`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -100,95 +100,94 @@ fn jaxs_plugin_gets_the_wheel_by_its_python_code_or_by_its_run_path() {
     assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
 }
 
-/// The rest takes long to download.
-#[cfg(feature = "full-releases")]
-mod full {
-    use super::*;
-
-    #[test]
-    fn onnx_runtime_was_linked_to_cudnn_and_opens_it_by_name_now() {
-        for (wheel, cuda, is_linked) in [(ONNX_1_22, (12, Some(2)), true), (ONNX_1_31, (13, Some(0)), false)] {
-            let machine = Machine::new().cudnn(Version::new(9, 10, 2));
-            let Some(()) = install(&machine, &[wheel]) else { return };
-            let survey = machine.survey();
-            let onnx = framework(&survey, "onnxruntime");
-            assert_eq!(built_for(onnx), (Some(cuda), Some(Version::new(9, 0, 0))));
-            assert!(!onnx.opens.needs_none && onnx.opens.cudnn.is_empty(), "{onnx:?}");
-            assert_eq!(onnx.opens.is_optional, !is_linked);
-            assert!(onnx.opens.missing.contains(&"libcudnn.so.9".to_owned()), "{onnx:?}");
-            let dir = machine.site("nvidia/cudnn/lib");
-            let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
-            let shim = &framework(&survey, "onnxruntime").opens.cudnn[0];
-            assert_eq!(shim.by, By::LdSo(Rule::LibraryPath));
-        }
-    }
-
-    /// `readelf -d`: libctranslate2 needs the shim `libcudnn-74a4c495.so.9.1.0` in ctranslate2.libs. The shim has the names
-    /// of its libraries alone, and no run path to a wheel: `ctranslate2.libs` in 4.5.0, `$ORIGIN` in 4.6.0. `strings`:
-    /// libctranslate2 opens libcublas.so.12.
-    #[test]
-    fn ctranslate2_4_5_and_4_6_contain_the_shim_of_9_1() {
-        const SHIM: &str = "libcudnn-74a4c495.so.9.1.0";
-        for wheel in [CTRANSLATE2_4_5, CTRANSLATE2_4_6] {
-            let machine = Machine::new().cudnn(Version::new(9, 1, 0));
-            let Some(()) = install(&machine, &[wheel]) else { return };
-            let survey = machine.survey();
-            let found = framework(&survey, "ctranslate2");
-            assert_eq!(built_for(found), (Some((12, None)), Some(Version::new(9, 1, 0))), "{}", wheel.version);
-            assert_eq!(names(&found.opens), [SHIM], "{}", wheel.version);
-            let missing = |name: &str| found.opens.missing.iter().any(|missing| missing == name);
-            for name in ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcublas.so.12"] {
-                assert!(missing(name), "{}: {name}: {:?}", wheel.version, found.opens.missing);
-            }
-            // ld.so searches where the environment's cuDNN is: the libraries are complete.
-            let dir = machine.site("nvidia/cudnn/lib");
-            let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
-            let found = framework(&survey, "ctranslate2");
-            assert_eq!(found.opens.missing, ["libcublas.so.12"], "{}", wheel.version);
-            assert!(names(&found.opens).contains(&"libcudnn_graph.so.9"), "{:?}", found.opens);
-        }
-    }
-
-    /// METADATA: `nvidia-cudnn-cu13<10.0,>=9.12.0.46` with the extra. `readelf -d xla_cuda_plugin.so`: needs no library of
-    /// CUDA, RPATH to `../../nvidia/cudnn/lib` and `../../nvidia/cu13/lib`.
-    #[test]
-    fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
-        let machine = Machine::new();
-        let Some(()) = install(&machine, &[JAX_13_PLUGIN, JAX_13_PJRT]) else { return };
+#[test]
+#[ignore = "downloads large wheels"]
+fn onnx_runtime_was_linked_to_cudnn_and_opens_it_by_name_now() {
+    for (wheel, cuda, is_linked) in [(ONNX_1_22, (12, Some(2)), true), (ONNX_1_31, (13, Some(0)), false)] {
+        let machine = Machine::new().cudnn(Version::new(9, 10, 2));
+        let Some(()) = install(&machine, &[wheel]) else { return };
         let survey = machine.survey();
-        let jax = framework(&survey, "jax");
-        assert_eq!(built_for(jax), (Some((13, None)), Some(Version::new(9, 12, 0))));
-        assert!(!jax.opens.needs_none && jax.opens.cudnn.is_empty(), "{jax:?}");
-        for name in ["libcudart.so.13", "libcublas.so.13"] {
-            assert!(jax.opens.missing.iter().any(|missing| missing == name), "{name}: {:?}", jax.opens.missing);
-        }
-        let machine = machine.cudnn(Version::new(9, 12, 0));
-        let survey = machine.survey();
-        let opens = &framework(&survey, "jax").opens;
-        assert_eq!((opens.cudnn[0].by.clone(), opens.version()), (By::Python, Some(Version::new(9, 12, 0))));
-        assert!(framework(&survey, "jax").searches(&machine.site("nvidia/cu13/lib"), &machine.host));
+        let onnx = framework(&survey, "onnxruntime");
+        assert_eq!(built_for(onnx), (Some(cuda), Some(Version::new(9, 0, 0))));
+        assert!(!onnx.opens.needs_none && onnx.opens.cudnn.is_empty(), "{onnx:?}");
+        assert_eq!(onnx.opens.is_optional, !is_linked);
+        assert!(onnx.opens.missing.contains(&"libcudnn.so.9".to_owned()), "{onnx:?}");
+        let dir = machine.site("nvidia/cudnn/lib");
+        let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
+        let shim = &framework(&survey, "onnxruntime").opens.cudnn[0];
+        assert_eq!(shim.by, By::LdSo(Rule::LibraryPath));
     }
+}
 
-    /// `_wheel.json` states CUDA 13.x, and no cuDNN; `cupy_backends/cuda/libs` has no module for it.
-    #[test]
-    fn cupy_for_cuda_13_needs_no_cudnn() {
+/// `readelf -d`: libctranslate2 needs the shim `libcudnn-74a4c495.so.9.1.0` in ctranslate2.libs. The shim has the names
+/// of its libraries alone, and no run path to a wheel: `ctranslate2.libs` in 4.5.0, `$ORIGIN` in 4.6.0. `strings`:
+/// libctranslate2 opens libcublas.so.12.
+#[test]
+#[ignore = "downloads large wheels"]
+fn ctranslate2_4_5_and_4_6_contain_the_shim_of_9_1() {
+    const SHIM: &str = "libcudnn-74a4c495.so.9.1.0";
+    for wheel in [CTRANSLATE2_4_5, CTRANSLATE2_4_6] {
+        let machine = Machine::new().cudnn(Version::new(9, 1, 0));
+        let Some(()) = install(&machine, &[wheel]) else { return };
+        let survey = machine.survey();
+        let found = framework(&survey, "ctranslate2");
+        assert_eq!(built_for(found), (Some((12, None)), Some(Version::new(9, 1, 0))), "{}", wheel.version);
+        assert_eq!(names(&found.opens), [SHIM], "{}", wheel.version);
+        let missing = |name: &str| found.opens.missing.iter().any(|missing| missing == name);
+        for name in ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcublas.so.12"] {
+            assert!(missing(name), "{}: {name}: {:?}", wheel.version, found.opens.missing);
+        }
+        // ld.so searches where the environment's cuDNN is: the libraries are complete.
+        let dir = machine.site("nvidia/cudnn/lib");
+        let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
+        let found = framework(&survey, "ctranslate2");
+        assert_eq!(found.opens.missing, ["libcublas.so.12"], "{}", wheel.version);
+        assert!(names(&found.opens).contains(&"libcudnn_graph.so.9"), "{:?}", found.opens);
+    }
+}
+
+/// METADATA: `nvidia-cudnn-cu13<10.0,>=9.12.0.46` with the extra. `readelf -d xla_cuda_plugin.so`: needs no library of
+/// CUDA, RPATH to `../../nvidia/cudnn/lib` and `../../nvidia/cu13/lib`.
+#[test]
+#[ignore = "downloads large wheels"]
+fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
+    let machine = Machine::new();
+    let Some(()) = install(&machine, &[JAX_13_PLUGIN, JAX_13_PJRT]) else { return };
+    let survey = machine.survey();
+    let jax = framework(&survey, "jax");
+    assert_eq!(built_for(jax), (Some((13, None)), Some(Version::new(9, 12, 0))));
+    assert!(!jax.opens.needs_none && jax.opens.cudnn.is_empty(), "{jax:?}");
+    for name in ["libcudart.so.13", "libcublas.so.13"] {
+        assert!(jax.opens.missing.iter().any(|missing| missing == name), "{name}: {:?}", jax.opens.missing);
+    }
+    let machine = machine.cudnn(Version::new(9, 12, 0));
+    let survey = machine.survey();
+    let opens = &framework(&survey, "jax").opens;
+    assert_eq!((opens.cudnn[0].by.clone(), opens.version()), (By::Python, Some(Version::new(9, 12, 0))));
+    assert!(framework(&survey, "jax").searches(&machine.site("nvidia/cu13/lib"), &machine.host));
+}
+
+/// `_wheel.json` states CUDA 13.x, and no cuDNN; `cupy_backends/cuda/libs` has no module for it.
+#[test]
+#[ignore = "downloads large wheels"]
+fn cupy_for_cuda_13_needs_no_cudnn() {
+    let machine = Machine::new();
+    let Some(()) = install(&machine, &[CUPY_CUDA_13]) else { return };
+    let survey = machine.survey();
+    let cupy = framework(&survey, "cupy");
+    assert_eq!(built_for(cupy), (Some((13, None)), None));
+    assert!(cupy.opens.needs_none && cupy.opens.users.is_empty() && cupy.opens.cudnn.is_empty(), "{cupy:?}");
+}
+
+#[test]
+#[ignore = "downloads large wheels"]
+fn one_module_of_cupy_used_cudnn_8() {
+    for (wheel, uses_cudnn) in [(CUPY_13, true), (CUPY_14, false)] {
         let machine = Machine::new();
-        let Some(()) = install(&machine, &[CUPY_CUDA_13]) else { return };
+        let Some(()) = install(&machine, &[wheel]) else { return };
         let survey = machine.survey();
         let cupy = framework(&survey, "cupy");
-        assert_eq!(built_for(cupy), (Some((13, None)), None));
-        assert!(cupy.opens.needs_none && cupy.opens.users.is_empty() && cupy.opens.cudnn.is_empty(), "{cupy:?}");
-    }
-
-    #[test]
-    fn one_module_of_cupy_used_cudnn_8() {
-        for (wheel, uses_cudnn) in [(CUPY_13, true), (CUPY_14, false)] {
-            let machine = Machine::new();
-            let Some(()) = install(&machine, &[wheel]) else { return };
-            let survey = machine.survey();
-            let cupy = framework(&survey, "cupy");
-            assert_eq!(built_for(cupy).1, uses_cudnn.then_some(Version::new(8, 8, 1)));
-            assert_eq!((cupy.opens.needs_none, cupy.opens.users.len()), (!uses_cudnn, usize::from(uses_cudnn)));
-        }
+        assert_eq!(built_for(cupy).1, uses_cudnn.then_some(Version::new(8, 8, 1)));
+        assert_eq!((cupy.opens.needs_none, cupy.opens.users.len()), (!uses_cudnn, usize::from(uses_cudnn)));
     }
 }

