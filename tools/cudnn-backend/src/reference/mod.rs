@@ -3,6 +3,7 @@
 
 mod compare;
 mod convolution;
+mod half;
 mod values;
 
 pub use compare::{WrongResult, compare};
