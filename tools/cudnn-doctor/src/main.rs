@@ -31,6 +31,7 @@ mod shell;
 mod shim_release;
 mod subprocess;
 mod system;
+mod table;
 
 use context::Context;
 use output::{Format, Outcome};

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pep508_rs::pep440_rs;
-
 use crate::environment::Environment;
 use crate::metadata;
 use crate::unreadable::{Remedy, Unreadable};

@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use pep508_rs::pep440_rs;
-
 /// The releases of a package from one on, up to the next fact of the same package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

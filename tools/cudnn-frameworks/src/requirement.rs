@@ -1,6 +1,7 @@
 //! The packages that a package requires (`Requires-Dist`), and whether what is installed meets that. Only packages of
 //! CUDA and of the frameworks' own parts count.
 
+mod marker;
 mod specifier;
 
 use crate::distribution::{Distribution, normalized};

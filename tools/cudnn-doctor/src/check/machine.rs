@@ -10,11 +10,10 @@ use cudnn_probe::dll_search::Facts;
 use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
 use cudnn_probe::{Host, Jetson, Os, release_facts};
-use nvml_wrapper::Nvml;
-use nvml_wrapper::error::NvmlError;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
+use super::nvml::Nvml;
 use super::plain_program::plain_program;
 use crate::child_report::{Work, begin, send};
 use crate::driver;
@@ -328,21 +327,15 @@ fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     begin(Work::QueryNvml, format!("opened {NVML_LIBRARY} and queried it"));
-    let nvml = Nvml::builder().lib_path(system_library(NVML_LIBRARY).as_os_str()).init().ok();
-    let gpu = |nvml: &Nvml, index| -> Result<Value, NvmlError> {
-        let device = nvml.device_by_index(index)?;
-        let capability = device.cuda_compute_capability()?;
-        Ok(json!({ "name": device.name()?, "compute_capability": capability.major * 10 + capability.minor }))
-    };
+    let nvml = Nvml::open(system_library(NVML_LIBRARY).as_os_str());
+    let gpu = |(name, (major, minor)): (String, (i32, i32))| json!({ "name": name, "compute_capability": major * 10 + minor });
     let gpus = |nvml: &Nvml| {
         let count = nvml.device_count().unwrap_or(0).min(MAX_GPUS);
-        (0..count).filter_map(|index| gpu(nvml, index).ok()).collect::<Vec<Value>>()
+        (0..count).filter_map(|index| nvml.device(index)).map(gpu).collect::<Vec<Value>>()
     };
+    let driver = nvml.as_ref().and_then(Nvml::driver_version);
     send(&json!({ ANSWER: {
-        "driver": nvml.as_ref().and_then(|nvml| match nvml.sys_driver_version() {
-            Err(NvmlError::Utf8Error(_)) => Some("a text that is not UTF-8".to_owned()),
-            version => version.ok(),
-        }),
+        "driver": driver.map(|version| version.unwrap_or_else(|_| "a text that is not UTF-8".to_owned())),
         "gpus": nvml.as_ref().map(gpus).unwrap_or_default(),
     }}));
     ExitCode::SUCCESS

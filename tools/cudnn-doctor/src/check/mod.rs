@@ -16,6 +16,7 @@ mod ld_so;
 mod limits;
 pub(crate) mod load_test;
 pub(crate) mod machine;
+mod nvml;
 mod nvrtc;
 mod nvrtc_builtins;
 mod older;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 use cudnn_frameworks::{Comparison, Depth, Environment, Framework, Opened, PinState, Unlisted};
 use cudnn_probe::Os;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::dependency_report::with_canonical_dir;
 use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::subprocess::Patience;
+use crate::table::table;
 
 const DEPTH: Depth = Depth { kernels: true, unlisted: true, metadata: true };
 
@@ -95,7 +96,7 @@ fn text(judged: &[Judged]) {
         if survey.frameworks.is_empty() {
             outln!("  no framework was found here");
         } else {
-            outln!("{}", table(&survey.frameworks));
+            outln!("{}", framework_table(&survey.frameworks));
         }
         for Unlisted { distribution, opens, .. } in &survey.unlisted {
             let name = format!("{} {}", distribution.name, distribution.version).printable();
@@ -112,10 +113,8 @@ fn text(judged: &[Judged]) {
     }
 }
 
-fn table(frameworks: &[Framework]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["framework", "CUDA", "accepts cuDNN", "gets", "kernels for", "from"]);
+fn framework_table(frameworks: &[Framework]) -> Table {
+    let mut table = table(["framework", "CUDA", "accepts cuDNN", "gets", "kernels for", "from"]);
     for framework in frameworks {
         let built = &framework.built_for;
         let opens = &framework.opens;

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_probe::{
     Architecture, Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, LibraryReport, Origin,
     Os, Package, ProbeError, Requirements, UnderRoot, check_dir, gpu_code,
@@ -19,6 +18,7 @@ use crate::escape::Printable;
 use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
 use crate::shell::{doctor, use_dir};
 use crate::shim_release::conflict;
+use crate::table::table;
 
 /// The options of `list`.
 #[derive(clap::Args)]
@@ -136,9 +136,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], contex
         }
         return;
     }
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
+    let mut table = table(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
     for Row { installed, is_used, .. } in rows {
         let report = &installed.report;
         let packages: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();

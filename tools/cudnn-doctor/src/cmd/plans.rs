@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstyle::AnsiColor;
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table, presets};
 use cudnn_plan_store::{About, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, write_pack};
 use serde_json::{Value, json};
 
@@ -15,6 +14,7 @@ use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln, re
 use crate::plan_again;
 use crate::shell::set_variable;
 use crate::subprocess::Patience;
+use crate::table::table;
 
 /// The options of `plans`.
 #[derive(Args)]
@@ -477,12 +477,6 @@ fn outcome(problems: &[Problem]) -> Outcome {
     // Without HOME, nothing is kept.
     let is_warning = |problem: &Problem| !matches!(problem.kind(), ProblemKind::NoDirectory);
     if problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
-}
-
-fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
-    table
 }
 
 fn count(number: u64, what: &str) -> String {

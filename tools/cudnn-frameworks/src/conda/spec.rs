@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use pep508_rs::pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::{Version, VersionSpecifiers};
 
 use crate::kind::fits;
 

@@ -1,12 +1,13 @@
-//! One requirement (PEP 508), its version specifiers (PEP 440) and its marker. Guards the libraries that know these
-//! standards from text that nobody wrote as a requirement: they recurse into parentheses, and a marker's size may grow
-//! exponentially with its operators.
+//! One requirement (PEP 508), its version specifiers (PEP 440) and its marker. Bounds the work for text that nobody wrote
+//! as a requirement: parentheses recurse.
 
 use std::str::FromStr;
 
 use cudnn_probe::Architecture;
-use pep508_rs::pep440_rs::Version;
-use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, Requirement, VerbatimUrl, VersionOrUrl};
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::marker::Marker;
+use crate::distribution::normalized;
 
 /// The most bytes of a requirement, parentheses that it opens, and operators of its marker. Real ones have up to 250
 /// bytes, 4 and 6.
@@ -32,9 +33,18 @@ fn is_name(text: &str) -> bool {
 
 /// A requirement.
 pub(super) struct Parsed {
-    requirement: Requirement<VerbatimUrl>,
-    /// The extras that its marker names.
-    named_extras: Vec<ExtraName>,
+    /// Normalized.
+    extras: Vec<String>,
+    versions: Versions,
+    marker: Option<Marker>,
+}
+
+/// The versions that a requirement allows.
+enum Versions {
+    Any,
+    Specifiers(VersionSpecifiers),
+    /// The one in the file at an address.
+    Address,
 }
 
 impl Parsed {
@@ -48,22 +58,28 @@ impl Parsed {
         if text.len() > MAX_LEN || text.matches('(').count() > MAX_PARENTHESES || operators.count() > MAX_OPERATORS {
             return Err("the requirement is longer than any real one".into());
         }
-        // The library panics where its parser accepts a name that its type does not: `nvidia-`.
-        let extras = text.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(extras, _)| extras);
-        if !is_name(name(text)) || !extras.split(',').all(|extra| extra.trim().is_empty() || is_name(extra.trim())) {
+        let name = name(text);
+        let rest = text.trim_start().strip_prefix(name).unwrap_or_default().trim_start();
+        let (extras, rest) = match rest.strip_prefix('[') {
+            Some(after) => after.split_once(']').ok_or("expected `]` after the extras")?,
+            None => ("", rest),
+        };
+        let extras: Vec<&str> = extras.split(',').map(str::trim).filter(|_| !extras.trim().is_empty()).collect();
+        if !is_name(name) || !extras.iter().all(|extra| is_name(extra)) {
             return Err("the requirement names no package".into());
         }
-        let parsed = std::panic::catch_unwind(|| Requirement::from_str(text));
-        let parsed = parsed.map_err(|_| "the requirement cannot be parsed".to_owned())?;
-        // The first line states the mistake; the next ones show where it is.
-        let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
-        let requirement = parsed.map_err(|error| explain(error.to_string()))?;
-        Ok(Parsed { requirement, named_extras: named_extras(marker) })
+        let (versions, rest) = versions(rest.trim_start())?;
+        let marker = match (rest.trim_start(), rest.trim_start().strip_prefix(';')) {
+            ("", _) => None,
+            (_, Some(marker)) => Some(Marker::parse(marker)?),
+            (rest, None) => return Err(format!("expected versions or a marker, found `{rest}`")),
+        };
+        Ok(Parsed { extras: extras.into_iter().map(normalized).collect(), versions, marker })
     }
 
     /// The extras that it asks for: `cublas` of `cuda-toolkit[cublas]`.
     pub(super) fn extras(&self) -> Vec<String> {
-        self.requirement.extras.iter().map(ToString::to_string).collect()
+        self.extras.clone()
     }
 
     /// Whether this version meets it.
@@ -73,22 +89,41 @@ impl Parsed {
     pub(super) fn is_met_by(&self, version: &str) -> Result<bool, String> {
         let parsed =
             || Version::from_str(version).map_err(|_| format!("the installed version {version} is not a version"));
-        match &self.requirement.version_or_url {
-            None => Ok(true),
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Ok(specifiers.contains(&parsed()?)),
-            Some(VersionOrUrl::Url(_)) => Err("it requires the file at an address, in place of a version".into()),
+        match &self.versions {
+            Versions::Any => Ok(true),
+            Versions::Specifiers(specifiers) => Ok(specifiers.contains(&parsed()?)),
+            Versions::Address => Err("it requires the file at an address, in place of a version".into()),
         }
     }
+}
+
+/// The versions at the start of this text, and what follows them.
+fn versions(text: &str) -> Result<(Versions, &str), String> {
+    if let Some(address) = text.strip_prefix('@') {
+        let address = address.trim_start();
+        let end = address.find(char::is_whitespace).unwrap_or(address.len());
+        let rest = address.get(end..).unwrap_or_default();
+        return if end == 0 { Err("expected an address after `@`".into()) } else { Ok((Versions::Address, rest)) };
+    }
+    let (specifiers, rest) = match text.strip_prefix('(') {
+        Some(after) => after.split_once(')').ok_or("expected `)` after the versions")?,
+        None => text.split_at(text.find(';').unwrap_or(text.len())),
+    };
+    if specifiers.is_empty() && !text.starts_with('(') {
+        return Ok((Versions::Any, rest));
+    }
+    let is_complete = specifiers.split(',').all(|specifier| !specifier.trim().is_empty());
+    // The first line states the mistake; the next ones show where it is.
+    let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
+    let parsed = VersionSpecifiers::from_str(specifiers).map_err(|error| explain(error.to_string()))?;
+    if is_complete { Ok((Versions::Specifiers(parsed), rest)) } else { Err("expected versions".into()) }
 }
 
 /// The version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
 pub(super) fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     let parsed = Parsed::new(requirement).ok()?;
     let minimum = Version::from_str(minimum).ok()?;
-    let specifiers = match parsed.requirement.version_or_url? {
-        VersionOrUrl::VersionSpecifier(specifiers) => specifiers,
-        VersionOrUrl::Url(_) => return None,
-    };
+    let Versions::Specifiers(specifiers) = parsed.versions else { return None };
     // If any version is allowed, one of these is: the oldest, one that a specifier names, or one just after those.
     let named = specifiers.iter().map(|specifier| specifier.version().clone());
     let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
@@ -99,56 +134,45 @@ pub(super) fn allows_from(requirement: &str, minimum: &str) -> Option<(String, b
     Some((text.join(","), is_allowed))
 }
 
-/// The extras in a marker: `extra == "and-cuda"`.
-fn named_extras(marker: &str) -> Vec<ExtraName> {
-    let after = marker.split("extra").skip(1);
-    let name = |after: &str| {
-        let quoted = after.trim_start().strip_prefix("==")?.trim_start();
-        let quote = quoted.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-        ExtraName::from_str(quoted.get(1..)?.split(quote).next()?).ok()
-    };
-    after.filter_map(name).collect()
+/// The values of the variables of markers.
+pub(super) struct Platform {
+    python_version: String,
+    python_full_version: String,
 }
-
-/// What markers ask for.
-pub(super) struct Platform(Option<MarkerEnvironment>);
 
 impl Platform {
     /// Linux on this processor, with this Python.
     pub(super) fn new(python: Option<(u32, u32)>) -> Self {
         let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
-        let version = format!("{major}.{minor}");
-        let full_version = format!("{version}.0");
-        let machine = if Architecture::HOST == Architecture::AARCH64 { "aarch64" } else { "x86_64" };
-        let builder = MarkerEnvironmentBuilder {
-            implementation_name: "cpython",
-            implementation_version: &full_version,
-            os_name: "posix",
-            platform_machine: machine,
-            platform_python_implementation: "CPython",
-            platform_release: "",
-            platform_system: "Linux",
-            platform_version: "",
-            python_full_version: &full_version,
-            python_version: &version,
-            sys_platform: "linux",
-        };
-        Platform(MarkerEnvironment::try_from(builder).ok())
+        Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
     }
 
-    /// Whether a requirement applies when its package was installed with these extras.
+    fn value(&self, variable: &str) -> Option<&str> {
+        Some(match variable {
+            "implementation_name" => "cpython",
+            "implementation_version" | "python_full_version" => &self.python_full_version,
+            "os_name" => "posix",
+            "platform_machine" if Architecture::HOST == Architecture::AARCH64 => "aarch64",
+            "platform_machine" => "x86_64",
+            "platform_python_implementation" => "CPython",
+            "platform_release" | "platform_version" => "",
+            "platform_system" => "Linux",
+            "python_version" => &self.python_version,
+            "sys_platform" => "linux",
+            _ => return None,
+        })
+    }
+
+    /// Whether a requirement applies when its package was installed with these normalized extras.
     pub(super) fn applies(&self, parsed: &Parsed, extras: &[String]) -> bool {
-        let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
-        self.holds(parsed, &extras)
+        let evaluate = |marker: &Marker| marker.evaluate(&|variable| self.value(variable), extras);
+        parsed.marker.as_ref().and_then(evaluate).unwrap_or(true)
     }
 
     /// The extra with which a requirement applies, if there is one.
     pub(super) fn extra_of(&self, parsed: &Parsed) -> Option<String> {
-        let mut named = parsed.named_extras.iter();
-        named.find(|extra| self.holds(parsed, std::slice::from_ref(extra))).map(ToString::to_string)
-    }
-
-    fn holds(&self, parsed: &Parsed, extras: &[ExtraName]) -> bool {
-        self.0.as_ref().is_none_or(|environment| parsed.requirement.evaluate_markers(environment, extras))
+        let mut named = Vec::new();
+        parsed.marker.as_ref()?.collect_extras(&mut named);
+        named.into_iter().find(|extra| self.applies(parsed, std::slice::from_ref(extra)))
     }
 }

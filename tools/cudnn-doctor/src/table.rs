@@ -1,0 +1,13 @@
+//! Tables for people, as wide as the terminal.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// Returns a table without rows. Its cells wrap if stdout is a terminal that is too narrow for them.
+pub(crate) fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    if let Some((width, _)) = terminal_size::terminal_size_of(std::io::stdout()) {
+        table.set_width(width.0);
+    }
+    table
+}
