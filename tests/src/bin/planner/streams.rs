@@ -40,16 +40,26 @@ pub(crate) fn run() -> Result<(), Failure> {
         };
         let (count, origin) = (number("multiProcessorCount"), number("smCountOrigin"));
         println!("{name} stream: multiProcessorCount {count:?}, smCountOrigin {origin:?}");
-        plan_and_compute(&gpu, &handle, || driver.wait(stream))?;
+        compute(&gpu, &handle, &planned(&handle)?, || driver.wait(stream))?;
     }
-    Ok(())
+    println!("a plan whose handle is gone, by another handle:");
+    let former = Handle::new()?;
+    let plan = planned(&former)?;
+    drop(former);
+    compute(&gpu, &handle, &plan, || driver.wait(null_mut()))
 }
 
-fn plan_and_compute(gpu: &Gpu, handle: &Handle, wait: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+fn tensors() -> [Tensor; 3] {
     let half = DataType::CUDNN_DATA_HALF;
-    let x = Tensor::channels_last(1, half, &[8, 64, 28, 28]);
-    let w = Tensor::channels_last(2, half, &[128, 64, 3, 3]);
-    let y = Tensor::channels_last(3, half, &[8, 128, 28, 28]);
+    [
+        Tensor::channels_last(1, half, &[8, 64, 28, 28]),
+        Tensor::channels_last(2, half, &[128, 64, 3, 3]),
+        Tensor::channels_last(3, half, &[8, 128, 28, 28]),
+    ]
+}
+
+fn planned(handle: &Handle) -> Result<Plan, Failure> {
+    let [x, w, y] = tensors();
     let graph = graph(Some(handle), &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])?;
     let target = Target::Handle(handle);
     // The first that cuDNN compiles at run time: the JSON of others has no code.
@@ -68,6 +78,11 @@ fn plan_and_compute(gpu: &Gpu, handle: &Handle, wait: impl Fn() -> Result<(), Fa
     let (plan, engine, took) = planned.ok_or("no engine compiles at run time")?;
     let json = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
     println!("  {engine}, {took} us; JSON of {} bytes, {:x}", json.len(), digest(&json));
+    Ok(plan)
+}
+
+fn compute(gpu: &Gpu, handle: &Handle, plan: &Plan, wait: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let [x, w, y] = tensors();
     let [x_memory, w_memory] = [&x, &w].map(|tensor| gpu.upload(&reference::encode(tensor, &reference::noise(tensor))));
     let (x_memory, w_memory) = (x_memory?, w_memory?);
     let y_memory = gpu.upload(&reference::encode(&y, &vec![f32::NAN; y.element_count()]))?;
@@ -89,7 +104,8 @@ fn plan_and_compute(gpu: &Gpu, handle: &Handle, wait: impl Fn() -> Result<(), Fa
         Ok(()) => println!("  workspace {}; of the variant pack {of_pack}", plan.workspace_size),
         Err(error) => println!("  workspace {}; of the variant pack: {:?}", plan.workspace_size, error.status),
     }
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's.
+    // SAFETY: each buffer has the size of its tensor; the workspace is the plan's, and the handle is of its
+    // device.
     match unsafe { plan.execute(handle, &pack) } {
         Ok(()) => {
             wait()?;
