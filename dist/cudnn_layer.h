@@ -77,7 +77,9 @@ typedef struct cudnnLayerEvent {
     uint64_t age_ns;            /* how long ago it ended */
 } cudnnLayerEvent;
 
-/* What a layer offers to the loader. The loader has set it to zeros, and `size` to the bytes that it reads. */
+/* What a layer offers to the loader. The loader has set it to zeros, and `size` to the bytes that it reads. No C++ exception
+ * may leave these functions or cudnnLayerBegin: one that a callback of the program throws during a call of cuDNN from
+ * here ends the process. */
 typedef struct cudnnLayer {
     size_t size;
     void *data;                 /* passed to the functions below */

@@ -10,7 +10,8 @@ use crate::abi;
 ///
 /// # Safety
 /// `wrap` returns the address of a function with the signature of the one that it is given, which stays valid until the
-/// process ends, and which passes on what its caller promised.
+/// process ends, and which passes on what its caller promised. No C++ exception may leave `begin`, `wrap` or `event`:
+/// one that a callback of the program throws during a call of cuDNN from there ends the process.
 pub unsafe trait Layer: Send + Sync + Sized + 'static {
     /// Turns the layer on, once, when cuDNN is loaded. Calls of cuDNN from here reach cuDNN without any layer.
     ///
