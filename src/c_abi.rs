@@ -2,8 +2,8 @@
 
 /// Runs `f`; returns `None` if it panics. Nothing here should panic, but a bug must not unwind into C.
 pub(crate) fn catch_panic<T>(f: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
-    cudnn_loader::__private::keep_loaded();
+    cudnn_os::load::keep_loaded();
     // A cancelled thread unwinds too, and that would abort the process in Rust code.
-    let _not_cancelled = cudnn_loader::__private::CancelDisabled::new();
+    let _guard = cudnn_os::cancel::ThreadStateGuard::new();
     std::panic::catch_unwind(f).ok()
 }

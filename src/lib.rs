@@ -11,13 +11,14 @@
 #![allow(deprecated, reason = "a drop-in has all of cuDNN's functions")]
 
 mod c_abi;
-mod platform;
 pub mod preload;
 pub mod private_exports;
 pub mod shim_api;
 
 use cudnn_loader::Function;
-use platform::{tail_jump, versioned};
+use cudnn_os::{tail_jump, versioned};
+
+cudnn_os::start_of_slots!();
 
 macro_rules! exports {
     ($($library:ident { $(

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use cudnn_loader::__private::{is_nested, lock, write_text};
 use cudnn_loader::SubLibrary;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
+use cudnn_os::{at_load, versioned};
 
 use crate::c_abi::catch_panic;
-use crate::platform::{at_load, versioned};
 
 /// Starts a preload in a background thread when the drop-in is loaded: `files`, `libraries`, `contexts` (of the first
 /// device), `engines`, separated by commas. Only `files` is safe in every program. Has no effect in a program that does
@@ -145,7 +145,7 @@ at_load!(INIT_ENTRY: preload_from_env);
 
 extern "C" fn preload_from_env() {
     let _ = catch_panic(|| {
-        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_loader::__private::is_secure_execution()) else {
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_os::environment::is_secure_execution()) else {
             return;
         };
         let value = value.to_string_lossy();

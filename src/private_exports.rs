@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cudnn_loader::SubLibrary;
 
-use crate::platform::{tail_jump, versioned};
+use cudnn_os::{tail_jump, versioned};
 
 macro_rules! private_exports {
     ($($library:ident $name:ident $symbol:literal;)*) => { $(
@@ -30,7 +30,7 @@ macro_rules! private_exports {
 
             #[unsafe(naked)]
             unsafe extern "C" fn resolve_first_call() {
-                cudnn_loader::__save_arguments_and_jump!(resolve_first_call, resolve)
+                cudnn_os::save_arguments_and_jump!(resolve_first_call, resolve)
             }
 
             extern "C-unwind" fn resolve(_: u32) -> *const () {

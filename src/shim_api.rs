@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use cudnn_loader::__private::{shown_path, write_text};
 use cudnn_loader::SubLibrary;
+use cudnn_os::versioned;
 
 use crate::c_abi::catch_panic;
-use crate::platform::versioned;
 
 /// Comes before the version in the library's file, so that `cudnn-doctor` reads the version without loading the library.
 const MARK: &str = "cudnn-shim drop-in ";

@@ -1,15 +1,12 @@
-//! What NVIDIA's driver is called, whether the process has loaded it, and which device the calling thread uses. Loads and
-//! initialises nothing.
+//! Tells whether the process has loaded NVIDIA's driver, and which device the calling thread uses. Loads and initializes
+//! nothing.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use crate::dl::Handle;
 use crate::dl::objects::LoadedObjects;
-use crate::platform::names::driver_file;
-
-/// The driver's library.
-pub(crate) const LIBRARY: &str = driver_file!();
+use crate::names::DRIVER;
 
 // Functions of the driver, as cuda.h declares them.
 type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
@@ -18,7 +15,7 @@ pub(crate) type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
 /// A function of the driver, if it has it.
 macro_rules! function {
     ($driver:expr, $name:literal as $type:ty) => {
-        $crate::dl::symbol($driver, $name).map(|address| {
+        $driver.symbol($name).map(|address| {
             // SAFETY: the driver's function of this name has this type.
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, $type>(address) }
         })
@@ -28,7 +25,7 @@ pub(crate) use function;
 
 /// Whether the process has loaded the driver.
 pub(crate) fn is_loaded() -> bool {
-    LoadedObjects::snapshot().contains(LIBRARY)
+    LoadedObjects::snapshot().contains(DRIVER)
 }
 
 /// The device of this thread's context; `None` if it has none.

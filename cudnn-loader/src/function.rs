@@ -71,6 +71,11 @@ impl Function {
         Function::NAMES.split('\0').nth(self as usize).unwrap_or_default()
     }
 
+    /// The names of [`Function::ALL`], in their order. Faster than to ask each function.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Function::NAMES.split_terminator('\0')
+    }
+
     /// The name with a NUL, for `dlsym`.
     pub(crate) fn symbol(self) -> &'static CStr {
         let names = Function::NAMES.as_bytes();
@@ -106,7 +111,7 @@ impl Function {
     /// The function with this name in C.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Function> {
-        Function::ALL.iter().copied().find(|function| function.name() == name)
+        Function::names().zip(Function::ALL).find(|(known, _)| *known == name).map(|(_, function)| *function)
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::panic::AssertUnwindSafe;
 
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::load::keep_loaded;
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::error_strings::{clear_cudnn_error, listen_if_verbose};
@@ -12,8 +14,6 @@ use crate::events::{self, Event, emit};
 use crate::last_error;
 use crate::layers::pass_to_layers;
 use crate::logging::{callback, loader_events};
-use crate::platform::cancel::CancelDisabled;
-use crate::platform::load::keep_loaded;
 use crate::resolve::in_memory::query_loaded_cuda_major;
 
 /// Passes an event to all who listen.
@@ -38,7 +38,7 @@ pub(crate) fn ffi_guard(
     name: &dyn Fn() -> String,
 ) -> Result<*mut (), cudnnStatus_t> {
     keep_loaded();
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     listen_if_verbose();
     events::subscribe(record);
     // Outside `catch_unwind`: this may run a user callback that throws.

@@ -84,8 +84,8 @@ mod guard;
 mod last_error;
 pub mod layers;
 pub mod logging;
+mod names;
 mod options;
-mod platform;
 pub mod preload;
 mod resolve;
 mod sub_library;
@@ -128,9 +128,6 @@ pub mod __private {
 
     pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::resolve_private_symbol;
-    pub use crate::platform::cancel::CancelDisabled;
-    pub use crate::platform::libraries::is_secure_execution;
-    pub use crate::platform::load::keep_loaded;
     pub use crate::preload::is_nested;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;

@@ -1,4 +1,4 @@
-//! Why a file or a directory cannot be used, and what to do about it.
+//! Why a file or a directory cannot be used.
 
 use std::error::Error;
 use std::fmt;
@@ -7,24 +7,25 @@ use std::path::PathBuf;
 
 use crate::escape::shown_path;
 use crate::library::Library;
-use crate::packages::{Component, DEFAULT_CUDA_MAJOR};
 use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
-/// Linux: too many symbolic links.
-const ELOOP: i32 = 40;
-/// Too many open files, of the process and of the system: `EMFILE` and `ENFILE`, or Windows'
-/// `ERROR_TOO_MANY_OPEN_FILES`.
-const LACK_OF_FILES: [i32; 2] = match Os::HOST {
-    Os::Windows => [4, 4],
-    _ => [24, 23],
-};
+#[cfg(feature = "serde")]
+crate::portable!(ProbeError);
+
+#[cfg(feature = "serde")]
+impl<T: crate::portable::Portable> crate::facts::Answer for Result<T, ProbeError> {
+    fn nothing() -> Self {
+        Err(ProbeError::NotFound)
+    }
+}
 
 /// Why a file or a directory cannot be used.
 ///
 /// `Display` is one line that continues a path: `"{path} {error}"` reads "/opt/cudnn/lib/libcudnn_graph.so.9 is empty".
-/// [`ProbeError::help`] gives the remedy.
+/// `cudnn-doctor` prints what to do about it.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ProbeError {
     /// There is no such file or directory.
@@ -32,6 +33,7 @@ pub enum ProbeError {
     /// A symbolic link to a file that does not exist.
     BrokenLink {
         /// The link's target.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         target: PathBuf,
     },
     /// The path exists and is not a directory.
@@ -39,6 +41,7 @@ pub enum ProbeError {
     /// The directory exists and has no `libcudnn_graph.so.9` (`cudnn_graph64_9.dll`).
     GraphMissing {
         /// A subdirectory that has one. The search looks for it only if the directory is an explicit one.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         found_in: Option<PathBuf>,
     },
     /// Linux: the directory has the file under its full name only, as after a copy that lost the symbolic links.
@@ -56,12 +59,14 @@ pub enum ProbeError {
     /// The file exists and cannot be opened or read.
     Unreadable {
         /// The operating system's error.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         error: io::Error,
     },
     /// A directory, a pipe, a device: it cannot be a library.
     NotRegularFile {
         /// The kind of file: `a directory`.
-        kind: &'static str,
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        kind: &'static std::primitive::str,
     },
     /// The file is no library: neither an ELF file nor a DLL.
     NotElf {
@@ -149,6 +154,7 @@ pub enum ProbeError {
     /// The library belongs to another installation, and graph would load it.
     OtherInstallation {
         /// The directory of graph.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         graph: PathBuf,
     },
     /// A library of the installation cannot be used.
@@ -161,6 +167,7 @@ pub enum ProbeError {
     /// The process has already loaded a cuDNN from another directory.
     OtherLoaded {
         /// The directory of the loaded one.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         loaded: PathBuf,
         /// The version of the loaded one, if it states one.
         loaded_version: Option<Version>,
@@ -170,25 +177,14 @@ pub enum ProbeError {
     /// This installation is in use, and another directory is requested.
     OtherRequested {
         /// The requested directory.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         wanted: PathBuf,
     },
 }
 
-/// One line that continues a path. With `{:#}`, [`ProbeError::help`] follows on a line of its own.
+/// One line that continues a path.
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.describe(f)?;
-        if f.alternate()
-            && let Some(help) = self.help()
-        {
-            write!(f, "\nhelp: {help}")?;
-        }
-        Ok(())
-    }
-}
-
-impl ProbeError {
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProbeError::NotFound => f.write_str("does not exist"),
             ProbeError::BrokenLink { target } => {
@@ -287,70 +283,17 @@ impl Error for ProbeError {
 }
 
 impl ProbeError {
-    /// Advice in one sentence. `None` if there is nothing to do, as for a directory without cuDNN.
-    ///
-    /// The commands of the installer that owns the files are in [`packages`](crate::packages).
+    /// Returns whether there is nothing at all where cuDNN was looked for, rather than a cuDNN that cannot be used.
     #[must_use]
-    pub fn help(&self) -> Option<String> {
-        Some(match self {
+    pub fn is_absence(&self) -> bool {
+        match self {
             ProbeError::NotFound
             | ProbeError::NotDirectory
             | ProbeError::GraphMissing { found_in: None }
-            | ProbeError::NotAbsolute => return None,
-            ProbeError::GraphMissing { found_in: Some(dir) } => format!("Use {} instead.", shown_path(dir)),
-            ProbeError::OtherMajor { .. } | ProbeError::WrongMajor { .. } => {
-                format!("Install cuDNN 9{}.", example_of_installing(DEFAULT_CUDA_MAJOR))
-            }
-            ProbeError::SonameLinkMissing { .. } => "In that directory, create the symlinks: \
-                 `for f in libcudnn*.so.9.*; do [ -e ${f%.*.*} ] || ln -s $f ${f%.*.*}; done`."
-                .into(),
-            ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
-                "Give the user that runs this program permission to read it.".into()
-            }
-            ProbeError::Unreadable { error } if error.raw_os_error() == Some(ELOOP) => {
-                reinstall("its symbolic links lead in a circle")
-            }
-            ProbeError::Unreadable { error } if error.raw_os_error().is_some_and(|code| LACK_OF_FILES.contains(&code)) => {
-                "Allow the program more open files (`ulimit -n`), or have it close some.".into()
-            }
-            ProbeError::Unreadable { .. } => "Make the file readable (see the OS error above).".into(),
-            ProbeError::BrokenLink { .. } => reinstall("the file that the link leads to is missing"),
-            ProbeError::NotRegularFile { .. } | ProbeError::NotElf { .. } => reinstall("this is not a shared library"),
-            ProbeError::Truncated { .. } | ProbeError::Malformed { .. } => {
-                reinstall("the file is damaged, for example by an interrupted download or a full disk")
-            }
-            ProbeError::WrongSoname { .. } => reinstall("files of it were renamed"),
-            ProbeError::WrongArchitecture { wanted, .. } => format!("Install cuDNN for {wanted}."),
-            ProbeError::WrongOs { wanted, .. } => format!("Install cuDNN for {wanted}."),
-            ProbeError::NotInRelease { .. } => "Delete this file; nothing in the installation uses it.".into(),
-            ProbeError::TooOld { wanted, .. } => format!("Install cuDNN {wanted} or newer."),
-            ProbeError::WrongCuda { wanted, .. } => {
-                format!("Uninstall this cuDNN, then install one for CUDA {wanted}{}.", example_of_installing(*wanted))
-            }
-            ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::OtherRelease { .. } => {
-                "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
-                 over another."
-                    .into()
-            }
-            ProbeError::OtherInstallation { .. } => {
-                match Os::HOST {
-                    Os::Linux => {
-                        "Remove its directory from LD_LIBRARY_PATH, or install the full cuDNN, which contains this library, \
-                         in place of the JIT-only or partial one."
-                    }
-                    Os::Windows => {
-                        "Remove its directory from PATH, or install the full cuDNN, which contains this library, in place \
-                         of the partial one."
-                    }
-                }
-                .into()
-            }
-            ProbeError::UnusableLibrary { error, .. } => return error.help(),
-            ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. } => {
-                "A process can use one cuDNN: request the same directory everywhere, before anything loads another."
-                    .into()
-            }
-        })
+            | ProbeError::NotAbsolute => true,
+            ProbeError::UnusableLibrary { error, .. } => error.is_absence(),
+            _ => false,
+        }
     }
 
     /// Is the error about the directory itself, and not about a file in it?
@@ -377,73 +320,33 @@ fn link_name(file: &str) -> &str {
     file.split_inclusive(".so.9").next().unwrap_or(file)
 }
 
-/// `, for example with ..`: a command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel
-/// of cuDNN 8.
-#[must_use]
-pub fn example_of_installing(cuda_major: u32) -> String {
-    let wheel = Component::Cudnn.wheel(cuda_major);
-    match Os::HOST {
-        Os::Linux => format!(", for example with `pip install '{wheel}>=9'`"),
-        Os::Windows => format!(", for example with `python -m pip install \"{wheel}>=9\"`"),
-    }
-}
-
-fn reinstall(reason: &str) -> String {
-    format!("Reinstall this cuDNN: {reason}.")
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_is_wrong_and_what_to_do() {
+    fn an_error_says_what_is_wrong() {
         let unreadable = |kind: io::ErrorKind| ProbeError::Unreadable { error: kind.into() };
         let damaged = || ProbeError::Malformed { reason: "it has no DT_SONAME".into() };
-        for (error, text, help) in [
-            (ProbeError::NotElf { starts_with: Vec::new() }, "is empty", "Reinstall this cuDNN: this is not a shared"),
-            (
-                ProbeError::NotElf { starts_with: b"<html>\x1b".into() },
-                "its first bytes are \"<html>\\x1b\"",
-                "Reinstall",
-            ),
-            (unreadable(io::ErrorKind::PermissionDenied), "cannot be read: permission denied", "Give the user"),
-            (unreadable(io::ErrorKind::StorageFull), "cannot be read: no storage space", "Make the file readable"),
-            (
-                ProbeError::Unreadable { error: io::Error::from_raw_os_error(ELOOP) },
-                "cannot be read: ",
-                "Reinstall this cuDNN: its symbolic links lead in a circle",
-            ),
-            (
-                ProbeError::Unreadable { error: io::Error::from_raw_os_error(LACK_OF_FILES[0]) },
-                "cannot be read: ",
-                "Allow the program more open files",
-            ),
-            (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but", "pip install"),
-            (
-                ProbeError::WrongCuda { found: 12, wanted: 13 },
-                "is built for CUDA 12, but CUDA 13",
-                match Os::HOST {
-                    Os::Linux => "one for CUDA 13, for example with `pip install 'nvidia-cudnn-cu13>=9'`",
-                    Os::Windows => "example with `python -m pip install \"nvidia-cudnn-cu13>=9\"`",
-                },
-            ),
+        for (error, text) in [
+            (ProbeError::NotElf { starts_with: Vec::new() }, "is empty"),
+            (ProbeError::NotElf { starts_with: b"<html>\x1b".into() }, "its first bytes are \"<html>\\x1b\""),
+            (unreadable(io::ErrorKind::PermissionDenied), "cannot be read: permission denied"),
+            (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but"),
+            (ProbeError::WrongCuda { found: 12, wanted: 13 }, "is built for CUDA 12, but CUDA 13"),
             (
                 ProbeError::UnusableLibrary { library: Library::Ops, error: Box::new(damaged()) },
                 match Os::HOST {
                     Os::Linux => "contains a libcudnn_ops.so.9 that is damaged: it has no DT_SONAME",
                     Os::Windows => "contains a cudnn_ops64_9.dll that is damaged: it has no DT_SONAME",
                 },
-                "Reinstall this cuDNN: the file is damaged",
             ),
         ] {
             assert!(error.to_string().contains(text), "{error}");
-            assert!(error.help().unwrap().contains(help), "{:?}", error.help());
-            assert_eq!(format!("{error:#}"), format!("{error}\nhelp: {}", error.help().unwrap()));
             let has_source = matches!(error, ProbeError::Unreadable { .. } | ProbeError::UnusableLibrary { .. });
             assert_eq!(error.source().is_some(), has_source, "{error}");
+            assert!(!error.is_absence(), "{error}");
         }
-        assert_eq!(ProbeError::NotDirectory.help(), None);
+        assert!(ProbeError::NotDirectory.is_absence());
     }
 }

@@ -45,6 +45,7 @@ impl fmt::Display for ShownPath<'_> {
 }
 
 /// Does the character do more on a terminal than show itself?
-pub(crate) fn is_unprintable(c: char) -> bool {
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
     c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1
 }

@@ -1,15 +1,18 @@
 //! The machine as the search sees it: environment variables, the executable, the root of the file system. It is a
 //! value, so that a test can replace it. It must not know where cuDNN is installed.
 
+use crate::facts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::platform::{canonicalize, initial_env, without_quotes};
+use cudnn_os::environment::{initial_value, without_quotes};
 
 /// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     variables: Option<Vec<(OsString, OsString)>>,
+    /// Variables with another value than in `variables` or the process.
+    replaced: Vec<(String, OsString)>,
     executable: Option<PathBuf>,
     root: Option<PathBuf>,
     secure_execution: bool,
@@ -19,7 +22,7 @@ impl Host {
     /// The real machine: this process's environment variables and executable, and the real file system.
     #[must_use]
     pub fn current() -> Self {
-        Host { executable: std::env::current_exe().ok(), ..Host::default() }
+        Host { executable: facts::current_exe().ok(), ..Host::default() }
     }
 
     /// A machine without environment variables or an executable, whose system directories (`/usr/lib` and so on) are
@@ -38,6 +41,14 @@ impl Host {
         self
     }
 
+    /// Replaces the value of one environment variable. The search still sees the others.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.replaced.retain(|(known, _)| known != name);
+        self.replaced.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Reads these environment variables now. After this the search sees these values, and no other variables.
     #[must_use]
     pub fn with_variables(mut self, names: &[&str]) -> Self {
@@ -48,6 +59,7 @@ impl Host {
             }
         }
         self.variables = Some(variables);
+        self.replaced.clear();
         self
     }
 
@@ -79,11 +91,15 @@ impl Host {
         if self.secure_execution {
             return None;
         }
+        let replaced = self.replaced.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let value = match &self.variables {
+            _ if replaced.is_some() => replaced,
             Some(variables) => variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()),
             // ld.so uses the value that the process was started with.
-            None if name == "LD_LIBRARY_PATH" => initial_env(name).unwrap_or_else(|| std::env::var_os(name)),
-            None => std::env::var_os(name),
+            None if name == "LD_LIBRARY_PATH" => {
+                facts::ask("variable at start", name, || initial_value(name).unwrap_or_else(|| std::env::var_os(name)))
+            }
+            None => facts::variable(name),
         };
         // Windows splits `PATH` with regard to quotes.
         let value = if name == "PATH" { value } else { value.map(without_quotes) };
@@ -110,10 +126,11 @@ impl Host {
     }
 
     /// The path without the sandbox's root; `None` if it is outside of the sandbox.
-    pub(crate) fn strip_root(&self, path: &Path) -> Option<PathBuf> {
+    #[must_use]
+    pub fn strip_root(&self, path: &Path) -> Option<PathBuf> {
         match &self.root {
             Some(root) => {
-                let root = canonicalize(root).unwrap_or_else(|_| root.clone());
+                let root = facts::canonicalize(root).unwrap_or_else(|_| root.clone());
                 Some(Path::new("/").join(path.strip_prefix(root).ok()?))
             }
             None => Some(path.to_owned()),

@@ -1,13 +1,18 @@
 //! The layers that the environment requests, and the file of each. Loads none; does not know what a layer does.
 
+use crate::facts::{self, PathFacts};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::{bytes_of, path_from_bytes};
+
 use crate::escape::shown_path;
 use crate::host::Host;
-use crate::platform::{bytes_of, is_like_tmp, path_from_bytes};
+
+#[cfg(feature = "serde")]
+crate::portable!(LayerError);
 
 /// Lists the layers to turn on, the outermost first, with commas: names, or absolute paths.
 pub const LAYERS_VARIABLE: &str = "CUDNN_LAYERS";
@@ -26,16 +31,20 @@ const BUILT_IN_LAYERS: &[&str] = &["plans", "trace"];
 
 /// A layer that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RequestedLayer {
     /// The name or path, as it was requested.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub name: OsString,
     /// The files that may have it, the first that has it is to be used; or why there is none.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub files: Result<Vec<PathBuf>, LayerError>,
 }
 
 /// Why a requested layer has no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum LayerError {
     /// Neither a name nor an absolute path.
@@ -45,6 +54,7 @@ pub enum LayerError {
     /// No directory has it.
     NotFound {
         /// The files that were looked for.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         tried: Vec<PathBuf>,
     },
 }
@@ -88,13 +98,13 @@ pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     let listed = host.variable(LAYER_PATH_VARIABLE).unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&listed).collect();
     // Each user may put a file into one like /tmp.
-    dirs.extend(loader_dir.or(host.program_dir()).filter(|dir| !is_like_tmp(dir)).map(Path::to_owned));
+    dirs.extend(loader_dir.or(host.program_dir()).filter(|dir| !facts::is_like_tmp(dir)).map(Path::to_owned));
     // A relative one would depend on the working directory.
     dirs.retain(|dir| dir.is_absolute());
     // A layer that refuses to begin is not begun again from the same file.
     let mut seen = Vec::new();
     dirs.retain(|dir| {
-        let real = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
+        let real = facts::canonicalize(dir).unwrap_or_else(|_| dir.clone());
         let is_new = !seen.contains(&real);
         seen.push(real);
         is_new
@@ -107,7 +117,7 @@ pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
 pub fn available_layers(dirs: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for dir in dirs {
-        let Ok(entries) = std::fs::read_dir(dir) else { continue };
+        let Ok(entries) = facts::read_dir(dir) else { continue };
         for file in entries.flatten().map(|entry| entry.path()) {
             let Some(stem) = file.file_name().and_then(OsStr::to_str).and_then(stem) else { continue };
             if stem == BUILT_IN {
@@ -136,7 +146,7 @@ fn stem(file_name: &str) -> Option<&str> {
 fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
     let path = Path::new(name);
     if path.is_absolute() {
-        return if path.is_file() { Ok(vec![path.to_owned()]) } else { Err(LayerError::FileMissing) };
+        return if path.leads_to_file() { Ok(vec![path.to_owned()]) } else { Err(LayerError::FileMissing) };
     }
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let Some(name) = name.to_str().filter(|name| name.as_bytes().iter().all(is_letter)) else {
@@ -146,7 +156,7 @@ fn files(name: &OsStr, dirs: &[PathBuf]) -> Result<Vec<PathBuf>, LayerError> {
         [format!("{STEM}{name}"), BUILT_IN.to_owned()].map(|stem| format!("{DLL_PREFIX}{stem}{DLL_SUFFIX}"));
     let tried: Vec<PathBuf> =
         dirs.iter().flat_map(|dir| file_names.iter().map(|file_name| dir.join(file_name))).collect();
-    let found: Vec<PathBuf> = tried.iter().filter(|path| path.is_file()).cloned().collect();
+    let found: Vec<PathBuf> = tried.iter().filter(|path| path.leads_to_file()).cloned().collect();
     if found.is_empty() { Err(LayerError::NotFound { tried }) } else { Ok(found) }
 }
 
@@ -181,14 +191,15 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
     fn a_directory_to_which_each_user_adds_files_is_not_beside_the_loader() {
-        use std::os::unix::fs::PermissionsExt;
         let dir = std::env::temp_dir().join(format!("cudnn-probe-shared-layers-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let host = Host::sandbox("/nowhere").executable(dir.join("program"));
         for (mode, expected) in [(0o755, true), (0o1777, false)] {
-            std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+            if cudnn_os::files::set_mode(&dir, mode).is_err() {
+                // The system has no such directories.
+                break;
+            }
             for loader_dir in [None, Some(dir.as_path())] {
                 assert_eq!(layer_dirs(&host, loader_dir).contains(&dir), expected, "{mode:o}");
             }

@@ -1,13 +1,18 @@
 //! The libraries of cuDNN 9: file names, version symbols, dependencies.
 
+use crate::facts::PathFacts;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::platform::Os;
 use crate::version::Version;
 
+#[cfg(feature = "serde")]
+crate::portable!(Library);
+
 /// One library of cuDNN 9. Displayed as its file name on the system that this program is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Library {
     /// `libcudnn.so.9`: NVIDIA's shim, or the drop-in. It only forwards calls to the other libraries.
@@ -141,13 +146,14 @@ impl Library {
 }
 
 /// The shim of cuDNN 8 or 7 in a directory, and its major version.
-pub(crate) fn older_shim(dir: &Path, os: Os) -> Option<(u32, PathBuf)> {
+#[must_use]
+pub fn older_shim(dir: &Path, os: Os) -> Option<(u32, PathBuf)> {
     let name = |major: u32| match os {
         Os::Linux => format!("libcudnn.so.{major}"),
         Os::Windows => format!("cudnn64_{major}.dll"),
     };
     let shims = [8, 7].map(|major| (major, dir.join(name(major))));
-    shims.into_iter().find(|(_, shim)| shim.exists())
+    shims.into_iter().find(|(_, shim)| shim.leads_somewhere())
 }
 
 impl fmt::Display for Library {

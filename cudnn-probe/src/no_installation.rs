@@ -5,14 +5,18 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
-use crate::error::{ProbeError, example_of_installing};
+use crate::component::{Component, DEFAULT_CUDA_MAJOR};
+use crate::error::ProbeError;
 use crate::escape::{one_line, shown_path};
 use crate::library::Library;
-use crate::packages::DEFAULT_CUDA_MAJOR;
 use crate::search::{Candidate, DIR_VARIABLE, Origin};
+
+/// The sentence with which reports end that people read.
+pub const RUN_DOCTOR: &str = "Run `cudnn-doctor check` to see what is wrong and the commands that fix it.";
 
 /// A directory that was searched and is not usable. Displayed as one line with path, origin and reason.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RejectedCandidate {
     /// The directory, and why it was searched.
@@ -41,9 +45,7 @@ impl RejectedCandidate {
 
 impl fmt::Display for RejectedCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) ", shown_path(&self.path()), self.candidate.origin)?;
-        // With `{:#}`, the error adds its help.
-        fmt::Display::fmt(&self.error, f)
+        write!(f, "{} ({}) {}", shown_path(&self.path()), self.candidate.origin, self.error)
     }
 }
 
@@ -77,7 +79,7 @@ impl NoInstallation {
     }
 
     fn first_relevant(rejected: &[RejectedCandidate]) -> Option<&RejectedCandidate> {
-        let relevant = || rejected.iter().filter(|rejected| rejected.error.help().is_some());
+        let relevant = || rejected.iter().filter(|rejected| !rejected.error.is_absence());
         // One that cannot be read comes last: it may have nothing to do with cuDNN.
         let is_readable = |rejected: &&RejectedCandidate| !matches!(rejected.error, ProbeError::Unreadable { .. });
         relevant().find(is_readable).or_else(|| relevant().next())
@@ -93,14 +95,15 @@ impl NoInstallation {
         }
     }
 
-    /// Advice for a person, in one or two sentences.
+    /// What to do if nothing was found, in one sentence. `None` if a cuDNN was found that cannot be used:
+    /// `cudnn-doctor` knows what to do about that.
     #[must_use]
-    pub fn help(rejected: &[RejectedCandidate]) -> String {
+    pub fn help(rejected: &[RejectedCandidate]) -> Option<String> {
         let graph = Library::Graph.file_name();
-        if let Some(relevant) = Self::first_relevant(rejected) {
-            return relevant.error.help().unwrap_or_default();
+        if Self::first_relevant(rejected).is_some() {
+            return None;
         }
-        match Self::requested(rejected).map(|requested| &requested.candidate.origin) {
+        Some(match Self::requested(rejected).map(|requested| &requested.candidate.origin) {
             Some(Origin::Variable(variable)) => format!(
                 "Set {variable} to the absolute path of the directory that contains {graph}, or unset it to search the \
                  default directories."
@@ -110,17 +113,17 @@ impl NoInstallation {
                  directories."
             ),
             None => format!(
-                "Install cuDNN{} in the active virtual environment, or set {DIR_VARIABLE} to the directory that contains \
-                 {graph}.",
-                example_of_installing(DEFAULT_CUDA_MAJOR)
+                "Install cuDNN (the wheel {}), or set {DIR_VARIABLE} to the directory that contains {graph}.",
+                Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR)
             ),
-        }
+        })
     }
 
     /// The full report: several lines, the first of which stands on its own.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut text = format!("{self}\nhelp: {}", one_line(&Self::help(&self.rejected)));
+        let help = Self::help(&self.rejected).map(|help| one_line(&help) + " ").unwrap_or_default();
+        let mut text = format!("{self}\nhelp: {help}{RUN_DOCTOR}");
         if !self.rejected.is_empty() {
             text.push_str("\nnote: searched and rejected, in this order:");
         }

@@ -90,6 +90,20 @@ pub const TEGRA_CHIPS: &[TegraChip] = &[
     },
 ];
 
+/// Serialized as its name.
+#[cfg(feature = "serde")]
+impl crate::portable::Portable for &'static TegraChip {
+    fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+
+    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = <String as serde::Deserialize>::deserialize(deserializer)?;
+        let chip = TEGRA_CHIPS.iter().find(|chip| chip.name == name);
+        chip.ok_or_else(|| <D::Error as serde::de::Error>::custom(format!("unknown Tegra chip {name:?}")))
+    }
+}
+
 impl TegraChip {
     /// The chip whose GPU has this compute capability, in tenths. No other GPU has it.
     #[must_use]

@@ -1,23 +1,28 @@
 //! From directories to an installation: the first directory with a usable cuDNN 9, and why the ones before it were
 //! rejected.
 
+use crate::facts::{self, PathFacts, canonicalize};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use cudnn_os::files::below;
 
 use crate::error::ProbeError;
 use crate::image::{Identity, damaged_symbol_table, identify, missing_symbols};
 use crate::library::{Library, older_shim};
 use crate::no_installation::{NoInstallation, RejectedCandidate};
-use crate::platform::{Os, below, canonicalize};
+use crate::platform::Os;
 use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
 
 /// A directory with a cuDNN 9 whose `libcudnn_graph.so.9` can be read and fits this program.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Installation {
     /// The directory, without symbolic links, so that an installation has one path.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dir: PathBuf,
     /// Why it was searched.
     pub origin: Origin,
@@ -44,7 +49,7 @@ impl Installation {
     /// exist".
     #[must_use]
     pub fn has(&self, library: Library) -> bool {
-        self.path(library).symlink_metadata().is_ok()
+        self.path(library).is_taken()
     }
 
     /// The CUDA major version that it is built for, read from a library with GPU code. `libcudnn_graph.so.9` has none.
@@ -213,6 +218,7 @@ fn check_every_library(installation: &Installation) -> Result<(), ProbeError> {
 
 /// The result of [`select`].
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Selection {
     /// The first usable installation, if there is one.
@@ -315,10 +321,10 @@ pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
     let dir = canonicalize(dir).or_else(as_it_is)?;
     // All releases have these engines, and a JIT-only installation has little else.
     let engines = Library::EnginesRuntimeCompiled.file_name();
-    if !dir.join(engines).exists()
+    if !dir.join(engines).leads_somewhere()
         && let Ok(mut linked) = canonicalize(graph)
         && linked.pop()
-        && linked.join(engines).exists()
+        && linked.join(engines).leads_somewhere()
     {
         return Ok(linked);
     }
@@ -328,7 +334,15 @@ pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
 /// Finds what a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN,
 /// or a subdirectory with the file.
 fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeError {
-    let entries = match std::fs::read_dir(dir) {
+    let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
+    let question = if is_named { "named directory without cuDNN" } else { "directory without cuDNN" };
+    let explanation: Result<(), ProbeError> =
+        facts::ask(question, dir, || Err(read_directory_without_graph(dir, is_named)));
+    explanation.err().unwrap_or(ProbeError::NotFound)
+}
+
+fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
+    let entries = match facts::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) => {
             return match error.kind() {
@@ -352,8 +366,7 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
         return ProbeError::OtherMajor { major };
     }
     // The default search looks into these subdirectories anyway.
-    let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
-    let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).exists();
+    let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).leads_somewhere();
     let subdirectories: &[&str] = match Os::HOST {
         Os::Linux => &["lib", "lib64", "nvidia/cudnn/lib"],
         Os::Windows => &["bin", "bin/x64", "nvidia/cudnn/bin", "Lib/site-packages/nvidia/cudnn/bin", "Library/bin"],

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "serde")]
+crate::portable!(Version);
+
 /// A cuDNN version: `9.28.0`. Versions are ordered as their releases are.
 ///
 /// ```
@@ -12,6 +15,7 @@ use std::str::FromStr;
 /// # Ok::<(), cudnn_probe::VersionError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Version {
     /// The first number. Releases with the same major version share one ABI.
     pub major: u32,

@@ -9,7 +9,6 @@ use once_cell::race::OnceBox;
 
 use crate::dl::Handle;
 use crate::driver::{self, GetInt, function};
-use crate::platform::libraries::open_loaded;
 use crate::resolve::installation::installation;
 use crate::thread::fork::{NotBesideFork, is_in_child};
 
@@ -53,7 +52,7 @@ fn loaded_driver() -> Option<&'static Handle> {
         return None;
     }
     let _not_beside_fork = NotBesideFork::new();
-    open_loaded(driver::LIBRARY).map(|driver| DRIVER.get_or_init(|| Box::new(driver)))
+    Handle::loaded(crate::names::DRIVER.as_ref()).map(|driver| DRIVER.get_or_init(|| Box::new(driver)))
 }
 
 /// The device of this thread's context.

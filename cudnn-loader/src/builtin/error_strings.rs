@@ -3,6 +3,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use cudnn_os::at_load;
+use cudnn_os::environment::is_secure_execution;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
@@ -13,8 +15,6 @@ use super::device;
 use crate::error::status_name;
 use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
 use crate::logging::reasons;
-use crate::platform::libraries::is_secure_execution;
-use crate::platform::load::at_load;
 use crate::thread::fork::is_in_child;
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) returns the reason of the thread's last failure

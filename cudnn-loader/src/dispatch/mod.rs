@@ -4,6 +4,9 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Instant;
 
+use cudnn_os::functions::pointer_as;
+use cudnn_os::load::keep_loaded;
+use cudnn_os::{in_section_of_slots, pass_number};
 use cudnn_probe::Installation;
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -14,8 +17,6 @@ use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
 use crate::layers::{self, Target};
 use crate::options::Options;
-use crate::platform::load::{in_section_of_slots, keep_loaded};
-use crate::platform::trampoline::pass_number;
 use crate::resolve::libraries::{self, LoadedLibrary};
 use crate::sub_library::SubLibrary;
 use crate::sync::slot::Slot;
@@ -201,14 +202,6 @@ impl SubLibrary {
     }
 }
 
-/// # Safety
-/// `P` is a pointer type that fits what the address points to.
-unsafe fn pointer_as<P: Copy>(address: *const c_void) -> P {
-    const { assert!(size_of::<P>() == size_of::<*const c_void>(), "only a pointer type can contain an address") };
-    // SAFETY: both are one pointer in size; the rest is the caller's obligation.
-    unsafe { std::mem::transmute_copy(&address) }
-}
-
 impl Options {
     /// Selects an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again if an
     /// earlier attempt failed.
@@ -232,7 +225,7 @@ pub fn load() -> Result<&'static Installation, LoadError> {
 #[cold]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn resolve_and_jump() {
-    crate::__save_arguments_and_jump!(resolve_and_jump, resolve_first_call, reading SLOTS)
+    cudnn_os::save_arguments_and_jump!(resolve_and_jump, resolve_first_call, reading SLOTS)
 }
 
 /// The slow path of a call: returns the address to jump to. If the function cannot be resolved, a function at that

@@ -1,17 +1,19 @@
 //! What this process has loaded and can open, by the rules of this crate. It does not know which library to open, or why.
 
 pub(crate) mod dlerror;
+mod dlls;
 pub(crate) mod objects;
 pub(crate) mod run_paths;
+pub(crate) mod search_path;
 
 use std::cell::Cell;
 use std::path::Path;
 
+use cudnn_os::IS_WINDOWS;
+use cudnn_os::environment::is_secure_execution;
+pub(crate) use cudnn_os::libraries::{Library as Handle, wait_for_lock};
 use cudnn_probe::Host;
 
-use crate::platform::libraries::{self, is_secure_execution};
-
-pub(crate) use crate::platform::libraries::{Handle, symbol, wait_for_lock};
 use dlerror::{DlErrorKind, OpenError};
 use objects::LoadedObjects;
 
@@ -42,20 +44,27 @@ pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T 
 /// # Errors
 /// The message of the system's loader, with its meaning.
 pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
-    let Some(around) = AROUND.get() else { return libraries::open(path) };
+    let Some(around) = AROUND.get() else { return open_now(path) };
     let mut opened = Err(OpenError { cause: DlErrorKind::Other, message: PROCESS_IS_ENDING.into() });
-    around(&mut || opened = libraries::open(path));
+    around(&mut || opened = open_now(path));
     opened
+}
+
+fn open_now(path: &Path) -> Result<Handle, OpenError> {
+    // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified as
+    // cuDNN's, or is the driver's.
+    unsafe { Handle::open(path) }
+        .map_err(|message| if IS_WINDOWS { dlls::explained(message, path) } else { dlerror::explained(message, path) })
 }
 
 /// Whether this code is in the first namespace of ld.so.
 pub(crate) fn is_in_first_namespace() -> bool {
-    containing_library().is_none_or(libraries::is_in_first_namespace)
+    containing_library().is_none_or(Handle::is_in_first_namespace)
 }
 
 /// The library that contains this code, never to be unloaded from now on; `None` for the program itself.
 fn containing_library() -> Option<Handle> {
-    libraries::pin(&LoadedObjects::snapshot().containing_library()?)
+    Handle::pin(&LoadedObjects::snapshot().containing_library()?)
 }
 
 /// Keeps the library that contains this code loaded until the process ends: a plugin's host may close it, while threads

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::platform::libraries::{Handle, exports, open_loaded};
-use crate::platform::objects::{self, Entry, absolute, containing_base, read_list};
+use cudnn_os::libraries::exports;
+use cudnn_os::objects::{self, Entry, absolute, containing_base, read_list};
+
+use super::Handle;
 use crate::thread::fork::NotBesideFork;
 
 /// A library that the process has loaded, no matter who loaded it.
@@ -35,7 +37,7 @@ impl LoadedObjects {
     pub(crate) fn find(&self, name: &str) -> Option<LoadedObject> {
         // The list comes first, because opening a name that is not loaded would search hundreds of directories.
         let listed = self.0.iter().find(|entry| entry.has_name(name))?;
-        Some(LoadedObject { handle: open_loaded(name)?, path: absolute(listed.path.clone()) })
+        Some(LoadedObject { handle: Handle::loaded(name.as_ref())?, path: absolute(listed.path.clone()) })
     }
 
     /// Whether a library of this name is loaded.

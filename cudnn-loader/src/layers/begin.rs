@@ -53,11 +53,11 @@ fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
     }
     let library = dl::open(path).map_err(|error| error.message)?;
     let marker = marker(&name.to_string_lossy(), path).and_then(|marker| CString::new(marker).ok());
-    if marker.is_some_and(|marker| dl::symbol(&library, &marker).is_none()) {
+    if marker.is_some_and(|marker| library.symbol(&marker).is_none()) {
         return Err("it has no layer of this name".into());
     }
-    let begin = dl::symbol(&library, ENTRY_POINT)
-        .ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
+    let begin =
+        library.symbol(ENTRY_POINT).ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
     // SAFETY: a library that exports this name is a layer, whose function has this type.
     Ok(unsafe { std::mem::transmute::<*mut c_void, abi::Begin>(begin) })
 }

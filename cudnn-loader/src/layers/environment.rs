@@ -5,9 +5,10 @@ use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cudnn_os::environment;
+
 use super::{link, requests};
 use crate::events::Event;
-use crate::platform::environment;
 use crate::sub_library::SubLibrary;
 
 /// Null, or strings with a NUL behind each, and one more at the end.

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cudnn_layer_api::abi;
+use cudnn_os::cancel::ThreadStateGuard;
 
 use super::{c_path, environment, link};
 use crate::events::Event;
-use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries;
 use crate::sub_library::SubLibrary;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -37,7 +37,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
     if link::links().next().is_none() {
         return;
     }
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     match *event {
         Event::Loaded { library, path, duration } => pass_loaded(library, path, duration, Duration::ZERO),
         Event::LoadFailed { error } => {

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::catch_unwind;
 
 use cudnn_layer_api::abi;
+use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_probe::one_line;
 
 use super::chain::{self, address_from};
@@ -11,7 +12,6 @@ use super::link::Link;
 use super::{c_path, environment};
 use crate::events::{Event, LayerSeverity, as_question, emit};
 use crate::function::Function;
-use crate::platform::cancel::CancelDisabled;
 use crate::resolve::installation::installation;
 
 /// A host for the layer of this name, which `inner` is inside of. Never freed. `None` before cuDNN is selected.
@@ -53,7 +53,7 @@ unsafe extern "C" fn next(host: *const abi::Host, function: *const c_char) -> *m
     let Some(function) = unsafe { CStr::from_ptr(function) }.to_str().ok().and_then(Function::from_name) else {
         return std::ptr::null_mut();
     };
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     let address = catch_unwind(|| as_question(|| address_from(inner, function)));
     address.ok().flatten().map_or(std::ptr::null_mut(), <*mut ()>::cast)
 }
@@ -72,7 +72,7 @@ unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *con
         abi::WARNING => LayerSeverity::Warning,
         _ => LayerSeverity::Info,
     };
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     let _ = catch_unwind(|| report(name, severity, &text.to_string_lossy()));
 }
 

@@ -35,12 +35,12 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use crate::function::Function;
-use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries;
 use crate::sub_library::SubLibrary;
 
 pub use cudnn_layer_api::Layer;
 pub use cudnn_layer_api::abi::Begin;
+use cudnn_os::cancel::ThreadStateGuard;
 pub use requests::{AddError, add, add_from};
 
 pub(crate) use events::pass_to_layers;
@@ -75,7 +75,7 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
         return unlayered(true);
     }
     // Loading a layer is a cancellation point, and nothing here may unwind into the program.
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     if !link::has_begun() {
         if requests::close_if_none() {
             link::stay_empty();

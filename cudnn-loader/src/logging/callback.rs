@@ -9,11 +9,11 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 use super::entry::{ERROR_BIT, WARNING_BIT};
-use crate::platform::cancel::CancelDisabled;
 use crate::resolve::libraries::graph_functions;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -293,7 +293,7 @@ pub(crate) fn flush() {
     if messages.is_empty() {
         return;
     }
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     let _flushing = ReentrancyGuard::enter(&IS_FLUSHING);
     for message in messages {
         if let Some(callback) = current() {

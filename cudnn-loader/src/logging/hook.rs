@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
+use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::Error;
 use cudnn_sys::types::{cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 
@@ -13,7 +14,6 @@ use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
 use super::message::lines;
 use super::sink::{Destination, Sink};
-use crate::platform::cancel::CancelDisabled;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A log entry as it arrives, with what cuDNN adds to it as numbers.
@@ -133,7 +133,7 @@ unsafe extern "C" fn write_entry(
 /// Formatting or the program's closure may panic, and a panic must not reach C.
 fn contain_panic(work: impl FnOnce()) {
     // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     // The result is leaked: the destructor of a panic's payload may panic too.
     std::mem::forget(catch_unwind(AssertUnwindSafe(work)));
 }

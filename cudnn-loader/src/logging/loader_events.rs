@@ -5,6 +5,8 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use cudnn_os::text_file::TextFile;
+use cudnn_os::threads;
 use cudnn_probe::{Candidate, Installation, RejectedCandidate, shown_path};
 use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
@@ -14,8 +16,6 @@ use super::reasons;
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
 use crate::events::{Event, LayerSeverity};
-use crate::platform::log_file::write_to_stderr;
-use crate::platform::thread_id;
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";
@@ -63,7 +63,7 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
         }
     });
     // A directory that contains something unusable is worth a warning.
-    for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| one.error.help().is_some()) {
+    for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| !one.error.is_absence()) {
         let status = status_for(error);
         log(Severity::Warning, SEARCH, status, &|lines| {
             let reason = format!("{} ({}) {error}", shown_path(&candidate.dir), candidate.origin);
@@ -98,7 +98,7 @@ fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
         argument(lines, "message", "text", &text);
     });
     if severity == Severity::Error && !is_logged {
-        write_to_stderr(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
+        let _ = TextFile::stderr().write(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
     }
 }
 
@@ -129,7 +129,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     }
     let version = VERSION.load(Ordering::Relaxed);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let thread = thread_id();
+    let thread = threads::id();
     let mut lines = format!("CuDNN (v{version}) function {function}() called:");
     body(&mut lines);
     footer(&mut lines, time, thread);
@@ -157,7 +157,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
             handle: std::ptr::null_mut(),
             stream: std::ptr::null_mut(),
             pid: std::process::id().into(),
-            tid: thread.unsigned_abs(),
+            tid: thread.into(),
             cudaDeviceId: -1,
             reserved: [0; 15],
         },
@@ -167,7 +167,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
 }
 
 /// The last two lines of an entry: when, and where.
-fn footer(lines: &mut String, time: Duration, thread: i64) {
+fn footer(lines: &mut String, time: Duration, thread: u32) {
     lines.push_str("\nTime: ");
     lines.push_str(&local_time("%Y-%m-%dT%H:%M:%S", time.as_secs()).to_string_lossy());
     let seconds = env_config().start.elapsed().as_secs();

@@ -8,12 +8,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
+use cudnn_os::environment::is_secure_execution;
+use cudnn_os::text_file::{self, TextFile};
+use cudnn_os::{at_load, clock};
 use once_cell::race::OnceBox;
 
 use super::entry::{ERROR_BIT, INFO_BIT, WARNING_BIT};
-use crate::platform::libraries::is_secure_execution;
-use crate::platform::load::at_load;
-use crate::platform::{clock, log_file};
 use crate::sync::primitives::lock;
 use crate::thread::fork::NotBesideFork;
 
@@ -76,7 +76,7 @@ fn is_directory(name: &Path) -> bool {
 }
 
 fn is_special(name: &Path) -> bool {
-    expand(name).is_some_and(|name| log_file::is_special(&name))
+    expand(name).is_some_and(|name| text_file::is_special(&name))
 }
 
 fn mask(variable: &dyn Fn(&str) -> Option<OsString>) -> c_uint {
@@ -126,7 +126,7 @@ pub(super) struct Sink {
 enum LogFile {
     #[default]
     Unopened,
-    Open(log_file::LogFile),
+    Open(TextFile),
     /// Nothing can be written, and the sink does not try again.
     Closed,
 }
@@ -145,8 +145,8 @@ impl Sink {
     pub(super) fn write(&self, text: &[u8]) {
         match &self.destination {
             Destination::None => {}
-            Destination::Stdout => log_file::write_to_stdout(text),
-            Destination::Stderr => log_file::write_to_stderr(text),
+            Destination::Stdout => drop(TextFile::stdout().write(text)),
+            Destination::Stderr => drop(TextFile::stderr().write(text)),
             Destination::File(name) => {
                 let process = std::process::id();
                 if self.locked_out.load(Ordering::Relaxed) == process {
@@ -168,17 +168,11 @@ impl LogFile {
     fn write(&mut self, name: &Path, (process, since): (u32, i64), text: &[u8]) {
         if let LogFile::Unopened = self {
             let is_emptied = |modified| modified < since && process == std::process::id();
-            let open = expand(name).and_then(|name| log_file::LogFile::open(&name, is_emptied));
+            let open = expand(name).and_then(|name| TextFile::open_emptied(&name, is_emptied).ok());
             *self = open.map_or(LogFile::Closed, LogFile::Open);
         }
-        if let LogFile::Open(file) = self
-            && file.is_replaced()
-            && let LogFile::Open(file) = std::mem::replace(self, LogFile::Closed)
-        {
-            std::mem::forget(file);
-        }
         if let LogFile::Open(file) = self {
-            file.write(text);
+            let _ = file.write(text);
         }
     }
 }

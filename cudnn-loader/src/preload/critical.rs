@@ -9,11 +9,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use cudnn_os::at_load;
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::exit;
+use cudnn_os::fork::call_at_forks;
+
 use crate::dl;
-use crate::platform::cancel::CancelDisabled;
-use crate::platform::exit;
-use crate::platform::fork::call_at_forks;
-use crate::platform::load::at_load;
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
 use crate::thread::fork::handle_forks;
@@ -174,7 +175,7 @@ fn is_inside() -> bool {
 /// Waits until this is true. `false` if preloads make no progress for a second: they may wait for ld.so's lock, which
 /// this thread may have.
 pub(super) fn wait_until(is_true: &dyn Fn() -> bool) -> bool {
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     let mut seen = PROGRESS.load(Ordering::SeqCst);
     let mut backoff = Backoff::new();
     while !is_true() {
@@ -249,7 +250,7 @@ fn wait_until_empty(is_exit: bool) {
     if GATE.inside() <= own {
         return;
     }
-    let _cancel_disabled = CancelDisabled::new();
+    let _guard = ThreadStateGuard::new();
     let progress = PROGRESS.load(Ordering::SeqCst);
     if GIVEN_UP_AT.load(Ordering::SeqCst) == progress {
         return;

@@ -2,10 +2,12 @@
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
+use cudnn_os::libraries;
+
 use super::critical::{CriticalSection, with_critical_openings};
 use crate::dl::{self, Handle};
-use crate::driver::{self, GetInt, LIBRARY};
-use crate::platform::libraries::driver_path;
+use crate::driver::{self, GetInt};
+use crate::names::DRIVER;
 
 /// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
 /// the process has not loaded the driver.
@@ -46,7 +48,9 @@ fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
 
 /// Never unloaded, like the rest of CUDA.
 fn open() -> Result<Handle, DriverError> {
-    dl::open(driver_path().as_ref()).map_err(|failed| DriverError { function: LIBRARY, message: failed.message })
+    // On Windows its installer puts it into the system's directory, and it is taken from nowhere else.
+    let path = libraries::system_dir().map_or_else(|| DRIVER.into(), |dir| dir.join(DRIVER));
+    dl::open(&path).map_err(|failed| DriverError { function: DRIVER, message: failed.message })
 }
 
 impl Driver {
@@ -62,9 +66,9 @@ impl Driver {
 
     fn open() -> Result<Self, DriverError> {
         let library = open()?;
-        let error = |message| DriverError { function: LIBRARY, message };
+        let error = |message| DriverError { function: DRIVER, message };
         let address = |name: &CStr| {
-            dl::symbol(&library, name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
+            library.symbol(name).ok_or_else(|| error(format!("does not export {}", name.to_string_lossy())))
         };
         macro_rules! symbol {
             ($name:literal as $type:ty) => {

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::platform::readahead;
+use cudnn_os::readahead;
 
 /// Requests one file. Returns the number of bytes requested.
 pub(super) fn read_ahead(path: &Path) -> io::Result<u64> {

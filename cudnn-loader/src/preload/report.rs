@@ -8,7 +8,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::DriverError;
 use crate::error::LoadError;
-use crate::platform::names::cublas_prefix;
+use crate::names::cublas_prefix;
 use crate::sub_library::SubLibrary;
 
 /// A part of the work.

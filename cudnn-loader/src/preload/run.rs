@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cudnn_os::descriptors::leave_shared_table;
+use cudnn_os::memory;
 use cudnn_probe::{Installation, Library, Version};
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -15,15 +17,13 @@ use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, VersionCheck, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
 use crate::dl::objects::LoadedObjects;
+use crate::dl::search_path::SearchPath;
 use crate::dl::{self, run_paths};
 use crate::error::{LoadErrorKind, SUBLIBRARY_LOADING_FAILED};
 use crate::function::Function;
 use crate::guard::entry;
 use crate::logging;
-use crate::platform::descriptors::leave_shared_table;
-use crate::platform::memory;
-use crate::platform::names::{busy_loader, cublas_lt, driver_file, loader};
-use crate::platform::search::SearchPath;
+use crate::names::{BUSY_LOADER, DRIVER, cublas_lt, loader};
 use crate::resolve::{installation, libraries};
 use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
@@ -176,7 +176,7 @@ fn wants_context(preload: &Preload) -> bool {
 }
 
 fn skip_driver(recorder: &Recorder<'_>) {
-    let reason = if recorder.is_parallel { "there is no thread left" } else { busy_loader!() };
+    let reason = if recorder.is_parallel { "there is no thread left" } else { BUSY_LOADER };
     recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
 }
 
@@ -385,6 +385,9 @@ fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
     }
 }
 
+/// The engines and cuBLASLt map two gigabytes. A process that uses a GPU has mapped several more by then.
+const ENOUGH_ADDRESS_SPACE: u64 = 16 << 30;
+
 /// Registers the engines, unless that needs a context or would abort the process.
 fn register_engines(installation: &Installation, device: Option<&str>) -> StepOutcome {
     const SINCE: Version = Version::new(9, 8, 0);
@@ -399,7 +402,8 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     if let Some(cublas) = missing {
         return StepOutcome::Skipped(format!("{} does not find {cublas}, which the engines need", loader!()));
     }
-    if memory::is_limited() {
+    // cuDNN throws a C++ exception through its functions if it gets no memory, which ends the process.
+    if memory::address_space_limit().is_some_and(|limit| limit < ENOUGH_ADDRESS_SPACE) {
         return StepOutcome::Skipped("a limit of the address space".into());
     }
     dl::wait_for_lock();
@@ -409,8 +413,8 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // These engines do not support the convolution: nothing to gain.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
-        Err(status) if status == SUBLIBRARY_LOADING_FAILED && !is_available(installation, driver_file!()) => {
-            StepOutcome::Skipped(format!("{} was not found: {}", driver_file!(), take_last_error()))
+        Err(status) if status == SUBLIBRARY_LOADING_FAILED && !is_available(installation, DRIVER) => {
+            StepOutcome::Skipped(format!("{DRIVER} was not found: {}", take_last_error()))
         }
         Err(status) => StepOutcome::Status(status, take_last_error()),
     }

@@ -9,9 +9,9 @@ use cudnn_probe::{FileIdentity, Installation, Library, ProbeError, identify, mis
 use super::installation::is_in;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
+use crate::dl::search_path::{FINDS_PLUGINS, SearchPath};
 use crate::error::LoadErrorKind;
-use crate::platform::names::driver_file;
-use crate::platform::search::{FINDS_PLUGINS, SearchPath, is_in_working_dir};
+use crate::names::DRIVER;
 
 /// Makes sure that graph, when it opens its plugins, gets those of its installation, and that each can be opened.
 ///
@@ -51,7 +51,7 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         }
         if !FINDS_PLUGINS && is_present {
             // They open the driver by its name at once. Without them, the program's calls return errors.
-            if !is_in_working_dir(&search_path, driver_file!()) {
+            if !search_path.is_in_working_dir(DRIVER) {
                 let _ = dl::open(&own);
             }
             continue;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cudnn_probe::{Library, Version};
 use cudnn_sys::signatures::unwinding;
 
+use crate::dl::Handle;
 use crate::dl::objects::LoadedObjects;
-use crate::dl::{self, Handle};
 use crate::function::Function;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -16,7 +16,7 @@ use crate::thread::reentrancy::ReentrancyGuard;
 /// The version that a loaded library states; `None` for the libraries that state none.
 pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     let name = CString::new(library.version_symbol()?).ok()?;
-    let address = dl::symbol(handle, &name)?;
+    let address = handle.symbol(&name)?;
     // SAFETY: the symbol is four bytes of read-only data in every cuDNN 9, and the library stays loaded.
     let bytes = unsafe { address.cast::<[u8; 4]>().read_unaligned() };
     Some(Version::from_symbol(bytes))
@@ -42,7 +42,7 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     if QUERIED.get().is_none() {
         let _querying = ReentrancyGuard::enter(&IS_QUERYING)?;
         // Not while other threads wait for the answer: this waits for ld.so's lock.
-        let address = dl::symbol(graph, Function::CudnnGetCudartVersion.symbol())?;
+        let address = graph.symbol(Function::CudnnGetCudartVersion.symbol())?;
         // SAFETY: the address is that of cuDNN's function of this name.
         let function = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnGetCudartVersion>(address) };
         QUERIED.get_or_init(|| {

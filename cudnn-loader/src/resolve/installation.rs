@@ -16,8 +16,8 @@ use crate::dl::objects::{LoadedObject, LoadedObjects};
 use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
+use crate::names::HAS_CUDNN;
 use crate::options::Options;
-use crate::platform::libraries::HAS_CUDNN;
 use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
 

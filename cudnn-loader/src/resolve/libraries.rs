@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cudnn_probe::release_facts::has_library;
@@ -16,7 +17,7 @@ use super::{graph_plugins, in_memory};
 use crate::dl::dlerror::OpenError;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
-use crate::error::{LoadError, LoadErrorKind};
+use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::function::Function;
 use crate::options::Options;
@@ -119,7 +120,7 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
         _ => error,
     });
     let library = library.map_err(|error| error.of_function(function))?;
-    dl::symbol(&library.handle, function.symbol()).map(|address| address.cast()).ok_or_else(|| {
+    library.handle.symbol(function.symbol()).map(|address| address.cast()).ok_or_else(|| {
         let missing = || LoadErrorKind::SymbolMissing { path: library.path.clone() };
         too_new(function)
             .unwrap_or_else(|| LoadError::new(function.library(), failure(missing())))
@@ -130,7 +131,7 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
 /// The address of any symbol in a sub-library.
 pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, LoadError> {
     let loaded = load(library)?;
-    dl::symbol(&loaded.handle, name).map(<*mut c_void>::cast_const).ok_or_else(|| {
+    loaded.handle.symbol(name).map(<*mut c_void>::cast_const).ok_or_else(|| {
         let name = name.to_string_lossy().into_owned();
         LoadError::new(library, failure(LoadErrorKind::PrivateSymbolMissing { name, path: loaded.path.clone() }))
     })
@@ -195,13 +196,13 @@ pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadEr
 
 fn load_library(installation: &'static Installation, library: SubLibrary) -> Shared<LoadedLibrary> {
     let start = Instant::now();
-    let (path, handle, is_new) = load_or_adopt(installation, library).map_err(failure)?;
+    let (path, handle, is_new) = load_or_adopt(installation, library).map_err(failure_to_load)?;
     let version = verify_loaded(installation, library, &handle)
         .map_err(|mismatch| failure(LoadErrorKind::VerificationFailed { path: path.clone(), mismatch }))?;
     let mut functions = None;
     if library == SubLibrary::Graph {
         graph_plugins::ensure_own_plugins(installation, in_memory::cuda_major(&handle)).map_err(failure)?;
-        let function = |function: Function| dl::symbol(&handle, function.symbol());
+        let function = |function: Function| handle.symbol(function.symbol());
         functions = function(Function::CudnnGetErrorString)
             .zip(function(Function::CudnnGetLastErrorString))
             .zip(function(Function::CudnnSetCallback))
@@ -225,6 +226,16 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
         handle,
         graph_functions: functions,
     })
+}
+
+/// A failure that knows the CUDA version of the installation, for which the error names a wheel.
+fn failure_to_load(kind: LoadErrorKind) -> Arc<Failure> {
+    let is_missing = matches!(kind, LoadErrorKind::LibraryMissing);
+    let mut failure = failure(kind);
+    if is_missing && let Some(Failure { installation: Some(found), .. }) = Arc::get_mut(&mut failure) {
+        found.cuda_major = cuda_major().or(found.cuda_major).or_else(|| found.cuda_major_from_gpu_code());
+    }
+    failure
 }
 
 /// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads

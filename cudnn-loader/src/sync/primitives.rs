@@ -2,14 +2,15 @@
 //! this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::platform::thread_id;
+use cudnn_os::lock::lock_within;
+use cudnn_os::threads;
 
 /// This thread of this process as one nonzero number, with the process in the upper half.
 pub(crate) fn thread_token() -> u64 {
-    u64::from(std::process::id()) << 32 | (thread_id() as u64 & 0xffff_ffff)
+    u64::from(std::process::id()) << 32 | u64::from(threads::id())
 }
 
 /// Bounded waiting: pauses that grow from 20 µs to 1 ms, until the time is up.
@@ -44,13 +45,5 @@ impl Backoff {
 /// Takes the lock, or returns `None` after a second. In a child of `fork`, a lock that another thread of the parent had
 /// is never released.
 pub fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    let mut backoff = Backoff::new();
-    loop {
-        match mutex.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if backoff.wait() => {}
-            Err(TryLockError::WouldBlock) => return None,
-        }
-    }
+    lock_within(mutex, Backoff::TIMEOUT)
 }

@@ -7,8 +7,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::platform::fork::call_at_forks;
-use crate::platform::load::at_load;
+use cudnn_os::at_load;
+use cudnn_os::fork::call_at_forks;
+
 use crate::sync::gate::Gate;
 use crate::sync::primitives::Backoff;
 

@@ -4,9 +4,13 @@ use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::platform::threads;
-pub(crate) use crate::platform::threads::{Scope, ScopedThread, Work, is_internal as is_internal_thread, scope};
+use cudnn_os::threads;
+pub(crate) use cudnn_os::threads::{Scope, ScopedThread, Work, is_internal as is_internal_thread, scope};
+
 use crate::sync::primitives::lock;
+
+/// The name of each of the threads.
+const NAME: &str = "cudnn-preload";
 
 thread_local! {
     /// This thread does internal work, which may call the program: a log callback, a library's constructor.
@@ -18,7 +22,7 @@ thread_local! {
 /// # Errors
 /// The system has no thread left.
 pub(crate) fn spawn_detached(work: Work<'static>) -> io::Result<()> {
-    threads::start(work)
+    threads::start(NAME, work)
 }
 
 /// Starts a thread in a scope.
@@ -40,5 +44,5 @@ pub(crate) fn spawn_scoped<'scope, 'env>(
             work();
         }
     });
-    threads::start_scoped(scope, work).map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
+    threads::start_scoped(NAME, scope, work).map_err(|_| take(&shared).unwrap_or_else(|| Box::new(|| {})))
 }

@@ -1,7 +1,8 @@
 //! Arbitrary bytes as the `cudnn_version.h` of an installation.
 #![no_main]
 
-use cudnn_probe::{Host, InstallationReport};
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::Host;
 use cudnn_probe_fuzz::{put, root};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

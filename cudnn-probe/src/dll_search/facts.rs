@@ -6,23 +6,32 @@ use crate::host::Host;
 
 /// The directories and the loaded DLLs of a process, which decide what Windows finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Facts {
     /// The directory of the program.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub application_dir: Option<PathBuf>,
     /// `C:\Windows\System32`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub system_dir: Option<PathBuf>,
     /// `C:\Windows`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub windows_dir: Option<PathBuf>,
     /// The working directory. Windows searches it before `PATH`, so that a file in it can stand in for a missing DLL.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub working_dir: Option<PathBuf>,
     /// What the program has set with `SetDllDirectory`, in place of the working directory.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dll_directory: Option<PathBuf>,
     /// What the program has added with `AddDllDirectory` (Python: `os.add_dll_directory`).
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub added_dirs: Vec<PathBuf>,
     /// The directories in `PATH`, in order.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: Vec<PathBuf>,
     /// The DLLs that the process has loaded: Windows takes one of these for any request of its base name.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub loaded: Vec<PathBuf>,
 }
 

@@ -7,10 +7,9 @@ use crate::error::ProbeError;
 use crate::escape::shown_path;
 use crate::image::Symbol;
 
-use super::advice;
-
 /// Why Windows does not load a DLL. Displayed as a sentence without a full stop.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Failure {
     /// Windows finds no file for a DLL that is needed: error 126.
@@ -18,6 +17,7 @@ pub enum Failure {
         /// The name of the DLL.
         name: String,
         /// The file that needs it. `None`: the program requests it.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: Option<PathBuf>,
     },
     /// A DLL lacks a symbol that is needed: error 127.
@@ -25,15 +25,19 @@ pub enum Failure {
         /// The symbol.
         symbol: Symbol,
         /// The DLL that lacks it.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         dll: PathBuf,
         /// The file that needs it.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: PathBuf,
     },
     /// A file that Windows finds is no DLL for this processor, or is damaged: error 193.
     Unusable {
         /// The file.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
         /// The file that needs it. `None`: the program requests it.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: Option<PathBuf>,
         /// The reason.
         error: ProbeError,
@@ -49,19 +53,6 @@ impl Failure {
             Failure::MissingSymbol { .. } => 127,
             Failure::Unusable { error: ProbeError::Unreadable { .. }, .. } => 5,
             Failure::Unusable { .. } => 193,
-        }
-    }
-
-    /// Advice in one or two sentences.
-    #[must_use]
-    pub fn help(&self) -> Option<String> {
-        match self {
-            Failure::MissingDll { name, .. } => advice::missing_dll(name),
-            Failure::MissingSymbol { dll, .. } => {
-                let name = dll.file_name().unwrap_or_default().to_string_lossy();
-                Some(advice::other_release(&name, dll))
-            }
-            Failure::Unusable { error, .. } => error.help(),
         }
     }
 }

@@ -8,21 +8,18 @@
 //! let facts = Facts::of_host(&Host::current());
 //! if let Some(failure) = explain(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{failure}"); // "cublasLt64_12.dll", which "C:\cudnn\bin\cudnn_ops64_9.dll" needs, is missing
-//!     println!("{}", failure.help().unwrap_or_default());
 //! }
 //! ```
 //!
 //! It models the order of Microsoft's "Dynamic-link library search order". Not modelled: redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that another one loads later (delayed imports, `LoadLibrary`).
 
-mod advice;
 mod facts;
 mod failure;
 mod names;
 mod simulate;
 
 pub use crate::image::{Symbol, imported_dlls as imports};
-pub use advice::missing_dll as help_for_missing_dll;
 pub use facts::Facts;
 pub use failure::Failure;
 pub use names::is_virtual;

@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use cudnn_os::files::path_from_bytes;
 use object::LittleEndian;
 use object::elf::{self, FileHeader64};
 use object::read::ReadRef;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use crate::error::ProbeError;
-use crate::platform::{Architecture, path_from_bytes};
+use crate::platform::Architecture;
 
 use super::tables::{Contents, Data, Links, malformed};
 
@@ -155,6 +156,16 @@ impl<'a> Elf<'a> {
         let is_damaged =
             !self.undefined("").iter().all(is_name) || self.dynamic.is_hash_table_sound(self.data) == Some(false);
         is_damaged.then(|| malformed("its table of symbols and its hash table do not agree"))
+    }
+
+    /// The parts of the file that are loaded, those without machine code first.
+    pub(super) fn loaded_parts(&self) -> Vec<Range<u64>> {
+        let mut loads: Vec<&Segment> =
+            self.segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).collect();
+        loads.sort_by_key(|load| load.p_flags(ENDIAN) & elf::PF_X == elf::PF_X);
+        let part =
+            |load: &Segment| Some(load.p_offset(ENDIAN)..load.p_offset(ENDIAN).checked_add(load.p_filesz(ENDIAN))?);
+        loads.into_iter().filter_map(part).collect()
     }
 
     /// The range of the GPU code.

@@ -14,6 +14,9 @@ use object::read::ReadRef;
 
 use crate::release_facts::TegraChip;
 
+#[cfg(feature = "serde")]
+crate::portable!(GpuCode);
+
 /// The number of entries that are read for the CUDA version: they are megabytes apart, on a disk that may be slow.
 /// In most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not
 /// from 11.
@@ -35,6 +38,7 @@ struct Entry {
 
 /// GPU code in a library: for which compute capability, and whether as PTX or SASS. Displayed as `9.0` or `9.0+PTX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GpuCode {
     /// The compute capability, in tenths: 90 is 9.0.
     pub compute_capability: u32,

@@ -10,33 +10,33 @@ use std::ops::Range;
 
 use object::ReadRef;
 
-use crate::platform::read_at;
+use cudnn_os::files::read_at;
 
 /// The length of a block, in bytes.
 const BLOCK_LEN: usize = 8 << 10;
-/// Blocks start at multiples of half a block, so that the end of a block rarely cuts a piece.
-const ALIGNMENT: u64 = 4 << 10;
+/// The most blocks that are kept: enough for the tables of symbols of a library, which are read in the order of hashes.
+const MAX_BLOCKS: usize = 64;
 
 /// A file, read on demand.
 #[derive(Debug)]
 pub(crate) struct FileData {
     file: File,
     length: u64,
-    block: RefCell<Block>,
+    blocks: RefCell<Vec<Block>>,
     pieces: Pieces,
 }
 
-/// The block that was read last.
+/// A part of the file, in the only place where the block with this number may be.
 #[derive(Debug, Default)]
 struct Block {
-    start: u64,
+    number: u64,
     bytes: Vec<u8>,
 }
 
 impl FileData {
     /// The contents of this file, which has this length.
     pub(crate) fn new(file: File, length: u64) -> Self {
-        FileData { file, length, block: RefCell::default(), pieces: Pieces::default() }
+        FileData { file, length, blocks: RefCell::default(), pieces: Pieces::default() }
     }
 
     /// The first bytes, at most this many.
@@ -46,25 +46,22 @@ impl FileData {
     }
 
     fn read(&self, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+        const LEN: u64 = BLOCK_LEN as u64;
         let mut piece = Vec::with_capacity(size);
-        let mut block = self.block.borrow_mut();
+        let mut blocks = self.blocks.borrow_mut();
+        blocks.resize_with(MAX_BLOCKS, Block::default);
         while piece.len() < size {
             let position = offset + piece.len() as u64;
-            let rest = size - piece.len();
-            let inside = position.checked_sub(block.start).and_then(|inside| usize::try_from(inside).ok());
-            match inside.and_then(|inside| block.bytes.get(inside..)).filter(|bytes| !bytes.is_empty()) {
-                Some(bytes) => piece.extend_from_slice(bytes.get(..rest).unwrap_or(bytes)),
-                None => {
-                    let start = position - position % ALIGNMENT;
-                    block.bytes.clear();
-                    block.start = start;
-                    read_block(&self.file, start, &mut block.bytes)?;
-                    if start + (block.bytes.len() as u64) <= position {
-                        // The file has been truncated meanwhile.
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                }
+            let number = position / LEN;
+            let block = blocks.get_mut((number % MAX_BLOCKS as u64) as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
+            if block.number != number || block.bytes.is_empty() {
+                block.number = number;
+                read_block(&self.file, number * LEN, &mut block.bytes)?;
             }
+            let bytes = block.bytes.get((position % LEN) as usize..).filter(|bytes| !bytes.is_empty());
+            // Without these bytes, the file has been truncated meanwhile.
+            let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+            piece.extend_from_slice(bytes.get(..size - piece.len()).unwrap_or(bytes));
         }
         Ok(piece)
     }

@@ -11,27 +11,37 @@ mod run_path;
 mod tables;
 mod wheel_metadata;
 
+use crate::facts;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::{Opened, open_regular};
+
 use crate::error::ProbeError;
 use crate::library::Library;
-use crate::platform::{Architecture, Opened, Os, open_regular};
+use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
 use file_data::FileData;
 use tables::{Contents, Data};
 
 pub use fatbin::GpuCode;
+pub use tables::Links;
 pub use tables::Symbol;
-pub(crate) use tables::{DllLinks, Import, Links};
+pub(crate) use tables::{DllLinks, Import};
+
+#[cfg(feature = "serde")]
+crate::portable!(Identity);
 
 /// The identity that a library's file states.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Identity {
     /// The file.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: PathBuf,
     /// The library of cuDNN.
     pub library: Library,
@@ -57,7 +67,8 @@ pub struct Identity {
 impl Identity {
     /// The reason why the library cannot be used with an installation of this version and CUDA major version, as far
     /// as these are known.
-    pub(crate) fn conflict(&self, version: Option<Version>, cuda_major: Option<u32>) -> Option<ProbeError> {
+    #[must_use]
+    pub fn conflict(&self, version: Option<Version>, cuda_major: Option<u32>) -> Option<ProbeError> {
         if let (Some(found), Some(graph)) = (self.version, version)
             && found != graph
         {
@@ -72,6 +83,14 @@ impl Identity {
 
 /// What is wrong with a library for this processor with 32 bits, or for another byte order.
 const OTHER_CLASS: &str = "it is a 32-bit or big-endian library";
+
+/// The subject of a question about a file that has a second part.
+fn about(path: &Path, what: &str) -> OsString {
+    let mut subject = path.as_os_str().to_owned();
+    subject.push(" ");
+    subject.push(what);
+    subject
+}
 
 /// Reads a file as this library of cuDNN 9, built for this system and processor.
 ///
@@ -94,14 +113,17 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
 /// # Errors
 /// The reason why it cannot be that library.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
-    let (data, length, os) = open(path)?;
-    if os != Os::HOST {
-        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
-    }
-    match Os::HOST {
-        Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, Some(architecture)),
-        Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, Some(architecture)),
-    }
+    let question = if architecture == Architecture::HOST { "identity" } else { "identity on another processor" };
+    facts::ask(question, about(path, library.file_name()), || {
+        let (data, length, os) = open(path)?;
+        if os != Os::HOST {
+            return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
+        }
+        match Os::HOST {
+            Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, Some(architecture)),
+            Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, Some(architecture)),
+        }
+    })
 }
 
 /// Like [`identify`], for any operating system and processor, and with all that the file states about its CUDA version:
@@ -110,23 +132,25 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
 /// # Errors
 /// The reason why it cannot be that library.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
-    let (data, length, os) = open(path)?;
-    let identity = match os {
-        Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, None),
-        Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, None),
-    };
-    let mut identity = identity.map_err(|error| match error {
-        // The same processor, with 32 bits or another byte order.
-        ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
-            ProbeError::Malformed { reason: OTHER_CLASS.into() }
-        }
-        error => error,
-    })?;
-    let (major, at_most) = run_path::cuda(identity.run_path.as_deref().unwrap_or_default(), identity.version);
-    // The record of a wheel may be that of another one, which was installed over this file.
-    identity.cuda_major = major.or(identity.cuda_major.filter(|major| at_most.is_none_or(|most| *major <= most)));
-    identity.cuda_at_most = identity.cuda_at_most.or(at_most);
-    Ok(identity)
+    facts::ask("identity on any system", about(path, library.file_name()), || {
+        let (data, length, os) = open(path)?;
+        let identity = match os {
+            Os::Linux => read::<elf::Elf<'_>>(path, library, &data, length, None),
+            Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, None),
+        };
+        let mut identity = identity.map_err(|error| match error {
+            // The same processor, with 32 bits or another byte order.
+            ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
+                ProbeError::Malformed { reason: OTHER_CLASS.into() }
+            }
+            error => error,
+        })?;
+        let (major, at_most) = run_path::cuda(identity.run_path.as_deref().unwrap_or_default(), identity.version);
+        // The record of a wheel may be that of another one, which was installed over this file.
+        identity.cuda_major = major.or(identity.cuda_major.filter(|major| at_most.is_none_or(|most| *major <= most)));
+        identity.cuda_at_most = identity.cuda_at_most.or(at_most);
+        Ok(identity)
+    })
 }
 
 /// The compute capabilities for which a library has GPU code. Reads thousands of small pieces all over the file: some
@@ -135,8 +159,10 @@ pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeErro
 /// # Errors
 /// The reason why it cannot be read.
 pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
-    let (data, length, os) = open(path)?;
-    Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::targets(range, &data)).unwrap_or_default())
+    facts::ask("GPU code", path, || {
+        let (data, length, os) = open(path)?;
+        Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::targets(range, &data)).unwrap_or_default())
+    })
 }
 
 /// Like [`gpu_code`], but only what most of the library's kernels are compiled for: with at least a quarter of the entries
@@ -145,8 +171,10 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
 /// # Errors
 /// The reason why it cannot be read.
 pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
-    let (data, length, os) = open(path)?;
-    Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
+    facts::ask("main GPU code", path, || {
+        let (data, length, os) = open(path)?;
+        Ok(gpu_code_range(&data, length, os)?.map(|range| fatbin::main_targets(range, &data)).unwrap_or_default())
+    })
 }
 
 /// The byte ranges of a library for this system to read ahead: all but its GPU code, which is most of a large library.
@@ -154,14 +182,27 @@ pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
 /// # Errors
 /// The reason why it cannot be read.
 pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
-    let (data, length, os) = open(path)?;
-    if os != Os::HOST {
-        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
-    }
-    let code = gpu_code_range(&data, length, Os::HOST)?;
-    // A library without GPU code is treated as if the code were at its end, and empty.
-    let code = code.unwrap_or(length..length);
-    Ok(vec![0..code.start.min(length), code.end.min(length)..length])
+    facts::ask("parts without GPU code", path, || {
+        let (data, length, os) = open(path)?;
+        if os != Os::HOST {
+            return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
+        }
+        let code = gpu_code_range(&data, length, Os::HOST)?;
+        // A library without GPU code is treated as if the code were at its end, and empty.
+        let code = code.unwrap_or(length..length);
+        Ok(vec![0..code.start.min(length), code.end.min(length)..length])
+    })
+}
+
+/// The parts of a Linux library that ld.so loads, those without machine code first: texts are there.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub fn loaded_parts(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
+    facts::ask("loaded parts", path, || {
+        let (data, length) = open_elf(path)?;
+        Ok(elf::Elf::read(&data, length, None)?.loaded_parts())
+    })
 }
 
 /// Like [`parts_without_gpu_code`], for a library for any system.
@@ -169,28 +210,44 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
 /// # Errors
 /// The reason why it cannot be read.
 pub fn parts_without_gpu_code_any(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
-    let (data, length, os) = open(path)?;
-    let code = gpu_code_range(&data, length, os)?.unwrap_or(length..length);
-    Ok(vec![0..code.start.min(length), code.end.min(length)..length])
+    facts::ask("parts without GPU code on any system", path, || {
+        let (data, length, os) = open(path)?;
+        let code = gpu_code_range(&data, length, os)?.unwrap_or(length..length);
+        Ok(vec![0..code.start.min(length), code.end.min(length)..length])
+    })
 }
 
-/// The symbols of cuDNN that a library for this system needs and that none of these libraries defines. Libraries of one
-/// release lack none; one of another release needs some that were removed, or that did not exist yet.
+/// Returns the symbols of cuDNN that a library for this system needs and that none of these libraries defines. Libraries of
+/// one release lack none; one of another release needs some that were removed, or that did not exist yet.
 ///
 /// # Errors
 /// The reason why one of the files cannot be read.
 pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
-    match Os::HOST {
-        Os::Linux => missing_elf_symbols(library, defined_by),
-        Os::Windows => missing_dll_symbols(library, defined_by),
-    }
+    missing_symbols_for(Os::HOST, library, defined_by)
 }
 
-pub(crate) fn missing_elf_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
-    let (data, length, _) = open(library)?;
+/// Returns the same for a library for any system. Separate, because a program that asks for its own system's libraries only
+/// then contains no code that reads those of another.
+///
+/// # Errors
+/// The reason why one of the files cannot be read.
+#[inline]
+pub fn missing_symbols_for(os: Os, library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+    facts::ask(
+        "missing symbols",
+        about(library, &defined_by.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" ")),
+        || match os {
+            Os::Linux => missing_elf_symbols(library, defined_by),
+            Os::Windows => missing_dll_symbols(library, defined_by),
+        },
+    )
+}
+
+fn missing_elf_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+    let (data, length) = open_elf(library)?;
     let mut missing = elf::Elf::read(&data, length, None)?.undefined("cudnn");
     for file in defined_by {
-        let (data, length, _) = open(file)?;
+        let (data, length) = open_elf(file)?;
         let elf = elf::Elf::read(&data, length, None)?;
         missing.retain(|symbol| !elf.defines(symbol));
     }
@@ -198,8 +255,15 @@ pub(crate) fn missing_elf_symbols(library: &Path, defined_by: &[PathBuf]) -> Res
     Ok(missing.into_iter().map(str::to_owned).collect())
 }
 
+fn open_elf(path: &Path) -> Result<(FileData, u64), ProbeError> {
+    match open(path)? {
+        (data, length, Os::Linux) => Ok((data, length)),
+        (_, _, found) => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
+    }
+}
+
 /// A DLL names the DLL that it takes each symbol from: only what it takes from these files is compared.
-pub(crate) fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
+fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     let mut missing = Vec::new();
     let links = dll_links(library)?;
     for file in defined_by {
@@ -218,27 +282,34 @@ pub(crate) fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Res
 
 /// Which of these symbols a DLL does not export, in their order.
 pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symbol>, ProbeError> {
-    let (data, length, _) = open(dll)?;
-    let pe = pe::Pe::read(&data, length, None)?;
-    Ok(symbols.iter().filter(|symbol| !pe.defines(symbol)).cloned().collect())
+    facts::ask("missing imports", about(dll, &format!("{symbols:?}")), || {
+        let (data, length, _) = open(dll)?;
+        let pe = pe::Pe::read(&data, length, None)?;
+        Ok(symbols.iter().filter(|symbol| !pe.defines(symbol)).cloned().collect())
+    })
 }
 
 /// The version in the resources of any DLL.
-pub(crate) fn dll_version(dll: &Path) -> Option<Version> {
-    let (data, length, os) = open(dll).ok()?;
-    if os != Os::Windows {
-        return None;
-    }
-    pe::Pe::read(&data, length, None).ok()?.resource_version()
+#[must_use]
+pub fn dll_version(dll: &Path) -> Option<Version> {
+    facts::ask("version of DLL", dll, || {
+        let (data, length, os) = open(dll).ok()?;
+        if os != Os::Windows {
+            return None;
+        }
+        pe::Pe::read(&data, length, None).ok()?.resource_version()
+    })
 }
 
 /// Reads any DLL or program for Windows.
 pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
-    let (data, length, os) = open(path)?;
-    match os {
-        Os::Windows => Ok(pe::Pe::read(&data, length, None)?.links()),
-        found => Err(ProbeError::WrongOs { found, wanted: Os::Windows }),
-    }
+    facts::ask("links of DLL", path, || {
+        let (data, length, os) = open(path)?;
+        match os {
+            Os::Windows => Ok(pe::Pe::read(&data, length, None)?.links()),
+            found => Err(ProbeError::WrongOs { found, wanted: Os::Windows }),
+        }
+    })
 }
 
 /// The names of the DLLs that a DLL or program for Windows imports, on any system.
@@ -253,11 +324,19 @@ pub fn imported_dlls(path: &Path) -> Result<Vec<String>, ProbeError> {
 /// which ld.so finds them. Symbols that are missing for this reason do not show that the library is of another release.
 #[must_use]
 pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
-    let (data, length, os) = open(library).ok()?;
-    if os != Os::Linux {
-        return None;
-    }
-    elf::Elf::read(&data, length, None).ok()?.damaged_symbols()
+    facts::ask("damaged symbol table", library, || {
+        let (data, length, os) = open(library).ok()?;
+        if os != Os::Linux {
+            return None;
+        }
+        elf::Elf::read(&data, length, None).ok()?.damaged_symbols()
+    })
+}
+
+/// A short text for a list of functions.
+fn exported(functions: &[&str]) -> String {
+    let (first, last) = (functions.first().unwrap_or(&""), functions.last().unwrap_or(&""));
+    format!("{first}..{last} ({})", functions.len())
 }
 
 /// Which of these functions a library for this system exports, in their order.
@@ -265,40 +344,38 @@ pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
 /// # Errors
 /// The reason why the file cannot be read.
 pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
-    let (data, length, os) = open(library)?;
-    if os != Os::HOST {
-        return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
-    }
-    match Os::HOST {
-        Os::Linux => defined::<elf::Elf<'_>>(&data, length, functions),
-        Os::Windows => defined::<pe::Pe<'_>>(&data, length, functions),
-    }
+    facts::ask("exports", about(library, &exported(functions)), || {
+        let (data, length, os) = open(library)?;
+        if os != Os::HOST {
+            return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
+        }
+        match Os::HOST {
+            Os::Linux => defined::<elf::Elf<'_>>(&data, length, functions),
+            Os::Windows => defined::<pe::Pe<'_>>(&data, length, functions),
+        }
+    })
 }
 
 /// The functions of cuDNN that one library exports and the other does not, by their names. What takes the place of another
 /// library, such as this project's drop-in, needs all of its functions: a program that calls a missing one does not start.
 ///
-/// ```no_run
-/// let missing = cudnn_probe::missing_exports("/opt/drop-in/libcudnn.so.9".as_ref(), "/opt/cudnn/lib/libcudnn.so.9".as_ref())?;
-/// println!("the drop-in lacks {}", missing.join(", "));
-/// # Ok::<(), cudnn_probe::ProbeError>(())
-/// ```
-///
 /// # Errors
 /// The reason why one of the files cannot be read.
 pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, ProbeError> {
-    let functions = |path: &Path| {
-        let (data, length, os) = open(path)?;
-        Ok(match os {
-            Os::Linux => elf::Elf::read(&data, length, None)?.functions("cudnn")?,
-            Os::Windows => pe::Pe::read(&data, length, None)?.functions("cudnn"),
-        })
-    };
-    let present: BTreeSet<String> = functions(library)?.into_iter().collect();
-    let mut missing = functions(replaced)?;
-    missing.retain(|function| !present.contains(function));
-    missing.sort_unstable();
-    Ok(missing)
+    facts::ask("missing exports", about(library, &replaced.to_string_lossy()), || {
+        let functions = |path: &Path| {
+            let (data, length, os) = open(path)?;
+            Ok(match os {
+                Os::Linux => elf::Elf::read(&data, length, None)?.functions("cudnn")?,
+                Os::Windows => pe::Pe::read(&data, length, None)?.functions("cudnn"),
+            })
+        };
+        let present: BTreeSet<String> = functions(library)?.into_iter().collect();
+        let mut missing = functions(replaced)?;
+        missing.retain(|function| !present.contains(function));
+        missing.sort_unstable();
+        Ok(missing)
+    })
 }
 
 fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
@@ -310,17 +387,24 @@ fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -
 /// library, and for a program that is linked statically.
 #[must_use]
 pub fn elf_interpreter(path: &Path) -> Option<PathBuf> {
-    let (data, length, os) = open(path).ok()?;
-    if os == Os::Linux { elf::Elf::read_any(&data, length).ok()?.interpreter() } else { None }
+    facts::ask("interpreter", path, || {
+        let (data, length, os) = open(path).ok()?;
+        if os == Os::Linux { elf::Elf::read_any(&data, length).ok()?.interpreter() } else { None }
+    })
 }
 
 /// Reads any Linux library or program for this processor.
-pub(crate) fn links(path: &Path) -> Result<Links, ProbeError> {
-    let (data, length, os) = open(path)?;
-    match os {
-        Os::Linux => elf::Elf::read_any(&data, length)?.links(),
-        found => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
-    }
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub fn links(path: &Path) -> Result<Links, ProbeError> {
+    facts::ask("links", path, || {
+        let (data, length, os) = open(path)?;
+        match os {
+            Os::Linux => elf::Elf::read_any(&data, length)?.links(),
+            found => Err(ProbeError::WrongOs { found, wanted: Os::Linux }),
+        }
+    })
 }
 
 fn read<'a, F: Format<'a>>(

@@ -8,6 +8,9 @@ use crate::platform::Architecture;
 
 use super::file_data::FileData;
 
+#[cfg(feature = "serde")]
+crate::portable!(Links, DllLinks, Symbol);
+
 /// The file that is read.
 pub(super) type Data<'a> = &'a FileData;
 
@@ -21,18 +24,25 @@ pub(super) struct Contents {
 
 /// The parts of a library or program that ld.so reads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Links {
     /// The name that a library gives itself.
-    pub(crate) soname: Option<String>,
-    pub(crate) needed: Vec<String>,
-    pub(crate) rpath: Option<OsString>,
-    pub(crate) runpath: Option<OsString>,
+    pub soname: Option<String>,
+    /// The names of the libraries that it needs.
+    pub needed: Vec<String>,
+    /// `DT_RPATH`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    pub rpath: Option<OsString>,
+    /// `DT_RUNPATH`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    pub runpath: Option<OsString>,
     /// ld.so must not search its default directories (`-z nodefaultlib`).
-    pub(crate) no_default_dirs: bool,
+    pub no_default_dirs: bool,
 }
 
 /// The parts of a DLL or program that Windows' loader reads.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct DllLinks {
     pub(crate) architecture: Architecture,
     pub(crate) imports: Vec<Import>,
@@ -40,6 +50,7 @@ pub(crate) struct DllLinks {
 
 /// A DLL that another one imports, and the symbols that it imports from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Import {
     pub(crate) dll: String,
     pub(crate) symbols: Vec<Symbol>,
@@ -47,6 +58,7 @@ pub(crate) struct Import {
 
 /// A symbol that a DLL imports. Displayed as its name in quotes, or `number 3`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Symbol {
     /// By its name.
     Name(String),

@@ -1,5 +1,6 @@
 //! The metadata of the wheel that a file came with.
 
+use crate::facts;
 use std::path::Path;
 
 /// The CUDA major version in the name of the wheel's metadata directory (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if
@@ -14,7 +15,7 @@ pub(super) fn cuda_major(path: &Path) -> Option<u32> {
         "cudnn_jit" => "nvidia_cudnn_jit_cu",
         _ => "nvidia_cudnn_cu",
     };
-    let majors: Vec<u32> = std::fs::read_dir(site_packages)
+    let majors: Vec<u32> = facts::read_dir(site_packages)
         .ok()?
         .filter_map(|entry| {
             let name = entry.ok()?.file_name();

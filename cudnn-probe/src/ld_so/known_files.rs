@@ -2,7 +2,9 @@
 //! is asked for once. Whoever makes one decides how long the files count as unchanged: a survey of one environment keeps
 //! it for its own time. Nothing outlives the value, and a search that gets none looks at the files themselves.
 
+use crate::facts::{self, PathFacts};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,10 +17,10 @@ use super::paths::{Files, OnDisk};
 /// millions, and are read again.
 const MAX_PATHS: usize = 1 << 14;
 
-/// The files that simulations have met, for [`Simulation::with_files`](super::Simulation::with_files). A clone is the same
+/// The files that simulations have met, by the bytes of their paths: a hash of these is fast. For [`Simulation::with_files`](super::Simulation::with_files). A clone is the same
 /// value.
 #[derive(Clone, Debug, Default)]
-pub struct KnownFiles(Arc<Mutex<HashMap<PathBuf, Known>>>);
+pub struct KnownFiles(Arc<Mutex<HashMap<OsString, Known>>>);
 
 /// What is known of a path.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +48,7 @@ impl KnownFiles {
             path,
             |known| known.canonical.clone(),
             || {
-                let canonical = std::fs::canonicalize(path).ok();
+                let canonical = facts::canonicalize(path).ok();
                 Known { canonical: Some(canonical), ..Known::default() }
             },
         )
@@ -74,15 +76,15 @@ impl KnownFiles {
     }
 
     fn get<T>(&self, path: &Path, part: impl FnOnce(&Known) -> Option<T>) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).and_then(part)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path.as_os_str()).and_then(part)
     }
 
     fn add(&self, path: &Path, found: Known) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.len() >= MAX_PATHS && !files.contains_key(path) {
+        if files.len() >= MAX_PATHS && !files.contains_key(path.as_os_str()) {
             return;
         }
-        let known = files.entry(path.to_owned()).or_default();
+        let known = files.entry(path.as_os_str().to_owned()).or_default();
         known.is_candidate = found.is_candidate.or(known.is_candidate);
         known.is_dir = found.is_dir.or(known.is_dir);
         known.links = found.links.or(known.links.take());
@@ -94,7 +96,7 @@ impl Files for KnownFiles {
     fn is_candidate(&self, file: &Path) -> bool {
         let find = || {
             // Most names that ld.so tries do not exist: one look at the directory must do for them.
-            let links = if file.exists() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
+            let links = if file.leads_somewhere() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
             let is_candidate = super::paths::is_taken(links.as_ref().map(Arc::as_ref));
             Known { is_candidate: Some(is_candidate), links: links.ok(), ..Known::default() }
         };

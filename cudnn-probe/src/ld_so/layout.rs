@@ -1,5 +1,6 @@
 //! The directories that a distribution builds into its ld.so.
 
+use crate::facts::{self, PathFacts};
 use std::path::PathBuf;
 
 use crate::host::Host;
@@ -18,7 +19,7 @@ pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
 /// The same directories, each once: `/lib` is a link to `/usr/lib` on most systems.
 pub(crate) fn distinct_default_dirs(host: &Host) -> Vec<PathBuf> {
     let mut seen = Vec::new();
-    let is_new = |dir: &PathBuf| match std::fs::canonicalize(dir) {
+    let is_new = |dir: &PathBuf| match facts::canonicalize(dir) {
         Ok(real) if seen.contains(&real) => false,
         Ok(real) => {
             seen.push(real);
@@ -34,7 +35,7 @@ pub(super) fn lib(host: &Host) -> String {
     if is_multiarch(host) {
         return format!("lib/{TRIPLE}");
     }
-    let real = |dir: &str| std::fs::canonicalize(host.system(dir)).ok();
+    let real = |dir: &str| facts::canonicalize(host.system(dir)).ok();
     // Arch Linux has one directory, and lib64 is a link to it.
     let is_one = real("/usr/lib64").is_some() && real("/usr/lib64") == real("/usr/lib");
     if is_one { "lib".into() } else { "lib64".into() }
@@ -42,5 +43,5 @@ pub(super) fn lib(host: &Host) -> String {
 
 /// Debian and Ubuntu have a directory for each architecture.
 fn is_multiarch(host: &Host) -> bool {
-    ["/lib", "/usr/lib"].iter().any(|lib| host.system(format!("{lib}/{TRIPLE}")).is_dir())
+    ["/lib", "/usr/lib"].iter().any(|lib| host.system(format!("{lib}/{TRIPLE}")).leads_to_dir())
 }

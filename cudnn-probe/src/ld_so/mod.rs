@@ -20,6 +20,7 @@ pub(crate) use cache::Cache;
 pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
-pub(crate) use paths::{is_candidate, library_path};
+pub use paths::is_candidate;
+pub(crate) use paths::library_path;
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
 pub use tokens::{expand_tokens, run_path_dirs};

@@ -1,12 +1,15 @@
 //! The order of ld.so's search: RPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default directories. It is written here
 //! once, for the loader and for the simulation.
 
+use crate::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
+
+use cudnn_os::files::{bytes_of, path_from_bytes};
 
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Links, links};
-use crate::platform::{bytes_of, hwcaps, path_from_bytes};
+use crate::platform::hwcaps;
 
 use super::cache::Cache;
 use super::{layout, tokens};
@@ -60,13 +63,13 @@ impl SearchPath {
         let dir = |dir: &[u8]| {
             let dir = if dir.is_empty() { PathBuf::from(".") } else { path_from_bytes(dir) };
             let dir = tokens::substitute(host, dir.as_os_str(), origin, false)?;
-            Some(std::path::absolute(&dir).unwrap_or(dir))
+            Some(crate::facts::absolute(&dir).unwrap_or(dir))
         };
         SearchPath::read(host, split_library_path(host, dir))
     }
 
     fn read(host: &Host, library_path: Vec<PathBuf>) -> Self {
-        let hwcaps = hwcaps();
+        let hwcaps: Vec<&'static str> = facts::ask("hwcaps", "", hwcaps);
         SearchPath {
             library_path: with_hwcaps(&library_path, &hwcaps, &OnDisk),
             cache: Cache::read(host),
@@ -161,14 +164,15 @@ impl Files for OnDisk {
     }
 
     fn is_dir(&self, dir: &Path) -> bool {
-        dir.is_dir()
+        dir.leads_to_dir()
     }
 }
 
-/// See [`Files::is_candidate`].
-pub(crate) fn is_candidate(file: &Path) -> bool {
+/// Returns whether ld.so would try this file: one that it can read, for this processor.
+#[must_use]
+pub fn is_candidate(file: &Path) -> bool {
     // Most names that ld.so tries do not exist: one look at the directory must do for them.
-    file.exists() && is_taken(links(file).as_ref())
+    file.leads_somewhere() && is_taken(links(file).as_ref())
 }
 
 /// Does ld.so take a file, of which it reads this?

@@ -1,16 +1,18 @@
 //! Simulates which files ld.so would load for a program or a library, and by which rule: applies glibc's rules, and
 //! loads nothing.
 
+use crate::facts::PathFacts;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::facts::is_setid;
+
 use crate::error::ProbeError;
 use crate::host::Host;
 use crate::image::{Links, links};
-use crate::platform::is_setid;
 
 use super::known_files::KnownFiles;
 use super::paths::{SearchPath, Step};
@@ -25,6 +27,7 @@ const MAX_DIRS: usize = 1 << 18;
 
 /// The rule by which ld.so chooses a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Rule {
     /// The name is a path.
@@ -34,10 +37,12 @@ pub enum Rule {
     /// An object with this name is already loaded.
     Loaded,
     /// The DT_RPATH of this object, which ld.so searches before `LD_LIBRARY_PATH`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Rpath(PathBuf),
     /// A directory in `LD_LIBRARY_PATH`.
     LibraryPath,
     /// The DT_RUNPATH of this object, which ld.so searches after `LD_LIBRARY_PATH`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Runpath(PathBuf),
     /// `/etc/ld.so.cache`.
     Cache,
@@ -62,11 +67,13 @@ impl fmt::Display for Rule {
 
 /// The result of the search for a name.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Resolution {
     /// ld.so loads this file.
     Found {
         /// The file, by the path that ld.so would use.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
         /// The rule by which ld.so chooses it.
         rule: Rule,
@@ -76,6 +83,7 @@ pub enum Resolution {
     /// ld.so finds this file, cannot load it, and gives up.
     Unusable {
         /// The file.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
         /// The rule by which ld.so chooses it.
         rule: Rule,
@@ -86,11 +94,13 @@ pub enum Resolution {
 
 /// A name that an object asks for, and what ld.so finds.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Lookup {
     /// The name: `libcudnn_graph.so.9`.
     pub name: String,
     /// The object that asks for it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub requested_by: PathBuf,
     /// ld.so's result.
     pub resolution: Resolution,
@@ -98,15 +108,19 @@ pub struct Lookup {
 
 /// A program or library that ld.so would load.
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Object {
     /// Its file, by the path that ld.so would use.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: PathBuf,
     /// The index of the object that caused it to be loaded.
     loader: Option<usize>,
     links: Arc<Links>,
     /// The directories of its RPATH and of its RUNPATH, once they are needed.
+    #[cfg_attr(feature = "serde", serde(skip))]
     rpath_dirs: OnceCell<Vec<PathBuf>>,
+    #[cfg_attr(feature = "serde", serde(skip))]
     runpath_dirs: OnceCell<Vec<PathBuf>>,
 }
 
@@ -204,7 +218,7 @@ impl Simulation {
     pub fn with_files(file: &Path, host: &Host, files: &KnownFiles) -> Result<Self, ProbeError> {
         let links = files.links(file)?;
         let path = if links.soname.is_some() {
-            std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+            crate::facts::absolute(file).unwrap_or_else(|_| file.to_owned())
         } else {
             // The kernel passes a program's path without symbolic links to ld.so.
             files.canonical(file).unwrap_or_else(|| file.to_owned())
@@ -274,7 +288,7 @@ impl Simulation {
     pub fn open_file(&mut self, file: &Path, from: usize) -> Option<usize> {
         let first = self.objects.len();
         let name = file.to_string_lossy().into_owned();
-        self.request_as(&name, from, |_| file.exists().then(|| (file.to_owned(), Rule::Path)));
+        self.request_as(&name, from, |_| file.leads_somewhere().then(|| (file.to_owned(), Rule::Path)));
         self.follow(first);
         self.loaded(&name)
     }
@@ -375,7 +389,7 @@ impl Simulation {
         let requester = self.objects.get(by)?;
         if name.contains('/') {
             let path = tokens::substitute(&self.host, name.as_ref(), requester.origin(), self.is_checked(by))?;
-            return path.exists().then_some((path, Rule::Path));
+            return path.leads_somewhere().then_some((path, Rule::Path));
         }
         let rpaths = self.rpath_chain(by);
         let rpaths = rpaths.into_iter().filter_map(|index| {

@@ -1,10 +1,13 @@
 //! The directories that the search goes through, in order.
 
+use crate::facts;
 use std::path::{Path, PathBuf};
+
+use cudnn_os::files::below;
 
 use crate::host::Host;
 use crate::library::Library;
-use crate::platform::{CUDA_LIB_DIRS, Os, below};
+use crate::platform::{CUDA_LIB_DIRS, Os};
 
 use super::given::{Given, Stage, included_home};
 use super::origin::{Candidate, Origin};
@@ -123,7 +126,7 @@ impl Search {
     /// Like [`under_root`](Search::under_root), with the directories that the limits left out.
     #[must_use]
     pub fn look_under_root(&self, root: &Path) -> UnderRoot {
-        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let root = crate::facts::absolute(root).unwrap_or_else(|_| root.to_owned());
         let origin = Origin::UnderRoot(root.clone());
         let mut found = wheels(&root, &origin);
         found.extend(
@@ -192,12 +195,14 @@ pub fn base_python(environment: &Path) -> Option<PathBuf> {
 
 /// The directories to look into below a root, and those that were not searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UnderRoot {
     /// The directories, in order.
     pub candidates: Vec<Candidate>,
     /// The directories that were not searched, nor anything below them: they are too deep, there were too many before
     /// them, or this user may not read them.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub unsearched: Vec<PathBuf>,
 }
 
@@ -236,7 +241,7 @@ impl Walk {
 
     /// Reads a directory, and adds those in it to the next level.
     fn read(&mut self, dir: PathBuf, depth: usize, next: &mut Vec<(PathBuf, usize)>) {
-        let entries = match std::fs::read_dir(&dir) {
+        let entries = match facts::read_dir(&dir) {
             Ok(entries) => entries,
             Err(error) => {
                 if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -252,7 +257,8 @@ impl Walk {
             let name = entry.file_name();
             has_cudnn |= name.to_str().is_some_and(is_cudnn);
             is_environment |= name.to_str().is_some_and(is_mark);
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // Python alone puts files there, and each directory with modules has one.
+            if name != "__pycache__" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 dirs.push(entry.path());
             }
         }

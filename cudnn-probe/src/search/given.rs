@@ -1,10 +1,12 @@
 //! What a search is given, and the rules that are the same on each system. It must not know what any system has where.
 
-use std::io::Read;
+use crate::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::path_from_bytes;
+
 use crate::host::Host;
-use crate::platform::{Opened, Os, is_like_tmp, open_regular, path_from_bytes};
+use crate::platform::Os;
 
 use super::origin::{Candidate, Origin};
 
@@ -88,7 +90,7 @@ impl Given {
     }
 
     pub(super) fn already_loaded(&self) -> Vec<Candidate> {
-        let dirs = self.loaded.iter().filter(|dir| !is_like_tmp(dir));
+        let dirs = self.loaded.iter().filter(|dir| !facts::is_like_tmp(dir));
         dirs.map(|dir| Candidate::new(dir, Origin::Loaded)).collect()
     }
 
@@ -105,7 +107,7 @@ impl Given {
 /// The directory itself, or that of the file.
 fn dir_of(path: PathBuf) -> PathBuf {
     match path.parent() {
-        Some(parent) if path.is_file() => parent.to_owned(),
+        Some(parent) if path.leads_to_file() => parent.to_owned(),
         _ => path,
     }
 }
@@ -122,9 +124,7 @@ pub(super) fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
 /// packages of that Python.
 pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
-    let Opened::Regular(file, _) = open_regular(&environment.join("pyvenv.cfg")).ok()? else { return None };
-    let mut settings = Vec::new();
-    file.take(MAX_LEN).read_to_end(&mut settings).ok()?;
+    let settings = facts::read_start(&environment.join("pyvenv.cfg"), MAX_LEN).ok()?;
     let (mut is_included, mut home) = (false, PathBuf::new());
     for line in settings.split(|byte| *byte == b'\n') {
         let Some(equals) = line.iter().position(|byte| *byte == b'=') else { continue };
@@ -141,5 +141,5 @@ pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
 
 /// Is this path in a directory that this user may not enter? Then it becomes a candidate, so that it is reported.
 pub(super) fn is_denied(path: &Path) -> bool {
-    std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    facts::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }

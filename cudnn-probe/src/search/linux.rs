@@ -1,10 +1,13 @@
 //! The rules of the search on Linux: the run paths and ld.so's directories, Python's and Debian's layout, toolkits.
 
+use crate::facts::{self, PathFacts, canonicalize};
 use std::path::{Path, PathBuf};
+
+use cudnn_os::files::resolve_beside;
 
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::{CUDA_LIB_DIRS, canonicalize, is_like_tmp, resolve_beside};
+use crate::platform::CUDA_LIB_DIRS;
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -30,11 +33,11 @@ pub(super) const STAGES: &[Stage] = &[
 ];
 
 fn adjacent(given: &Given) -> Vec<Candidate> {
-    let beside_library = given.adjacent.iter().filter(|dir| !is_like_tmp(dir));
+    let beside_library = given.adjacent.iter().filter(|dir| !facts::is_like_tmp(dir));
     let mut found: Vec<Candidate> = beside_library.map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
     // A user may put a link to a privileged program into their directory.
     if let Some(dir) = given.host.program_dir().filter(|_| !given.host.is_secure_execution()) {
-        if !is_like_tmp(dir) {
+        if !facts::is_like_tmp(dir) {
             found.push(Candidate::new(dir, Origin::Adjacent));
         }
         for beside in [dir, dir.parent().unwrap_or(dir)] {
@@ -61,7 +64,7 @@ fn in_environments(environments: Vec<Origin>) -> Vec<Candidate> {
         if let Some(root) = origin.root() {
             found.extend(wheels(root, &origin));
             // In a container image, a conda environment is often active by `PATH` alone.
-            let is_of_conda = matches!(origin, Origin::Python(_)) && root.join("conda-meta").is_dir();
+            let is_of_conda = matches!(origin, Origin::Python(_)) && root.join("conda-meta").leads_to_dir();
             if is_of_conda || matches!(origin, Origin::Conda(_)) {
                 found.push(Candidate::new(root.join("lib"), origin.clone()));
             }
@@ -130,7 +133,7 @@ fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     let path = given.host.variable("PATH")?;
     let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
     // Beside a directory of programs that is in one like /tmp, another user could have put the packages.
-    environment_of(&programs.find(|program| program.exists())?).filter(|(root, _)| !is_like_tmp(root))
+    environment_of(&programs.find(|program| program.leads_somewhere())?).filter(|(root, _)| !facts::is_like_tmp(root))
 }
 
 fn in_library_path(given: &Given) -> Vec<Candidate> {
@@ -177,7 +180,7 @@ fn well_known(given: &Given) -> Vec<Candidate> {
 /// environment; else, like Python itself, the one of the program that the link leads to.
 pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let root = python.parent()?.parent()?;
-    if root.join("pyvenv.cfg").exists() {
+    if root.join("pyvenv.cfg").leads_somewhere() {
         return Some((root.to_owned(), true));
     }
     let program = canonicalize(python).ok()?;
@@ -199,7 +202,7 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
         // In most environments lib64 is a link to lib.
-        if lib == "lib64" && root.join(lib).is_symlink() {
+        if lib == "lib64" && root.join(lib).names_link() {
             continue;
         }
         let dir = root.join(lib);
@@ -207,8 +210,8 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             found.push(Candidate::new(dir, origin.clone()));
             continue;
         }
-        let entries = std::fs::read_dir(dir).into_iter().flatten();
-        let python = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entries = facts::read_dir(dir).into_iter().flatten();
+        let python = |entry: std::io::Result<facts::DirEntry>| {
             let entry = entry.ok()?;
             // The free-threaded Python has a `t` at the end: python3.14t.
             let name = entry.file_name();
@@ -218,7 +221,9 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             let minor = if is_common { 0 } else { rest.strip_prefix('.')?.trim_end_matches('t').parse().ok()? };
             // A virtual environment uses one Python of those that the system may have.
             let is_used = match origin {
-                Origin::BasePython { environment, .. } => is_common || environment.join("lib").join(&name).is_dir(),
+                Origin::BasePython { environment, .. } => {
+                    is_common || environment.join("lib").join(&name).leads_to_dir()
+                }
                 _ => true,
             };
             is_used.then(|| (minor, entry.path()))
@@ -234,7 +239,7 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             for packages in ["site-packages", "dist-packages"] {
                 for product in ["cudnn", "cudnn_jit"] {
                     let dir = python.join(packages).join("nvidia").join(product).join("lib");
-                    if dir.is_dir() || is_denied(&dir) {
+                    if dir.leads_to_dir() || is_denied(&dir) {
                         found.push(Candidate::new(dir, origin.clone()));
                     }
                 }

@@ -8,9 +8,11 @@ use crate::platform::PYTHON;
 
 /// A directory in which a cuDNN may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Candidate {
     /// The directory.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dir: PathBuf,
     /// Why it is searched.
     pub origin: Origin,
@@ -26,12 +28,14 @@ impl Candidate {
 
 /// The reason for searching a directory. The search goes through them in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Origin {
     /// The program requests it in code.
     Explicit,
     /// This environment variable is set to it.
-    Variable(&'static str),
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    Variable(&'static std::primitive::str),
     /// This process has already loaded a cuDNN from it.
     Loaded,
     /// It contains the library that runs this search, for example the drop-in library.
@@ -39,23 +43,29 @@ pub enum Origin {
     /// It contains the running executable, or, on Linux, is a `lib` directory next to it.
     Adjacent,
     /// It is in the run path (DT_RPATH or DT_RUNPATH) of this file: the program, or a library that it has loaded.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     RunPath(PathBuf),
     /// A wheel in the active Python virtual environment with this root.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     VirtualEnvironment(PathBuf),
     /// A wheel below `root`, whose packages the virtual environment includes: it was made with
     /// `--system-site-packages`.
     BasePython {
         /// The root of the Python that the environment was made with, `~/.local` or `/usr/local`.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         root: PathBuf,
         /// The root of the virtual environment.
+        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         environment: PathBuf,
     },
     /// The active conda environment with this root.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Conda(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
     /// A wheel in the environment with this root, to which the first `python3` (`python.exe`) on `PATH` belongs, or in
     /// the user's `~/.local` (`%APPDATA%\Python\Python312`).
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Python(PathBuf),
     /// Windows: a directory of the system, which Windows searches before `PATH`.
     SystemDir,
@@ -66,10 +76,12 @@ pub enum Origin {
     /// A directory that is built into ld.so.
     LdDefault,
     /// Below the directory in this environment variable: `CUDA_HOME`, `CUDA_PATH` or the like.
-    CudaVariable(&'static str),
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    CudaVariable(&'static std::primitive::str),
     /// A directory in which cuDNN is often installed.
     WellKnown,
     /// Below this directory, which a person inspects. The search for a cuDNN to load never includes it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     UnderRoot(PathBuf),
 }
 

@@ -1,10 +1,12 @@
 //! The rules of the search on Windows: the layout of Python and conda, the system's directories, `PATH`, NVIDIA's
 //! installers. Paths below a root are joined part by part, so that they are shown with one kind of separator.
 
+use crate::facts::{self, PathFacts, canonicalize};
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::below;
+
 use crate::library::Library;
-use crate::platform::{below, canonicalize};
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -82,7 +84,7 @@ fn user_roots(given: &Given, base: &Path) -> Vec<PathBuf> {
 
 /// The versions of a Python, as they are in the name of its DLL: `312` for `python312.dll`.
 fn python_versions(root: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let entries = facts::read_dir(root).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let version = |name: String| {
         let name = name.to_ascii_lowercase();
@@ -115,10 +117,10 @@ fn python_on_path(given: &Given) -> Option<OnPath> {
         if dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("WindowsApps")) {
             // Windows has such a program also where no Python is installed: it opens the Store.
             let roots = store_roots(given);
-            if dir.join("python.exe").symlink_metadata().is_ok() && !roots.is_empty() {
+            if dir.join("python.exe").is_taken() && !roots.is_empty() {
                 return Some(OnPath::Store(roots));
             }
-        } else if dir.join("python.exe").is_file() {
+        } else if dir.join("python.exe").leads_to_file() {
             let (root, is_virtual) = environment_of(&dir.join("python.exe"))?;
             return Some(OnPath::Environment(root, is_virtual));
         }
@@ -140,7 +142,7 @@ pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let dir = python.parent()?;
     let is_scripts = dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Scripts"));
     let above = dir.parent().filter(|_| is_scripts);
-    if let Some(root) = above.filter(|root| root.join("pyvenv.cfg").exists()) {
+    if let Some(root) = above.filter(|root| root.join("pyvenv.cfg").leads_somewhere()) {
         return Some((root.to_owned(), true));
     }
     let program = canonicalize(python).ok()?;
@@ -166,13 +168,13 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
         }
         for wheel in WHEELS {
             let dir = below(&packages, wheel);
-            if dir.is_dir() || is_denied(&dir) {
+            if dir.leads_to_dir() || is_denied(&dir) {
                 found.push(Candidate::new(dir, origin.clone()));
             }
         }
         let torch = below(&packages, TORCH);
         let shims = [Library::Shim.windows_name(), Library::Graph.windows_name(), "cudnn64_8.dll"];
-        if shims.iter().any(|shim| torch.join(shim).exists()) {
+        if shims.iter().any(|shim| torch.join(shim).leads_somewhere()) {
             found.push(Candidate::new(torch, origin.clone()));
         }
     }
@@ -211,7 +213,7 @@ fn well_known(given: &Given) -> Vec<Candidate> {
     let mut found = Vec::new();
     for products in ["NVIDIA/CUDNN", "NVIDIA GPU Computing Toolkit/CUDA"] {
         for root in numbered(&below(&programs, products), version) {
-            let dirs = bin_dirs(&root).into_iter().filter(|dir| dir.is_dir());
+            let dirs = bin_dirs(&root).into_iter().filter(|dir| dir.leads_to_dir());
             found.extend(dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)));
         }
     }
@@ -226,7 +228,7 @@ fn bin_dirs(root: &Path) -> Vec<PathBuf> {
     let below_bin = numbered(&bin, dotted);
     let with_processor = |dir: PathBuf| [dir.join("x64"), dir];
     let further = [bin.join("x64")].into_iter().chain(below_bin.into_iter().flat_map(with_processor));
-    found.extend(further.filter(|dir| dir.is_dir()));
+    found.extend(further.filter(|dir| dir.leads_to_dir()));
     found
 }
 
@@ -239,8 +241,8 @@ fn dotted(version: &str) -> Option<(u32, u32)> {
 
 /// The entries of a directory whose names are versions, newest first.
 fn numbered(dir: &Path, version: impl Fn(&str) -> Option<(u32, u32)>) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let entry = |entry: std::fs::DirEntry| Some((version(entry.file_name().to_str()?)?, entry.path()));
+    let entries = facts::read_dir(dir).into_iter().flatten().flatten();
+    let entry = |entry: facts::DirEntry| Some((version(entry.file_name().to_str()?)?, entry.path()));
     let mut found: Vec<((u32, u32), PathBuf)> = entries.filter_map(entry).collect();
     found.sort();
     found.into_iter().rev().map(|(_, path)| path).collect()

@@ -16,7 +16,6 @@
 
 mod lock;
 pub mod plans;
-mod platform;
 mod report;
 mod shadow;
 pub mod trace;

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cudnn_plan_store::unnoticed::Unnoticed;
+use cudnn_os::cancel::ThreadStateGuard;
 
 /// A thread that does not get the lock in this time goes on without it. A fork of a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl<T> Lock<T> {
                 return false;
             }
             // No cancellation of the thread may unwind from here.
-            let _unnoticed = Unnoticed::new();
+            let _guard = ThreadStateGuard::new();
             std::thread::sleep(PAUSE);
         }
     }

@@ -2,12 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
-
-use crate::platform::process;
-use crate::platform::text_file::TextFile;
+use cudnn_os::text_file::TextFile;
 
 /// Where text goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,18 +36,39 @@ pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
         Destination::Stdout => Ok(TextFile::stdout()),
         Destination::Stderr => Ok(TextFile::stderr()),
         Destination::File(name) => {
-            let name = expanded(name, process::id());
+            let name = expanded(name, std::process::id());
             TextFile::open(&name).map_err(|error| format!("{} cannot be written: {error}", name.display()))
         }
     }
 }
 
-/// The name with the process's number in place of the first `%i`.
+/// The working directory in which a layer started.
+static WORKING_DIR: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes relative names of files refer to the directory that is the working directory now, wherever the process goes later.
+pub(crate) fn keep_working_dir() {
+    if let Ok(dir) = std::env::current_dir() {
+        let _ = WORKING_DIR.set(dir);
+    }
+}
+
+/// The name with the process's number in place of the first `%i`. Absolute, if a working directory was kept.
 pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
     let bytes = name.as_os_str().as_encoded_bytes();
-    let Some(at) = bytes.windows(2).position(|pair| pair == b"%i") else { return name.to_owned() };
-    let (before, after) = bytes.split_at_checked(at).unwrap_or_default();
-    joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()])
+    let name = place_of_number(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
+        || name.to_owned(),
+        |(before, after)| joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()]),
+    );
+    WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
+}
+
+/// Whether each process has a name of its own.
+pub(crate) fn has_number(name: &Path) -> bool {
+    place_of_number(name).is_some()
+}
+
+fn place_of_number(name: &Path) -> Option<usize> {
+    name.as_os_str().as_encoded_bytes().windows(2).position(|pair| pair == b"%i")
 }
 
 fn joined(pieces: &[&[u8]]) -> PathBuf {

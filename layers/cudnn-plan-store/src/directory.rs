@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use cudnn_os::trusted_files;
+
 use crate::entry::{Entry, Source, Stored};
 use crate::format::{self, MAX_ENTRY};
 use crate::limit::{self, Scan};
 use crate::name::{self, Kind};
-use crate::platform;
 use crate::problem::{Cause, Damage, Problem, ProblemKind};
 
 /// What [`Store::clear`](crate::Store::clear) has removed.
@@ -47,8 +48,8 @@ impl Directory {
     }
 
     /// The opened directory. `None` if it does not exist.
-    pub(crate) fn open(&self) -> Result<Option<platform::Directory>, Problem> {
-        match platform::Directory::open(&self.path) {
+    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, Problem> {
+        match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
             Err(cause) if cause.is_missing() => Ok(None),
             Err(cause) => Err(cause.at(&self.path)),
@@ -113,8 +114,8 @@ impl Directory {
     }
 
     /// The opened directory, which is made if it does not exist.
-    fn create(&self) -> Result<platform::Directory, Cause> {
-        let directory = platform::Directory::create(&self.path)?;
+    fn create(&self) -> Result<trusted_files::Directory, Cause> {
+        let directory = trusted_files::Directory::create(&self.path)?;
         if !self.was_tagged.swap(true, Ordering::Relaxed) {
             // Plans can be kept in a directory that cannot be listed. The next put tries again.
             let only_plans = contains_only_plans(&directory);
@@ -199,7 +200,7 @@ fn is_useless(kind: &ProblemKind) -> bool {
 }
 
 /// Reads an entry.
-fn read(directory: &platform::Directory, name: &str) -> Result<(Stored, platform::File), Cause> {
+fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
     let facts = file.facts()?;
     if facts.size > MAX_ENTRY {
@@ -216,7 +217,7 @@ fn read(directory: &platform::Directory, name: &str) -> Result<(Stored, platform
     Ok((stored, file))
 }
 
-fn is_tagged(directory: &platform::Directory) -> bool {
+fn is_tagged(directory: &trusted_files::Directory) -> bool {
     let Some(signature) = name::TAG_CONTENT.split_inclusive(|byte| *byte == b'\n').next() else { return false };
     let start = directory.open_file(name::TAG).and_then(|file| Ok(file.read(0, signature.len() as u64)?));
     start.is_ok_and(|start| start.as_deref() == Some(signature))
@@ -224,12 +225,12 @@ fn is_tagged(directory: &platform::Directory) -> bool {
 
 /// Whether the directory is empty or contains files of stores alone, and no tag. Backup programs skip directories with
 /// a tag, so one with other data must not get it.
-fn contains_only_plans(directory: &platform::Directory) -> Result<bool, Cause> {
+fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cause> {
     Ok(directory.names()?.iter().all(|name| matches!(name.as_str(), "." | "..") || name::kind(name).is_some()))
 }
 
 /// Makes a file with this content, and leaves none if that fails.
-fn write(directory: &platform::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
+fn write(directory: &trusted_files::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
     let (temporary, file) = create_temporary(directory)?;
     let written = file.write(content).and_then(|()| {
         drop(file);
@@ -248,7 +249,7 @@ fn write(directory: &platform::Directory, name: &str, content: &[u8]) -> Result<
     Ok(written?)
 }
 
-fn create_temporary(directory: &platform::Directory) -> io::Result<(String, platform::File)> {
+fn create_temporary(directory: &trusted_files::Directory) -> io::Result<(String, trusted_files::File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mut error = ErrorKind::AlreadyExists.into();
     for _ in 0..8 {

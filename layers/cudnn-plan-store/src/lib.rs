@@ -29,7 +29,6 @@ mod format;
 mod limit;
 mod name;
 mod pack;
-mod platform;
 mod problem;
 mod settings;
 mod store;
@@ -43,5 +42,3 @@ pub use problem::{Damage, Problem, ProblemKind};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
 pub use store::{Entries, Store, write_pages};
 pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
-
-pub use platform::unnoticed;

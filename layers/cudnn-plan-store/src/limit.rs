@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use cudnn_os::descriptors::leave_all;
+use cudnn_os::threads;
+use cudnn_os::trusted_files::Directory;
+
 use crate::name::{self, Kind};
-use crate::platform;
 use crate::problem::Cause;
 
 /// How exactly an entry's last use is known, and how old a temporary file becomes.
@@ -48,12 +51,16 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
         return false;
     }
     let path = path.to_owned();
-    let is_started = platform::start_thread("cudnn-plans", move || {
-        if let Ok(directory) = platform::Directory::open(&path) {
+    let work = move || {
+        // A program that closes all of its descriptors meanwhile closes none of this thread's, and this thread closes none
+        // that the program then opens under their numbers.
+        leave_all();
+        if let Ok(directory) = Directory::open(&path) {
             let _ = scan(&directory, limit, SystemTime::now());
         }
         SCANNING.store(0, Ordering::Relaxed);
-    });
+    };
+    let is_started = threads::start("cudnn-plans", Box::new(work)).is_ok();
     if !is_started {
         SCANNING.store(0, Ordering::Relaxed);
     }
@@ -61,7 +68,7 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
 }
 
 /// Removes old temporary files, and entries if the directory is over its limit.
-pub(crate) fn scan(directory: &platform::Directory, limit: u64, now: SystemTime) -> Result<Scan, Cause> {
+pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result<Scan, Cause> {
     let mut scan = Scan::default();
     let mut entries = Vec::new();
     for name in directory.names()? {

@@ -17,12 +17,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
 use crate::entry::{Entry, Source, Stored};
 use crate::format::{self, MAX_ENTRY, Reader};
 use crate::name::{self, Hash};
-use crate::platform::{self, File, unnoticed::Unnoticed};
 use crate::problem::{Cause, Damage, Problem, ProblemKind};
 
 const MAGIC: &[u8; 16] = b"cuDNN plans\r\n\x1a\n\0";
@@ -110,7 +111,7 @@ impl Pack {
 
 impl Opened {
     fn open(path: &Path) -> Result<Self, Cause> {
-        let file = platform::open_pack(path)?;
+        let file = trusted_files::open(path)?;
         let size = file.facts()?.size;
         let header = file.read(0, HEADER)?.ok_or(Damage::NotOurs)?;
         let mut header = Reader(&header);
@@ -207,7 +208,7 @@ pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Resu
         let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
         encoded.entry(name::hash(&entry.key)).or_insert(bytes);
     }
-    let _unnoticed = Unnoticed::new();
+    let _guard = ThreadStateGuard::new();
     write(path, &encoded).map_err(|cause| cause.at_output(path))
 }
 
@@ -234,6 +235,10 @@ fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause
     start.extend(checksum);
     start.extend(index);
 
-    platform::replace_file(path, std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)))?;
+    trusted_files::replace(
+        path,
+        &name::beside(path),
+        std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)),
+    )?;
     Ok(Packed { entries: count, bytes: offset })
 }

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use cudnn_os::trusted_files::Refusal;
+
 use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 /// Why the store, or one entry, cannot be used. [`Display`] names the file, the cause, and what to do.
@@ -131,6 +133,18 @@ impl From<ProblemKind> for Cause {
 impl From<Damage> for Cause {
     fn from(damage: Damage) -> Self {
         ProblemKind::Damaged(damage).into()
+    }
+}
+
+impl From<Refusal> for Cause {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotADirectory => ProblemKind::NotADirectory.into(),
+            Refusal::NotAFile => ProblemKind::NotAFile.into(),
+            Refusal::NotOwned { owner, user } => ProblemKind::NotOwned { owner, user }.into(),
+            Refusal::WritableByOthers { mode } => ProblemKind::WritableByOthers { mode }.into(),
+            Refusal::System(error) => error.into(),
+        }
     }
 }
 

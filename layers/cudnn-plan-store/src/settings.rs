@@ -3,9 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::platform;
+use cudnn_os::IS_WINDOWS;
+
 use crate::problem::{Cause, Problem, ProblemKind};
 use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
+
+/// The variables that name a directory for caches, and the store's directory below it.
+const CACHE_DIRECTORIES: &[(&str, &str)] = if IS_WINDOWS {
+    &[("LOCALAPPDATA", "cudnn-plans")]
+} else {
+    &[("XDG_CACHE_HOME", "cudnn-plans"), ("HOME", ".cache/cudnn-plans")]
+};
 
 /// The limit, unless it is set: 1 GiB.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
@@ -51,7 +59,7 @@ impl Settings {
             }
         } else {
             // A relative path in these is to be ignored, as the XDG base directory specification has it.
-            let candidates = platform::CACHE_DIRECTORIES.iter();
+            let candidates = CACHE_DIRECTORIES.iter();
             let mut found = candidates.filter_map(|(name, below)| Some(PathBuf::from(variable(name)?).join(below)));
             settings.dir = found.find(|dir| dir.is_absolute());
             if settings.dir.is_none() {
@@ -126,9 +134,12 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn the_environment_names_a_directory() {
+        // Other variables name it there, and these paths are relative.
+        if IS_WINDOWS {
+            return;
+        }
         let default = DEFAULT_LIMIT;
         // Variables, the directory, the limit, the number of packs, the problems.
         type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, u64, usize, &'a [ProblemKind]);

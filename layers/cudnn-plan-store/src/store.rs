@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::directory::{Cleared, Directory};
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::trusted_files;
+
 use crate::entry::{Entry, Lookup, Source, Stored};
 use crate::limit::Scan;
+use crate::name;
 use crate::pack::Pack;
-use crate::platform::{self, unnoticed::Unnoticed};
 use crate::problem::{Cause, Problem, ProblemKind};
 use crate::settings::Settings;
 
@@ -20,7 +23,7 @@ impl Store {
     /// Opens a store. What cannot be used is a problem, and is left out. A directory that does not exist is none: the
     /// first [`put`](Store::put) creates it.
     pub fn open(settings: &Settings) -> (Self, Vec<Problem>) {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         let mut problems = Vec::new();
         let mut store = Store { directory: None, packs: Vec::new() };
         for path in &settings.packs {
@@ -59,7 +62,7 @@ impl Store {
     /// An entry that is damaged, torn, of another key or of another user is [`Unusable`](Lookup::Unusable), and its
     /// file in the directory is removed.
     pub fn get(&self, key: &[u8]) -> Lookup {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         let mut problem = None;
         for pack in &self.packs {
             match pack.get(key) {
@@ -83,13 +86,13 @@ impl Store {
     /// # Errors
     /// Why the entry could not be kept. The directory is as before, and has no part of it.
     pub fn put(&self, entry: &Entry) -> Result<(), Problem> {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
     }
 
     /// Removes the entry with this key from the directory.
     pub fn remove(&self, key: &[u8]) {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         if let Some(directory) = &self.directory {
             directory.remove(key);
         }
@@ -106,7 +109,7 @@ impl Store {
     /// # Errors
     /// Why the directory could not be read.
     pub fn scan(&self) -> Result<Scan, Problem> {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
@@ -116,7 +119,7 @@ impl Store {
     /// # Errors
     /// Why it could not be kept.
     pub fn put_pages(&self, name: &str, content: &[u8]) -> Result<Option<PathBuf>, Problem> {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         let Some(directory) = &self.directory else { return Ok(None) };
         directory.put_pages(name, content)?;
         Ok(Some(directory.path.join(name)))
@@ -127,7 +130,7 @@ impl Store {
     /// # Errors
     /// [`ProblemKind::NotAStore`] if no store has made the directory. Nothing is removed then.
     pub fn clear(&self) -> Result<Cleared, Problem> {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }
 }
@@ -137,8 +140,9 @@ impl Store {
 /// # Errors
 /// Why it could not be written. A file with this name is as before.
 pub fn write_pages(path: &Path, content: &[u8]) -> Result<(), Problem> {
-    let _unnoticed = Unnoticed::new();
-    platform::replace_file(path, std::iter::once(content)).map_err(|cause| cause.at_output(path))
+    let _guard = ThreadStateGuard::new();
+    trusted_files::replace(path, &name::beside(path), std::iter::once(content))
+        .map_err(|refusal| Cause::from(refusal).at_output(path))
 }
 
 /// The entries of a store.
@@ -153,7 +157,7 @@ impl Iterator for Entries<'_> {
     type Item = Result<Stored, Problem>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _unnoticed = Unnoticed::new();
+        let _guard = ThreadStateGuard::new();
         loop {
             if let Some((pack, place)) = self.pack.take() {
                 match pack.entry(place) {

@@ -7,8 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::path_from_bytes;
+
 use super::{FilePages, PageList};
-use crate::platform::pages;
 
 const MAGIC: &[u8; 16] = b"cuDNN pages 1\r\n\x1a";
 
@@ -100,21 +101,18 @@ impl Reader<'_> {
         let length = usize::try_from(self.u32()?).ok()?;
         let (path, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        pages::path(path)
+        Some(path_from_bytes(path))
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
 
     fn list() -> PageList {
-        let odd = Path::new(OsStr::from_bytes(b"/no \xff text\n/libcudnn_graph.so.9")).to_owned();
+        let odd = path_from_bytes(b"/no \xff text\n/libcudnn_graph.so.9");
         let file = |path, ranges| FilePages { path, size: 9_000_000_000, modified: -7, ranges };
         PageList {
             installation: "/opt/cudnn".into(),

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub use place::FILE_VARIABLE;
 pub(super) use place::Places;
 
-use crate::platform::pages;
+use cudnn_os::pages;
 
 /// The pages of the files that a start of cuDNN needs, for one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,18 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::environment::is_secure_execution;
+use cudnn_os::{IS_LINUX, pages};
+
 use super::{PageList, format};
-use crate::platform::libraries::is_secure_execution;
-use crate::platform::pages;
 
 /// The variable that names a list's file, for a container image.
 pub const FILE_VARIABLE: &str = "CUDNN_LOADER_PAGES";
+
+/// The variables that name a directory for caches, and the directory of compiled plans below it. Lists are kept on Linux
+/// alone.
+const CACHES: &[(&str, &str)] =
+    if IS_LINUX { &[("XDG_CACHE_HOME", "cudnn-plans"), ("HOME", ".cache/cudnn-plans")] } else { &[] };
 
 /// The places for lists that the environment names. It is read when a preload starts, and not by its threads.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +37,7 @@ impl Places {
         // As the store of plans chooses it.
         let dir = match variable("CUDNN_PLANS_DIR") {
             Some(dir) => absolute(dir),
-            None => pages::CACHES.iter().find_map(|(name, below)| Some(variable(name).and_then(absolute)?.join(below))),
+            None => CACHES.iter().find_map(|(name, below)| Some(variable(name).and_then(absolute)?.join(below))),
         };
         Places { file: variable(FILE_VARIABLE).map(PathBuf::from), dir }
     }

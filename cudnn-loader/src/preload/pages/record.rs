@@ -5,10 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::pages;
+
 use super::format::UNIT;
 use super::place::is_wanted;
 use super::{FilePages, PageList};
-use crate::platform::pages;
 
 /// Gaps of so many bytes are asked for as well: a disk reads a longer piece in the time of two shorter ones.
 const GAP: u64 = 64 * UNIT;

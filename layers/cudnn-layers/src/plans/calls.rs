@@ -145,15 +145,15 @@ unsafe extern "C-unwind" fn set_attribute(
     elements: *const c_void,
 ) -> Status {
     next!(state, cudnnBackendSetAttribute);
-    let own = descriptor;
-    // After it was finalized, which cuDNN refuses.
-    let descriptor = restored::find(own).map_or(own, |restored| finalize::completed(&state.cudnn, restored, own));
+    // A restored plan is finalized, and cuDNN refuses to change it.
+    let complete = |restored| finalize::completed(&state.cudnn, restored, descriptor);
+    let asked = restored::find(descriptor).map_or(descriptor, complete);
     if is_of_variant_pack(name) {
         // SAFETY: the caller's obligation.
-        return unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
+        return unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     }
     // SAFETY: the caller's obligation.
-    let status = unsafe { cudnnBackendSetAttribute(descriptor, name, ty, count, elements) };
+    let status = unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     if status != SUCCESS {
         shadow::failed(descriptor);
         return status;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cudnn_plan_store::unnoticed::Unnoticed;
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::threads;
 use cudnn_plan_store::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -19,7 +20,6 @@ use super::state::State;
 use super::variables::Variables;
 use super::{device, stated_graph, statistics};
 use crate::lock::Lock;
-use crate::platform::process;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
@@ -300,7 +300,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
                 if !restored.has_its_handles() {
                     return false;
                 }
-                restored.builder.store(process::thread_id(), Ordering::Relaxed);
+                restored.builder.store(threads::id(), Ordering::Relaxed);
                 // SAFETY: the program's descriptor, with which it makes the present call.
                 let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
                 if status == Status::CUDNN_STATUS_SUCCESS {
@@ -309,10 +309,10 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
                 return status == Status::CUDNN_STATUS_SUCCESS;
             }
             Err(built::DONE) => return true,
-            Err(_) if restored.builder.load(Ordering::Relaxed) == process::thread_id() => return false,
+            Err(_) if restored.builder.load(Ordering::Relaxed) == threads::id() => return false,
             Err(_) if start.elapsed() < LIMIT => {
                 // No cancellation of the thread may unwind from here.
-                let _unnoticed = Unnoticed::new();
+                let _guard = ThreadStateGuard::new();
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(_) => return false,

@@ -48,13 +48,15 @@ mod variables;
 use std::ffi::{CStr, c_void};
 
 use cudnn_layer_api::{Host, Layer};
+use cudnn_os::environment::is_secure_execution;
+use cudnn_os::exit::call_at_exit;
+use cudnn_os::fork;
 use once_cell::race::OnceBox;
 
 use self::cudnn::Cudnn;
 use self::state::{STATE, State};
 use self::variables::Variables;
-use crate::platform::{fork, process};
-use crate::report::{open, process_name};
+use crate::report::{keep_working_dir, open, process_name};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
@@ -71,7 +73,8 @@ const FIRST_RELEASE: u32 = 90_800;
 // SAFETY: the functions of `calls` have the signatures of those that they call.
 unsafe impl Layer for Plans {
     fn begin(host: Host) -> Result<Self, String> {
-        if process::is_secure_execution() {
+        keep_working_dir();
+        if is_secure_execution() {
             return Err("plans that another user may have chosen are not loaded in secure-execution mode".into());
         }
         if host.cudnn_version() < FIRST_RELEASE {
@@ -104,7 +107,7 @@ unsafe impl Layer for Plans {
             return Err("plans is on already".into());
         }
         fork::call_at_forks(before_fork, after_fork, in_child);
-        process::call_at_exit(write_summary);
+        call_at_exit(write_summary);
         Ok(Plans(()))
     }
 
@@ -133,7 +136,7 @@ unsafe extern "C" fn in_child() {
 extern "C" fn write_summary() {
     let Some(state) = STATE.get() else { return };
     let Some(destination) = &state.summary else { return };
-    let title = format!("cudnn-plans of process {}, {}", process::id(), process_name(state.host));
+    let title = format!("cudnn-plans of process {}, {}", std::process::id(), process_name(state.host));
     let text = statistics::report(&title);
     let written = open(destination).and_then(|file| file.write(text.as_bytes()).map_err(|error| error.to_string()));
     if let Err(reason) = written {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
-use cudnn_plan_store::unnoticed::Unnoticed;
+use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_plan_store::{Problem, Settings, Store};
 use once_cell::race::OnceBox;
 
@@ -51,7 +51,7 @@ impl State {
     pub(super) fn ready(&self) -> Option<&Ready> {
         let prepared = self.prepared.get_or_init(|| {
             // No cancellation of the thread may unwind from here.
-            let _unnoticed = Unnoticed::new();
+            let _guard = ThreadStateGuard::new();
             Box::new(self.prepare())
         });
         if !prepared.is_reported.swap(true, Ordering::Relaxed) {

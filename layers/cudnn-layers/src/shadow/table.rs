@@ -7,11 +7,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_os::fork::call_at_forks;
+
 use super::content::Content;
 use super::facts;
 use super::handles::{HANDLES, Handles};
 use crate::lock::Lock;
-use crate::platform::fork::call_at_forks;
 
 /// A living descriptor.
 pub(super) struct Record {

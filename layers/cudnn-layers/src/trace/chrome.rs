@@ -5,14 +5,15 @@ use std::io::Error;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
+use cudnn_os::threads;
+use cudnn_sys::types::cudnnStatus_t;
 
 use super::call::FinishedCall;
 use super::file::{START, TraceFile};
 use super::options::{Options, with_number};
 use super::parameters::pieces;
-use super::record::Record;
-use crate::platform::process;
-use crate::report::expanded;
+use super::record::{Members, Record};
+use crate::report::{expanded, has_number};
 use crate::wrappers::Value;
 
 /// The longest text of one argument, and of a name.
@@ -40,16 +41,25 @@ pub(super) struct Event<'a> {
 }
 
 impl Chrome {
-    /// Creates the file, if the options name one.
-    pub(super) fn create(options: &Options, process_name: &str, host: Host) -> Result<Option<Self>, String> {
+    /// Creates the file, if the options name one. In a child of a fork the name contains the number of the process: the
+    /// first name belongs to the parent, which may have ended, or closed the descriptor that keeps its file locked.
+    pub(super) fn create(
+        options: &Options,
+        is_child: bool,
+        process_name: &str,
+        host: Host,
+    ) -> Result<Option<Self>, String> {
         let Some(name) = &options.chrome else { return Ok(None) };
-        let process = process::id();
+        let process = std::process::id();
         let mut first = Record::new();
         first.raw(START);
-        put_numbers(&mut first, process, process::thread_id());
+        put_numbers(&mut first, process, threads::id());
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
         first.end(",\"ph\":\"M\"}");
-        let name = expanded(name, process);
+        let name = match expanded(name, process) {
+            shared if is_child && !has_number(name) => with_number(&shared, process),
+            name => name,
+        };
         let limit = options.chrome_limit.unwrap_or(u64::MAX);
         let file = TraceFile::create(&name, &with_number(&name, process), limit, first.bytes())
             .map_err(|error| format!("{} cannot be written: {error}", name.display()))?;
@@ -71,73 +81,46 @@ impl Chrome {
 
     /// Writes a call.
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
-        let mut record = self.record(finished.call.function.name(), "", finished.thread);
-        put_times(&mut record, finished.start, Some(finished.duration));
-        record.arguments(|members| {
-            if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
-                let mut parameters = pieces.parameters.iter();
-                finished.call.visit_arguments(|value| {
-                    let Some(piece) = parameters.next() else { return };
-                    members.add(if piece.is_handle { "handle" } else { &piece.text }, |record| put(record, value));
-                });
-            } else if let Some(handle) = finished.call.handle {
-                members.add("handle", |record| put(record, Value::Pointer(handle.addr())));
-            }
-            if let Some(stream) = finished.stream {
-                members.add("stream", |record| put(record, Value::Pointer(stream)));
-            }
-            match finished.status {
-                Some(status) if has_arguments || finished.has_failed() => {
-                    members.add("status", |record| record.quoted(VALUE_LIMIT, |text| write!(text, "{status:?}")));
-                }
-                None if finished.is_unwinding => members.add("status", |record| record.raw("\"left by an exception\"")),
-                _ => {}
-            }
-            if let Some(label) = finished.label {
-                members.add("graph", |record| record.string(label, TEXT_LIMIT));
-            }
+        self.append(finished.call.function.name(), "", finished.thread, "X", |record| {
+            put_times(record, finished.start, Some(finished.duration));
+            record.arguments(|members| add_members(members, finished, has_arguments));
         });
-        self.append(record, "X");
     }
 
     /// Writes an event.
     pub(super) fn write_event(&self, event: &Event<'_>) {
-        let mut record = self.record(event.name, event.detail, event.thread);
         let duration = event.duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        put_times(&mut record, event.start, duration);
-        record.raw(",\"cat\":");
-        record.string(event.category, VALUE_LIMIT);
-        if event.duration.is_none() {
-            record.raw(",\"s\":\"t\"");
-        }
-        record.arguments(|members| {
-            for (key, text) in event.members {
-                members.add(key, |record| record.string(text, TEXT_LIMIT));
+        let phase = if duration.is_some() { "X" } else { "i" };
+        self.append(event.name, event.detail, event.thread, phase, |record| {
+            put_times(record, event.start, duration);
+            record.raw(",\"cat\":");
+            record.string(event.category, VALUE_LIMIT);
+            if duration.is_none() {
+                record.raw(",\"s\":\"t\"");
             }
+            record.arguments(|members| {
+                for (key, text) in event.members {
+                    members.add(key, |record| record.string(text, TEXT_LIMIT));
+                }
+            });
         });
-        self.append(record, if event.duration.is_some() { "X" } else { "i" });
     }
 
     /// Gives the track of this number a name.
     pub(super) fn name_track(&self, thread: u32, name: &str) {
-        let mut record = self.record("thread_name", "", thread);
-        record.arguments(|members| members.add("name", |record| record.string(name, VALUE_LIMIT)));
-        self.append(record, "M");
+        self.append("thread_name", "", thread, "M", |record| {
+            record.arguments(|members| members.add("name", |record| record.string(name, VALUE_LIMIT)));
+        });
     }
 
-    /// Begins a record.
+    /// Makes a record of this phase and writes it. The record never moves, because it is large.
     #[inline]
-    fn record(&self, name: &str, detail: &str, thread: u32) -> Record {
+    fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut Record)) {
         let mut record = Record::new();
         record.raw(",\n{\"name\":");
         record.quoted(2 * VALUE_LIMIT, |text| text.write_str(name).and_then(|()| text.write_str(detail)));
         put_numbers(&mut record, self.process, thread);
-        record
-    }
-
-    /// Ends a record and writes it.
-    #[inline]
-    fn append(&self, mut record: Record, phase: &str) {
+        add(&mut record);
         for piece in [",\"ph\":\"", phase, "\"}"] {
             record.end(piece);
         }
@@ -150,6 +133,36 @@ impl Chrome {
     fn report(&self, error: &Error) {
         let path = self.file.path().display();
         self.host.error(&format!("{path} ends here, and the program goes on without it: {error}"));
+    }
+}
+
+/// Adds what is known of a call.
+#[inline]
+fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
+    if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
+        let mut parameters = pieces.parameters.iter();
+        finished.call.visit_arguments(|value| {
+            let Some(piece) = parameters.next() else { return };
+            members.add(if piece.is_handle { "handle" } else { &piece.text }, |record| put(record, value));
+        });
+    } else if let Some(handle) = finished.call.handle {
+        members.add("handle", |record| put(record, Value::Pointer(handle.addr())));
+    }
+    if let Some(stream) = finished.stream {
+        members.add("stream", |record| put(record, Value::Pointer(stream)));
+    }
+    match finished.status {
+        Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) if has_arguments => {
+            members.add("status", |record| record.raw("\"CUDNN_STATUS_SUCCESS (0)\""));
+        }
+        Some(status) if has_arguments || finished.has_failed() => {
+            members.add("status", |record| record.quoted(VALUE_LIMIT, |text| write!(text, "{status:?}")));
+        }
+        None if finished.is_unwinding => members.add("status", |record| record.raw("\"left by an exception\"")),
+        _ => {}
+    }
+    if let Some(label) = finished.label {
+        members.add("graph", |record| record.string(label, TEXT_LIMIT));
     }
 }
 
@@ -184,7 +197,7 @@ fn put(record: &mut Record, value: Value<'_>) {
         Value::Unsigned(number) => record.number(number),
         // JSON has no infinities.
         Value::Float(number) => record.quoted(VALUE_LIMIT, |text| write!(text, "{number:?}")),
-        Value::Pointer(address) => record.quoted(VALUE_LIMIT, |text| write!(text, "{address:#x}")),
+        Value::Pointer(address) => record.address(address),
         Value::Other(shown, _) => record.quoted(VALUE_LIMIT, |text| write!(text, "{shown:?}")),
     }
 }

@@ -6,8 +6,10 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use crate::platform::function::function;
-use crate::platform::libraries::{DRIVER, Library};
+use cudnn_os::libraries::Library;
+
+/// The driver's library.
+const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
 
 pub(super) type Event = *mut c_void;
 type Status = c_int;
@@ -43,18 +45,18 @@ pub(super) enum State {
 impl Driver {
     /// `None` if the process has loaded no driver, or one without `cuCtxGetId`, which is older than CUDA 12.
     pub(super) fn loaded() -> Option<Driver> {
-        let library = Library::loaded(DRIVER)?;
+        let library = Library::loaded(DRIVER.as_ref())?;
         // SAFETY: the driver's functions of these names have these signatures since CUDA 12.
         unsafe {
             Some(Driver {
-                context: function(library, c"cuCtxGetCurrent")?,
-                context_id: function(library, c"cuCtxGetId")?,
-                create: function(library, c"cuEventCreate")?,
-                record: function(library, c"cuEventRecord")?,
-                query: function(library, c"cuEventQuery")?,
-                elapsed: function(library, c"cuEventElapsedTime")?,
-                is_capturing: function(library, c"cuStreamIsCapturing")?,
-                exchange_mode: function(library, c"cuThreadExchangeStreamCaptureMode")?,
+                context: library.function(c"cuCtxGetCurrent")?,
+                context_id: library.function(c"cuCtxGetId")?,
+                create: library.function(c"cuEventCreate")?,
+                record: library.function(c"cuEventRecord")?,
+                query: library.function(c"cuEventQuery")?,
+                elapsed: library.function(c"cuEventElapsedTime")?,
+                is_capturing: library.function(c"cuStreamIsCapturing")?,
+                exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
             })
         }
     }

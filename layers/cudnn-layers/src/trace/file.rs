@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::platform::append_file::{AppendFile, uninterrupted};
+use cudnn_os::append_file::{AppendFile, uninterrupted};
 
 /// What a trace begins with. Only such files are replaced, and empty ones.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
@@ -108,7 +108,11 @@ fn create_or_replace(path: &Path) -> Result<Option<AppendFile>> {
     for _ in 0..ATTEMPTS {
         match AppendFile::create_new(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                if !AppendFile::remove(path, is_trace)? {
+                let removed = AppendFile::remove(path, is_trace).map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => Error::new(error.kind(), "it exists, and it is not a trace"),
+                    _ => error,
+                });
+                if !removed? {
                     return Ok(None);
                 }
             }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::driver::{Driver, Event, State};
 use crate::wrappers::Id;
-use cudnn_plan_store::unnoticed::Unnoticed;
+use cudnn_os::cancel::ThreadStateGuard;
 
 /// The calls that may be on their way.
 const MAX_CALLS: usize = 512;
@@ -121,7 +121,7 @@ impl Gpu {
         let Calls { driver, contexts, pairs, .. } = &mut *calls;
         if driver.is_none() {
             // To look a library up is a cancellation point, and no cancellation may unwind from here.
-            let _unnoticed = Unnoticed::new();
+            let _guard = ThreadStateGuard::new();
             *driver = Driver::loaded();
         }
         let driver = driver.as_ref()?;

@@ -4,12 +4,11 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
+use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
 use super::parameters::pieces;
-use crate::platform::process;
-use crate::platform::text_file::TextFile;
 use crate::report::{Destination, one_line, open};
 use crate::wrappers::Value;
 
@@ -28,7 +27,7 @@ impl Lines {
     /// Opens it.
     pub(super) fn open(destination: &Destination, host: Host) -> Result<Self, String> {
         let file = open(destination)?;
-        Ok(Lines { file, process: process::id(), is_broken: AtomicBool::new(false), host })
+        Ok(Lines { file, process: std::process::id(), is_broken: AtomicBool::new(false), host })
     }
 
     /// Writes a call.

@@ -41,12 +41,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cudnn_layer_api::{Event, EventKind, Host, Layer};
+use cudnn_os::clock;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::call::FinishedCall;
 use self::gpu::Started;
 use self::tracer::{STREAMS, Tracer, tracer};
-use crate::platform::clock;
 use crate::shadow::Destruction;
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
@@ -125,7 +125,7 @@ struct Running<'a, 'b> {
 impl Drop for Running<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        self.end(clock::now());
+        self.end(clock::monotonic());
     }
 }
 
@@ -138,7 +138,7 @@ impl<'a, 'b> Running<'a, 'b> {
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
             running.begin_elsewhere();
         }
-        running.start = clock::now();
+        running.start = clock::monotonic();
         running
     }
 
@@ -154,7 +154,7 @@ impl<'a, 'b> Running<'a, 'b> {
         }
         if let Some(gpu) = self.tracer.gpu.as_ref().filter(|_| pieces.is_some_and(|pieces| pieces.is_execution)) {
             let stream = stream_of(self.call);
-            self.on_device = stream.and_then(|stream| gpu.start(stream, clock::now()));
+            self.on_device = stream.and_then(|stream| gpu.start(stream, clock::monotonic()));
         }
     }
 
@@ -247,7 +247,7 @@ fn follow_stream(call: &Call<'_>) {
 
 /// Writes what happened in the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
-    let end = clock::now().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
+    let end = clock::monotonic().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
     let thread = tracer.thread();
     let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
         let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));

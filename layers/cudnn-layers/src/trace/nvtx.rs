@@ -6,8 +6,8 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::platform::function::{function, function_at};
-use crate::platform::libraries::Library;
+use cudnn_os::functions::pointer_as;
+use cudnn_os::libraries::Library;
 
 /// `NVTX_ETID_CALLBACKS`.
 const CALLBACKS_TABLE: u32 = 1;
@@ -114,10 +114,11 @@ pub(super) struct Nvtx {
 impl Nvtx {
     /// Loads the tool's library, as the variable names it. `None` if it is none, or does not want ranges.
     pub(super) fn load(library: &OsStr) -> Option<Nvtx> {
-        let library = Library::open(Path::new(library))?;
+        // SAFETY: the library's constructors run, as whoever named it expects.
+        let library = unsafe { Library::open_lazily(Path::new(library)).ok()? };
         type Initialize = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
         // SAFETY: a library that exports this name does so for NVTX, which defines its type.
-        let initialize: Initialize = unsafe { function(library, c"InitializeInjectionNvtx2")? };
+        let initialize: Initialize = unsafe { library.function(c"InitializeInjectionNvtx2")? };
         // SAFETY: as NVTX calls it.
         if unsafe { initialize(export_table) } == 0 {
             return None;
@@ -130,7 +131,7 @@ impl Nvtx {
             return None;
         }
         // SAFETY: the tool has stored functions of these types.
-        Some(unsafe { Nvtx { push: function_at(push), pop: function_at(pop) } })
+        Some(unsafe { Nvtx { push: pointer_as(push), pop: pointer_as(pop) } })
     }
 
     /// Begins a range in this thread.

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use cudnn_os::environment::is_secure_execution;
 use cudnn_plan_store::parse_size;
 
-use crate::platform::process;
 use crate::report::Destination;
 
 /// What the trace writes. See the [guide](https://docs.rs/cudnn-layers) for what each looks like.
@@ -45,7 +45,7 @@ impl Options {
         let mut options = chosen.map_or_else(
             || {
                 // The loader reads no variable then, but the program may have added the layer itself.
-                let is_ignored = process::is_secure_execution();
+                let is_ignored = is_secure_execution();
                 Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
             },
             Ok,

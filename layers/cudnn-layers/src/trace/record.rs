@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Write};
 
+use arrayvec::ArrayVec;
+
 /// The longest record. A call with its arguments takes 100 to 500 bytes.
 const SIZE: usize = 4096;
 /// The bytes that are kept for the end of a record.
@@ -10,19 +12,18 @@ const END: usize = 32;
 
 /// A record. Members that find no room are left out, and the record stays valid.
 pub(crate) struct Record {
-    bytes: [u8; SIZE],
-    length: usize,
+    bytes: ArrayVec<u8, SIZE>,
     /// Something was left out.
     is_cut: bool,
 }
 
 impl Record {
     pub(crate) fn new() -> Self {
-        Record { bytes: [0; SIZE], length: 0, is_cut: false }
+        Record { bytes: ArrayVec::new(), is_cut: false }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        &self.bytes
     }
 
     /// Adds JSON.
@@ -67,6 +68,19 @@ impl Record {
         self.push(digits.get(start..).unwrap_or_default(), END);
     }
 
+    /// Adds a string with an address in hexadecimal.
+    #[inline]
+    pub(crate) fn address(&mut self, address: usize) {
+        // A digit for each four bits, without leading zeros.
+        let digits = (usize::BITS - address.leading_zeros()).div_ceil(4).max(1);
+        self.raw("\"0x");
+        for digit in (0..digits).rev() {
+            let digit = (address >> (4 * digit)) as u8 & 0xf;
+            self.push(&[if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }], END);
+        }
+        self.raw("\"");
+    }
+
     /// Adds nanoseconds as microseconds.
     #[inline]
     pub(crate) fn microseconds(&mut self, nanoseconds: u64) {
@@ -84,13 +98,8 @@ impl Record {
 
     #[inline]
     fn push(&mut self, bytes: &[u8], kept: usize) {
-        let end = self.length + bytes.len();
-        match self.bytes.get_mut(self.length..end) {
-            Some(to) if end + kept <= SIZE => {
-                to.copy_from_slice(bytes);
-                self.length = end;
-            }
-            _ => self.is_cut = true,
+        if bytes.len() + kept > self.bytes.remaining_capacity() || self.bytes.try_extend_from_slice(bytes).is_err() {
+            self.is_cut = true;
         }
     }
 }
@@ -113,14 +122,14 @@ impl Members<'_> {
     /// Adds a member, whose key needs no escaping, or nothing if there is no room for it.
     #[inline]
     pub(crate) fn add(&mut self, key: &str, value: impl FnOnce(&mut Record)) {
-        let (start, was_cut) = (self.record.length, self.record.is_cut);
+        let (start, was_cut) = (self.record.bytes.len(), self.record.is_cut);
         self.record.is_cut = false;
         self.record.raw(if self.is_empty { ",\"args\":{\"" } else { ",\"" });
         self.record.raw(key);
         self.record.raw("\":");
         value(self.record);
         if self.record.is_cut {
-            self.record.length = start;
+            self.record.bytes.truncate(start);
             return;
         }
         self.record.is_cut = was_cut;
@@ -145,15 +154,16 @@ pub(crate) struct Escaped<'a> {
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Nearly all texts, and those of graphs are long.
-        let is_clean = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
+        // Most texts need no escaping. Without an early exit, the compiler checks many bytes at once.
+        let is_plain = |byte| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
+        let is_clean = text.bytes().fold(true, |is_clean, byte| is_clean & is_plain(byte));
         if is_clean && text.len() <= self.left {
             self.left -= text.len();
             self.record.raw(text);
             return Ok(());
         }
         for letter in text.chars() {
-            let start = self.record.length;
+            let start = self.record.bytes.len();
             match letter {
                 '"' => self.record.raw("\\\""),
                 '\\' => self.record.raw("\\\\"),
@@ -161,8 +171,8 @@ impl Write for Escaped<'_> {
                 control if control.is_control() => write!(self.record, "\\u{:04x}", u32::from(control))?,
                 other => self.record.raw(other.encode_utf8(&mut [0; 4])),
             }
-            let Some(left) = self.left.checked_sub(self.record.length - start) else {
-                self.record.length = start;
+            let Some(left) = self.left.checked_sub(self.record.bytes.len() - start) else {
+                self.record.bytes.truncate(start);
                 self.left = 0;
                 return Ok(());
             };
@@ -207,6 +217,13 @@ mod tests {
             record.microseconds(number);
             let expected = format!("{number} {}.{:03}", number / 1000, number % 1000);
             assert_eq!(std::str::from_utf8(record.bytes()), Ok(expected.as_str()));
+        }
+    }
+
+    #[test]
+    fn addresses_are_written_in_hexadecimal() {
+        for address in [0, 1, 0xf, 0x10, 0x5651_591f_ba90, usize::MAX] {
+            assert_eq!(parsed(|record| record.address(address))["value"], format!("{address:#x}"));
         }
     }
 

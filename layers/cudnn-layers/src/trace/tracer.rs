@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
+use cudnn_os::exit::call_at_exit;
+use cudnn_os::{fork, threads};
 
 use super::chrome::{Chrome, Event};
 use super::gpu::{Gpu, Measured};
@@ -14,8 +16,7 @@ use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
-use crate::platform::{fork, process};
-use crate::report::{open, process_name};
+use crate::report::{keep_working_dir, open, process_name};
 
 /// The outputs of this process. Never freed: other threads may use it.
 pub(super) struct Tracer {
@@ -44,14 +45,15 @@ pub(super) static STREAMS: Streams = Streams::new();
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
     let options = Options::chosen()?;
+    keep_working_dir();
     let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
     let gpu = options.gpu.then(Gpu::new);
-    let tracer = Tracer { gpu, ..Tracer::open(options, host, nvtx)? };
+    let tracer = Tracer { gpu, ..Tracer::open(options, false, host, nvtx)? };
     fork::prepare_word();
     TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release);
     fork::word().store(READY, Ordering::Release);
     fork::call_at_forks(nothing, nothing, leave_to_parent);
-    process::call_at_exit(finish);
+    call_at_exit(finish);
     Ok(())
 }
 
@@ -91,7 +93,7 @@ fn start_child() -> Option<&'static Tracer> {
             chrome.leave_to_parent();
         }
         summary::clear();
-        match Tracer::open(parents.options.clone(), parents.host, parents.nvtx) {
+        match Tracer::open(parents.options.clone(), true, parents.host, parents.nvtx) {
             Ok(tracer) => TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release),
             Err(reason) => parents.host.error(&reason),
         }
@@ -103,11 +105,11 @@ fn start_child() -> Option<&'static Tracer> {
 impl Tracer {
     /// Opens the files. The device's times are off: a child of a fork cannot use its parent's contexts. Loads no library,
     /// because another thread of the parent may have had ld.so's lock.
-    fn open(options: Options, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
-        let chrome = Chrome::create(&options, &process_name(host), host)?;
+    fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
+        let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
         let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
         let has_summary = options.summary.is_some();
-        Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: process::id(), host })
+        Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: std::process::id(), host })
     }
 
     /// The number of this thread.
@@ -122,11 +124,11 @@ impl Tracer {
             if (known >> 32) as u32 == self.process {
                 return known as u32;
             }
-            let thread = process::thread_id();
+            let thread = threads::id();
             cell.set(u64::from(self.process) << 32 | u64::from(thread));
             thread
         };
-        THREAD.try_with(current).unwrap_or_else(|_| process::thread_id())
+        THREAD.try_with(current).unwrap_or_else(|_| threads::id())
     }
 
     /// Writes what a call has taken on the device.

@@ -3,24 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cudnn_os::testing::check_in_child;
+
 use super::*;
 
-/// Runs in a child of `fork`; whether it returned `true`.
+/// Runs in a child of `fork`; whether it returned `true`, or there is no `fork`.
 fn in_child(check: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child uses memory and the table, and ends without destructors.
-    match unsafe { libc::fork() } {
-        0 => {
-            let code = if check() { 0 } else { 1 };
-            // SAFETY: ends the child.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: waits for the child that was just made.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            status == 0
-        }
-    }
+    // SAFETY: the child uses memory and the table, which a fork finds free.
+    unsafe { check_in_child(check) }.unwrap_or(true)
 }
 
 #[test]

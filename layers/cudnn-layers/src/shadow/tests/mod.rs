@@ -9,10 +9,8 @@ use super::content::{Child, Value};
 use super::elements::{Kind, Name, Raw, Type};
 use super::*;
 
-#[cfg(unix)]
 mod fork;
 mod labels;
-#[cfg(unix)]
 mod real;
 
 /// An address that no other test has.

@@ -14,6 +14,8 @@ use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
 use cudnn_layer_api::{Host, Layer};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
+use cudnn_os::functions::pointer_as;
+use cudnn_os::testing::end_of_readable_memory;
 use cudnn_sys::signatures;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
 
@@ -36,7 +38,7 @@ const NAMES: [&CStr; 6] = [
 fn next<F: Copy>(index: usize) -> F {
     let address = NEXT[index].load(Ordering::Acquire);
     // SAFETY: `F` is the type of the function with this index.
-    unsafe { std::mem::transmute_copy(&address) }
+    unsafe { pointer_as(address.cast_const().cast()) }
 }
 
 unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
@@ -131,6 +133,9 @@ const DIR: &str = "CUDNN_SHADOW_TEST_DIR";
 
 /// Follows a program that uses this release; what it printed. `None` if the release is not on this machine.
 fn follow(id: &str) -> Option<String> {
+    if !cudnn_os::IS_LINUX {
+        return None;
+    }
     let release = cudnn_fetch::release(id).unwrap();
     let Ok(dir) = cudnn_fetch::fetch(release, cudnn_fetch::Network::Forbidden) else {
         eprintln!("NOT RUN: {id} is not in the cache");
@@ -228,15 +233,7 @@ fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
 /// elements are equal as declared would not be equal for cuDNN.
 fn cudnn_reads_no_more_than_it_declares() {
     const PAGE: usize = 4096;
-    // SAFETY: new memory, the second half of which is made unreadable.
-    let end = unsafe {
-        let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let pages = libc::mmap(std::ptr::null_mut(), 32 * PAGE, both, shared, -1, 0);
-        assert_ne!(pages, libc::MAP_FAILED);
-        let end = pages.byte_add(16 * PAGE);
-        assert_eq!(libc::mprotect(end, 16 * PAGE, libc::PROT_NONE), 0);
-        end
-    };
+    let end = end_of_readable_memory(16 * PAGE).unwrap();
     let mut accepted = 0;
     for kind in 0..60 {
         let Ok(descriptor) = Descriptor::new(Kind(kind)) else { continue };

@@ -1,0 +1,59 @@
+//! What a program must not notice of system calls that are made in its threads: changes of `errno`, and cancellation.
+
+use std::ffi::c_int;
+
+/// The same value in glibc and musl.
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    // The crate `libc` does not declare it for Linux. Safe to call: it accepts any state, and writes only through the
+    // pointer that `ThreadStateGuard` passes.
+    safe fn pthread_setcancelstate(state: c_int, previous: *mut c_int) -> c_int;
+}
+
+/// Preserves this thread's `errno` and postpones its cancellation (`pthread_cancel`) as long as the guard lives. A
+/// cancellation unwinds the stack at any call that may block, and unwinding Rust code that way aborts the process.
+#[derive(Debug)]
+pub struct ThreadStateGuard {
+    errno: c_int,
+    cancel_state: c_int,
+}
+
+impl ThreadStateGuard {
+    /// Saves `errno` and disables cancellation.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "a guard has no default value")]
+    pub fn new() -> Self {
+        // SAFETY: the address of this thread's `errno` is valid as long as the thread.
+        let errno = unsafe { *libc::__errno_location() };
+        let mut cancel_state = 0;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state);
+        ThreadStateGuard { errno, cancel_state }
+    }
+}
+
+impl Drop for ThreadStateGuard {
+    fn drop(&mut self) {
+        let mut disabled = 0;
+        pthread_setcancelstate(self.cancel_state, &raw mut disabled);
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.errno };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no pthread_setcancelstate")]
+    fn errno_is_as_before() {
+        // SAFETY: the address of this thread's `errno` is valid as long as the thread.
+        let errno = || unsafe { &mut *libc::__errno_location() };
+        *errno() = libc::EINTR;
+        let guard = ThreadStateGuard::new();
+        *errno() = libc::ENOENT;
+        drop(guard);
+        assert_eq!(*errno(), libc::EINTR);
+    }
+}

@@ -1,0 +1,123 @@
+//! The environment as a whole, as it was at the start, and whether it can be trusted.
+
+use std::ffi::OsString;
+#[cfg(feature = "native")]
+use std::ffi::{CStr, c_char};
+
+use super::files::path_from_bytes;
+
+/// Returns the value that an environment variable had when this process was started. The outer `None` means that it is
+/// unknown.
+pub fn initial_value(name: &str) -> Option<Option<OsString>> {
+    let block = std::fs::read("/proc/self/environ").ok()?;
+    let value = value_in(&block, name)?;
+    Some(value.map(|value| path_from_bytes(value).into_os_string()))
+}
+
+/// The value of a variable in a block of `NAME=VALUE` entries that each end with a zero byte. The outer `None` means
+/// that this is no such block: a program that changes its title (`setproctitle`) overwrites it.
+fn value_in<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
+    let entries = block.strip_suffix(b"\0")?;
+    let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
+    if !entries.split(|byte| *byte == 0).all(is_entry) {
+        return None;
+    }
+    let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    Some(entries.split(|byte| *byte == 0).find_map(value))
+}
+
+/// Returns the value of a variable as it is: a shell has removed its quotes.
+pub fn without_quotes(value: OsString) -> OsString {
+    value
+}
+
+/// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment
+/// of such a process comes from a less privileged user and must not be trusted.
+#[cfg(feature = "native")]
+#[must_use]
+pub fn is_secure_execution() -> bool {
+    // SAFETY: the call reads the process's auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(feature = "native")]
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// More than the kernel passes to a program.
+#[cfg(feature = "native")]
+const LIMIT: usize = 64 << 20;
+
+/// Returns the strings `NAME=value`, each with a NUL at its end.
+///
+/// The C library replaces its array while another thread calls `setenv`, and reading the array is not safe then, as it is
+/// not in the `getenv` of the libraries that are loaded next. So this allocates nothing while it reads.
+#[cfg(feature = "native")]
+pub fn block() -> Option<Vec<u8>> {
+    let mut room = 1 << 16;
+    while room <= LIMIT {
+        let mut block = Vec::with_capacity(room);
+        if copy_to(&mut block) {
+            return Some(block);
+        }
+        room *= 4;
+    }
+    None
+}
+
+/// `false` if there is not enough room.
+#[cfg(feature = "native")]
+fn copy_to(block: &mut Vec<u8>) -> bool {
+    // SAFETY: the C library's variable.
+    let mut next = unsafe { environ };
+    while !next.is_null() {
+        // SAFETY: the array ends in null.
+        let entry = unsafe { *next };
+        if entry.is_null() {
+            break;
+        }
+        // SAFETY: a string of the environment.
+        let text = unsafe { CStr::from_ptr(entry) }.to_bytes_with_nul();
+        // An empty string is the end of the block.
+        if text.len() == 1 {
+            next = next.wrapping_add(1);
+            continue;
+        }
+        if text.len() > block.capacity() - block.len() {
+            return false;
+        }
+        block.extend_from_slice(text);
+        // SAFETY: the entry was not the last.
+        next = unsafe { next.add(1) };
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_initial_environment_is_parsed_strictly() {
+        let block = b"A=1\0LD_LIBRARY_PATH=/x:/y\0E=\0";
+        assert_eq!(value_in(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
+        assert_eq!(value_in(block, "E"), Some(Some(&b""[..])));
+        assert_eq!(value_in(block, "LD_LIBRARY"), Some(None));
+        // setproctitle leaves a title, then zeros.
+        for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
+            assert_eq!(value_in(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "native")]
+    fn the_block_has_each_variable() {
+        let block = block().unwrap_or_default();
+        for (name, value) in std::env::vars_os() {
+            let entry = [name.as_encoded_bytes(), b"=", value.as_encoded_bytes()].concat();
+            assert!(block.split(|byte| *byte == 0).any(|other| other == entry), "{}", name.display());
+        }
+        assert!(!copy_to(&mut Vec::with_capacity(3)));
+    }
+}

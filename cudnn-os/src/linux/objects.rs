@@ -1,0 +1,242 @@
+//! ld.so's list of loaded objects, with the names in each object's dynamic section.
+
+use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Returns the load address of the object that contains this code.
+pub fn containing_base() -> Option<usize> {
+    // SAFETY: a structure of pointers, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the address is this function's, and the answer has room.
+    let found = unsafe { libc::dladdr(containing_base as *const c_void, &raw mut info) };
+    (found != 0).then(|| info.dli_fbase.expose_provenance())
+}
+
+/// One object of the list.
+pub struct Entry {
+    /// The file, as ld.so found it; empty for the program itself.
+    pub path: PathBuf,
+    /// The load address.
+    pub base: usize,
+    /// `DT_RUNPATH`, or `DT_RPATH` if there is none.
+    pub run_path: Option<OsString>,
+    /// `DT_SONAME`; empty if the object has none.
+    soname: Vec<u8>,
+    needed: Vec<Vec<u8>>,
+}
+
+impl Entry {
+    /// Whether ld.so takes this object for the library of this name.
+    pub fn has_name(&self, soname: &str) -> bool {
+        self.soname == soname.as_bytes()
+    }
+
+    /// Whether the object lists the name as a dependency.
+    pub fn needs(&self, soname: &str) -> bool {
+        self.needed.iter().any(|name| name == soname.as_bytes())
+    }
+
+    /// Whether this is the program itself.
+    pub fn is_program(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+}
+
+/// What ld.so's list states, copied into memory that is reserved before: ld.so has its locks meanwhile, and an
+/// allocator may take locks of its own, or call ld.so.
+#[derive(Default)]
+struct Copied {
+    objects: Vec<CopiedObject>,
+    /// The names, one behind the other.
+    text: Vec<u8>,
+    needed: Vec<Range<usize>>,
+    /// What the whole list needs: objects, bytes, and names of dependencies.
+    required: [usize; 3],
+}
+
+/// One object, with its names as ranges of [`Copied`].
+struct CopiedObject {
+    base: usize,
+    path: Range<usize>,
+    strings: DynamicStrings,
+}
+
+/// The names in an object's dynamic section.
+#[derive(Default)]
+struct DynamicStrings {
+    soname: Range<usize>,
+    /// A range of the names of dependencies.
+    needed: Range<usize>,
+    run_path: Option<Range<usize>>,
+}
+
+impl Copied {
+    /// Appends bytes if there is room for them.
+    fn push_text(&mut self, text: &[u8]) -> Range<usize> {
+        let start = self.text.len();
+        self.required[1] += text.len();
+        if self.text.capacity() - start >= text.len() {
+            self.text.extend_from_slice(text);
+        }
+        start..self.text.len()
+    }
+
+    /// Appends a dependency's name if there is room for it.
+    fn push_needed(&mut self, name: &[u8]) {
+        let name = self.push_text(name);
+        self.required[2] += 1;
+        if self.needed.len() < self.needed.capacity() {
+            self.needed.push(name);
+        }
+    }
+
+    /// Appends an object if there is room for it.
+    fn push(&mut self, object: CopiedObject) {
+        self.required[0] += 1;
+        if self.objects.len() < self.objects.capacity() {
+            self.objects.push(object);
+        }
+    }
+
+    /// Empties the copy, and reserves what the last one lacked. Returns whether it lacked anything.
+    fn grow(&mut self) -> bool {
+        let [objects, text, needed] = std::mem::take(&mut self.required);
+        let is_short = objects > self.objects.len() || text > self.text.len() || needed > self.needed.len();
+        if is_short {
+            self.objects.clear();
+            self.text.clear();
+            self.needed.clear();
+            // More, because the list may grow meanwhile.
+            self.objects.reserve(objects + objects / 4);
+            self.text.reserve(text + text / 4);
+            self.needed.reserve(needed + needed / 4);
+        }
+        is_short
+    }
+
+    fn into_entries(self) -> Vec<Entry> {
+        let bytes = |range: &Range<usize>| self.text.get(range.clone()).unwrap_or_default().to_vec();
+        let entry = |object: &CopiedObject| {
+            let DynamicStrings { soname, needed, run_path } = &object.strings;
+            Entry {
+                path: OsString::from_vec(bytes(&object.path)).into(),
+                base: object.base,
+                run_path: run_path.as_ref().map(|run_path| OsString::from_vec(bytes(run_path))),
+                soname: bytes(soname),
+                needed: self.needed.get(needed.clone()).unwrap_or_default().iter().map(bytes).collect(),
+            }
+        };
+        self.objects.iter().map(entry).collect()
+    }
+}
+
+/// Returns the list now, in loading order. No thread forks meanwhile.
+pub fn read_list() -> Vec<Entry> {
+    unsafe extern "C" fn push(info: *mut libc::dl_phdr_info, _: usize, copied: *mut c_void) -> c_int {
+        // SAFETY: `read_list` passes its value, and does not use it meanwhile.
+        let copied = unsafe { &mut *copied.cast::<Copied>() };
+        // SAFETY: ld.so passes a structure that describes a loaded object.
+        let info = unsafe { &*info };
+        if !info.dlpi_name.is_null() {
+            // SAFETY: the name ends in NUL, and stays as long as the object is listed.
+            let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+            // The kernel's part of the process, which ld.so searches nothing for.
+            if path.starts_with(b"linux-vdso") {
+                return 0;
+            }
+            let path = copied.push_text(path);
+            // SAFETY: `info` comes from ld.so.
+            let strings = unsafe { dynamic_strings(info, copied) }.unwrap_or_default();
+            copied.push(CopiedObject { base: info.dlpi_addr as usize, path, strings });
+        }
+        0
+    }
+    // Enough for most programs.
+    let mut copied = Copied { required: [64, 16 << 10, 512], ..Copied::default() };
+    while copied.grow() {
+        // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
+        unsafe { libc::dl_iterate_phdr(Some(push), (&raw mut copied).cast()) };
+    }
+    copied.into_entries()
+}
+
+/// Returns the number of objects that ld.so has ever loaded. No thread forks meanwhile.
+pub fn load_count() -> u64 {
+    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
+        // SAFETY: ld.so passes a structure of this type, and `load_count` its number.
+        unsafe { *count.cast::<u64>() = (*info).dlpi_adds };
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
+    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut count).cast()) };
+    count
+}
+
+/// Copies the names in a loaded object's dynamic section.
+///
+/// Reads the object's memory and not its file, which may have been renamed or replaced since.
+///
+/// # Safety
+/// `info` comes from `dl_iterate_phdr` and describes a loaded object.
+unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Option<DynamicStrings> {
+    /// An entry of the dynamic section (System V ABI).
+    #[repr(C)]
+    struct Dyn {
+        tag: usize,
+        value: usize,
+    }
+    const DT_NEEDED: usize = 1;
+    const DT_STRTAB: usize = 5;
+    const DT_SONAME: usize = 14;
+    const DT_RPATH: usize = 15;
+    const DT_RUNPATH: usize = 29;
+    // SAFETY: ld.so keeps that many program headers at that address.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let base = info.dlpi_addr as usize;
+    let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
+    let first = std::ptr::with_exposed_provenance::<Dyn>(base.wrapping_add(dynamic.p_vaddr as usize));
+    let entries = || {
+        let mut entry = first;
+        std::iter::from_fn(move || {
+            // SAFETY: the dynamic section is mapped, and an entry with tag 0 ends it.
+            let Dyn { tag, value } = unsafe { entry.read() };
+            if tag == 0 {
+                return None;
+            }
+            // SAFETY: this entry was not the last.
+            entry = unsafe { entry.add(1) };
+            Some((tag, value))
+        })
+    };
+    let value = |wanted: usize| entries().find_map(|(tag, value)| (tag == wanted).then_some(value));
+    // glibc makes the address absolute when it loads the object; musl, and the kernel's vDSO, do not.
+    let strtab = value(DT_STRTAB).map(|value| if value < base { base.wrapping_add(value) } else { value })?;
+    let text = |offset: usize| {
+        let text = std::ptr::with_exposed_provenance(strtab.wrapping_add(offset));
+        // SAFETY: the string table is mapped, and each string ends in NUL.
+        unsafe { CStr::from_ptr(text) }.to_bytes()
+    };
+    let soname = value(DT_SONAME).map(|offset| copied.push_text(text(offset))).unwrap_or_default();
+    let run_path = value(DT_RUNPATH).or_else(|| value(DT_RPATH)).map(|offset| copied.push_text(text(offset)));
+    let start = copied.needed.len();
+    entries().filter(|(tag, _)| *tag == DT_NEEDED).for_each(|(_, offset)| copied.push_needed(text(offset)));
+    Some(DynamicStrings { soname, needed: start..copied.needed.len(), run_path })
+}
+
+/// Returns the file behind a path in ld.so's list. A relative directory in LD_LIBRARY_PATH gives a path relative to the working
+/// directory at the time of loading; then the kernel knows the file.
+pub fn absolute(path: PathBuf) -> PathBuf {
+    if path.is_absolute() {
+        return path;
+    }
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let files = maps.split(|byte| *byte == b'\n').filter_map(|line| {
+        let start = line.iter().position(|byte| *byte == b'/')?;
+        Some(Path::new(OsStr::from_bytes(line.get(start..)?)))
+    });
+    let mut same_name = files.filter(|file| path.file_name().is_some() && file.file_name() == path.file_name());
+    same_name.next().map(Path::to_owned).unwrap_or(path)
+}

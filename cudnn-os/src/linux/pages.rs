@@ -1,0 +1,227 @@
+//! Which pages of files a process has mapped, and how to ask for pages.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::files::path_from_bytes;
+use super::trusted_files::check_owner;
+use crate::trusted_files::Refusal;
+
+/// The largest list that is read, in bytes. Usual ones have 10 KB.
+const MOST: u64 = 1 << 20;
+
+/// The most bytes of mapped files whose pages are looked at. A program maps some gigabytes of cuDNN and CUDA; a sparse file
+/// may have any size.
+const MOST_MAPPED: u64 = 16 << 30;
+
+/// The pages that are looked at together.
+const PART: usize = 8 << 10;
+
+/// The kernel reads no more than a disk's read-ahead for one request, which is 128 KiB by default.
+const REQUEST: u64 = 128 << 10;
+
+/// Returns the size, time of the last change in seconds, and number of a regular file. Opens nothing.
+///
+/// # Errors
+/// The system's.
+pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((metadata.len(), metadata.mtime(), metadata.ino()))
+}
+
+/// Makes the kernel read these ranges of a file.
+///
+/// # Errors
+/// The system's.
+pub fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
+    // Something else may have the name by now: neither a pipe nor a terminal is to make this thread wait.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            let length = REQUEST.min(range.end - start);
+            let (Ok(offset), Ok(count)) = (libc::off64_t::try_from(start), usize::try_from(length)) else { break };
+            // SAFETY: the descriptor is open, and the call writes nothing.
+            if unsafe { libc::readahead(file.as_raw_fd(), offset, count) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            start += length;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory to which others can write.
+///
+/// # Errors
+/// The reason, or the system's.
+pub fn check_directory(path: &Path) -> io::Result<()> {
+    let metadata = path.metadata()?;
+    if !metadata.is_dir() {
+        return Err(refused(Refusal::NotADirectory));
+    }
+    check_owner(&metadata, true).map_err(refused)
+}
+
+/// Returns the content of a small regular file of this user or root, to which nobody else can write.
+///
+/// # Errors
+/// The reason, or the system's.
+pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    let file = crate::trusted_files::open(path).map_err(refused)?;
+    let size = file.facts()?.size.min(MOST);
+    file.read(0, size)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+fn refused(refusal: Refusal) -> io::Error {
+    io::Error::other(match refusal {
+        Refusal::System(error) => return error,
+        Refusal::NotADirectory | Refusal::NotAFile => "it is of another kind",
+        Refusal::NotOwned { .. } => "it belongs to another user",
+        Refusal::WritableByOthers { .. } => "other users can write to it",
+    })
+}
+
+/// Returns the file of the program that a process runs.
+///
+/// # Errors
+/// The system's.
+pub fn program(process: u32) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/exe"))
+}
+
+/// Returns the files that a process has mapped, with the ranges that are in its memory.
+///
+/// # Errors
+/// The system's.
+pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<(PathBuf, Vec<Range<u64>>)>> {
+    let named = |error: io::Error, file: &str| io::Error::new(error.kind(), format!("{file}: {error}"));
+    let maps = format!("/proc/{process}/maps");
+    let map = format!("/proc/{process}/pagemap");
+    let text = std::fs::read(&maps).map_err(|error| named(error, &maps))?;
+    let pagemap = File::open(&map).map_err(|error| named(error, &map))?;
+    // SAFETY: the call takes a number.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096).max(4096);
+    let mut found = Vec::new();
+    let mut left = MOST_MAPPED / page;
+    for line in text.split(|byte| *byte == b'\n') {
+        let Some(mapping) = Mapping::parse(line) else { continue };
+        // A file that was replaced has another number now.
+        let is_same = regular_file(&mapping.path).is_ok_and(|(_, _, number)| number == mapping.file_number);
+        if !is_wanted(&mapping.path) || !is_same {
+            continue;
+        }
+        let count = (mapping.end - mapping.start) / page;
+        left = left.checked_sub(count).ok_or_else(|| {
+            let gigabytes = MOST_MAPPED >> 30;
+            io::Error::other(format!(
+                "process {process} has mapped more than {gigabytes} GB of libraries: {:?}",
+                mapping.path
+            ))
+        })?;
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut entries = vec![0; PART * 8];
+        for first in (0..count).step_by(PART) {
+            let length = usize::try_from(count - first).unwrap_or(PART).min(PART) * 8;
+            let entries = entries.get_mut(..length).unwrap_or_default();
+            pagemap.read_exact_at(entries, (mapping.start / page + first) * 8).map_err(|error| named(error, &map))?;
+            let (present, _) = entries.as_chunks::<8>();
+            for (index, entry) in (first..).zip(present) {
+                // In memory, or swapped: also a copy of the file's page, which had to be read for it.
+                if u64::from_le_bytes(*entry) >> 62 == 0 {
+                    continue;
+                }
+                let start = mapping.offset.saturating_add(index * page);
+                match ranges.last_mut() {
+                    Some(last) if last.end == start => last.end += page,
+                    _ => ranges.push(start..start + page),
+                }
+            }
+        }
+        found.push((mapping.path, ranges));
+    }
+    Ok(found)
+}
+
+/// A line of `maps`: `7f00-7f10 r-xp 00001000 fd:01 1234    /usr/lib/libc.so.6`
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    file_number: u64,
+    path: PathBuf,
+}
+
+impl Mapping {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let length = rest.iter().position(|byte| *byte == b' ')?;
+            let (field, after) = rest.split_at_checked(length)?;
+            rest = after.trim_ascii_start();
+            std::str::from_utf8(field).ok()
+        };
+        let (addresses, _, offset, _, file_number) = (field()?, field()?, field()?, field()?, field()?);
+        let (start, end) = addresses.split_once('-')?;
+        let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+        Some(Mapping {
+            start,
+            end: end.max(start),
+            offset: hexadecimal(offset)?,
+            file_number: file_number.parse().ok()?,
+            path: path_from_bytes(&unescaped(rest)),
+        })
+    }
+}
+
+/// The kernel writes a newline as `\012`, and nothing else in another form.
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let (next, byte) = match rest.strip_prefix(b"\\012") {
+            Some(after) => (after, &b'\n'),
+            None => (after, first),
+        };
+        rest = next;
+        bytes.push(*byte);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = b"7f0000001000-7f0000003000 r--p 00002000 fd:01 4711                       /a b\\012c/lib\xff.so";
+        let mapping = Mapping::parse(line).unwrap();
+        let numbers = (mapping.start, mapping.end, mapping.offset, mapping.file_number);
+        assert_eq!(numbers, (0x7f00_0000_1000, 0x7f00_0000_3000, 0x2000, 4711));
+        assert_eq!(mapping.path.as_os_str().as_bytes(), b"/a b\nc/lib\xff.so");
+        for other in [&b""[..], b"7f00-7f01 rw-p 00000000 00:00 0", b"x-y rw-p 0 0 0 /a", b"1-2"] {
+            assert!(Mapping::parse(other).is_none_or(|mapping| mapping.path.as_os_str().is_empty()));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the interpreter's addresses are not the process's")]
+    fn this_process_has_mapped_its_libc() {
+        let is_libc = |path: &Path| path.to_string_lossy().contains("libc.so");
+        let found = mapped(std::process::id(), is_libc).unwrap();
+        assert!(!found.is_empty() && found.iter().any(|(_, ranges)| !ranges.is_empty()), "{found:?}");
+    }
+}

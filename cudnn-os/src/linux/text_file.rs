@@ -1,0 +1,156 @@
+//! Text that is appended in complete pieces, to a file that processes share or to one of the program's streams.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Result, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::cancel::ThreadStateGuard;
+use super::clock::nanoseconds;
+use super::descriptor::Descriptor;
+use super::signals::without_signal;
+use super::trusted_files::user;
+
+/// A file or stream to which text is appended. Writing raises no signal and is not cancelled. It survives a program that
+/// closes all descriptors: the file is opened again, and it never writes to other files of the program.
+pub struct TextFile(Destination);
+
+enum Destination {
+    /// A stream of the program, by the number of its descriptor.
+    Stream(RawFd),
+    File(Descriptor),
+}
+
+impl TextFile {
+    /// The standard output of the program.
+    pub const fn stdout() -> Self {
+        TextFile(Destination::Stream(libc::STDOUT_FILENO))
+    }
+
+    /// The standard error of the program.
+    pub const fn stderr() -> Self {
+        TextFile(Destination::Stream(libc::STDERR_FILENO))
+    }
+
+    /// Opens a file to append to it, and creates it if need be.
+    ///
+    /// # Errors
+    /// The system's. A pipe without a reader is an error, because nothing here waits.
+    pub fn open(name: &Path) -> Result<Self> {
+        TextFile::open_emptied(name, |_| false)
+    }
+
+    /// Opens a file to append to it, and empties it if `is_emptied` says so, given the time of the file's last
+    /// modification in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`TextFile::open`].
+    pub fn open_emptied(name: &Path, is_emptied: impl FnOnce(i64) -> bool) -> Result<Self> {
+        let _guard = ThreadStateGuard::new();
+        let path = std::path::absolute(name)?;
+        let file = open_unless_trap(OpenOptions::new().append(true).create(true), &path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_file() && is_emptied(nanoseconds(metadata.mtime(), metadata.mtime_nsec())) {
+            file.set_len(0)?;
+        }
+        Descriptor::new(&file, path, false).map(|file| TextFile(Destination::File(file)))
+    }
+
+    /// Writes the text with one write, if the system takes it in one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&self, text: &[u8]) -> Result<()> {
+        let _guard = ThreadStateGuard::new();
+        match &self.0 {
+            Destination::Stream(number) => {
+                // SAFETY: it is written to and not closed; if the program has closed it, writing fails.
+                let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
+                write_without_signals(&file, text)
+            }
+            Destination::File(file) => file.with(|file| write_without_signals(file, text)),
+        }
+    }
+}
+
+/// Whether the path leads to something that no process empties: a device or a pipe, such as /dev/stderr.
+pub fn is_special(name: &Path) -> bool {
+    match std::fs::metadata(name) {
+        Ok(metadata) => !metadata.is_file(),
+        // /dev/stderr is a link that leads nowhere in a program that has closed it.
+        Err(_) => name.starts_with("/dev") && name.is_symlink(),
+    }
+}
+
+/// Opens a file without waiting for the reader of a pipe. In a directory that others may write to, a symbolic link may
+/// lead to a file that they want to have overwritten: it is followed only if this user or the owner of the directory
+/// has made it.
+fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
+            options.custom_flags(libc::O_NONBLOCK).open(path)
+        }
+        opened => opened,
+    }
+}
+
+fn is_trusted_link(path: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent)) else { return false };
+    let user = user();
+    let is_shared = dir.mode() & 0o022 != 0;
+    // Others cannot replace the link.
+    let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & 0o002 == 0);
+    !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
+}
+
+/// Writes. A pipe without a reader and a file that may not grow are errors, and no signals.
+fn write_without_signals(mut file: &File, text: &[u8]) -> Result<()> {
+    let is = |kind| move |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == kind);
+    let write = || without_signal(libc::SIGPIPE, || file.write_all(text), is(ErrorKind::BrokenPipe));
+    without_signal(libc::SIGXFSZ, write, is(ErrorKind::FileTooLarge))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no lchown")]
+    fn links_of_others_in_shared_directories_are_not_followed() {
+        const NOBODY: u32 = 65534;
+        // SAFETY: the call takes nothing and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        for (mode, owner, is_followed) in [
+            (0o755, None, true),
+            (0o775, None, true),
+            (0o1777, None, true),
+            (0o777, None, false),
+            (0o755, Some(NOBODY), true),
+            (0o1777, Some(NOBODY), false),
+            (0o775, Some(NOBODY), false),
+        ] {
+            if owner.is_some() && !is_root {
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let (shared, target) = (dir.path().join("shared"), dir.path().join("target"));
+            std::fs::create_dir(&shared).unwrap();
+            std::fs::write(&target, "text").unwrap();
+            symlink(&target, shared.join("log")).unwrap();
+            lchown(shared.join("log"), owner, None).unwrap();
+            std::fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+            let is_open = TextFile::open(&shared.join("log")).is_ok();
+            assert_eq!(is_open, is_followed, "{mode:o}, link of {owner:?}");
+            assert_eq!(std::fs::read(&target).unwrap(), b"text");
+        }
+    }
+}

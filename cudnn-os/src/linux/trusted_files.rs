@@ -1,0 +1,221 @@
+//! A directory of this user, and the files in it. All is relative to its descriptor: the directory that was checked is
+//! the one that is used.
+
+use std::ffi::{CStr, CString};
+use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
+use std::io::{Error, ErrorKind, Result, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::signals::without_signal;
+use crate::trusted_files::{Facts, File, Refusal};
+
+/// Any permission to write but the owner's.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Neither a link is followed, nor waited for the writer of a pipe.
+const READ: libc::c_int = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+
+/// An open directory to which nobody else can write.
+pub struct Directory(OwnedFd);
+
+impl Directory {
+    /// Opens a directory. It must belong to this user, and nobody else may write to it.
+    ///
+    /// # Errors
+    /// Why it cannot be trusted, or the system's.
+    pub fn open(path: &Path) -> std::result::Result<Self, Refusal> {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)?;
+        check_owner(&file.metadata()?, false)?;
+        Ok(Directory(file.into()))
+    }
+
+    /// Opens a directory, and creates it and its parents for this user alone if need be. Root creates none below the
+    /// directory of another user, who could not use it.
+    ///
+    /// # Errors
+    /// Why it cannot be trusted, or the system's.
+    pub fn create(path: &Path) -> std::result::Result<Self, Refusal> {
+        match Self::open(path) {
+            Err(Refusal::System(error)) if error.kind() == ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let user = user();
+        let parent = path.ancestors().skip(1).find_map(|parent| std::fs::metadata(parent).ok());
+        if let Some(owner) = parent.map(|parent| parent.uid()).filter(|owner| user == 0 && *owner != 0) {
+            return Err(Refusal::NotOwned { owner, user });
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Self::open(path)
+    }
+
+    /// Opens a regular file of this user, to which nobody else can write.
+    ///
+    /// # Errors
+    /// Why it cannot be trusted, or the system's.
+    pub fn open_file(&self, name: &str) -> std::result::Result<File, Refusal> {
+        let file = match self.open_at(name, READ) {
+            // A symbolic link, or a socket.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
+                return Err(Refusal::NotAFile);
+            }
+            opened => opened?,
+        };
+        File::trusted(file, false)
+    }
+
+    /// Creates a file for this user alone.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_file(&self, name: &str) -> Result<File> {
+        self.open_at(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW).map(File::new)
+    }
+
+    fn open_at(&self, name: &str, flags: libc::c_int) -> Result<std::fs::File> {
+        let name = CString::new(name)?;
+        loop {
+            let mode: libc::mode_t = 0o600;
+            // SAFETY: the name is a string.
+            let number = unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+            if number >= 0 {
+                // SAFETY: the descriptor is new, and nothing else owns it.
+                return Ok(unsafe { OwnedFd::from_raw_fd(number) }.into());
+            }
+            let error = Error::last_os_error();
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Gives a file another name, also if that is in use.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to, directory) = (CString::new(from)?, CString::new(to)?, self.0.as_raw_fd());
+        // SAFETY: the names are strings.
+        check(unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) })
+    }
+
+    /// Removes a file, or an empty directory.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let name = CString::new(name)?;
+        // SAFETY: the name is a string.
+        let removed = check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) });
+        if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::IsADirectory) {
+            // SAFETY: as above.
+            return check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) });
+        }
+        removed
+    }
+
+    /// Returns the size and time of a file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn facts(&self, name: &str) -> Result<Facts> {
+        let name = CString::new(name)?;
+        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: the name is a string, and the answer has room.
+        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), facts.as_mut_ptr(), flags) })?;
+        // SAFETY: the call has filled it in.
+        let facts = unsafe { facts.assume_init() };
+        let since_1970 = Duration::new(
+            u64::try_from(facts.st_mtime).unwrap_or_default(),
+            u32::try_from(facts.st_mtime_nsec).unwrap_or_default(),
+        );
+        let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970);
+        Ok(Facts { size: u64::try_from(facts.st_size).unwrap_or_default(), modified })
+    }
+
+    /// Marks a file as used at this time. A read-only file system keeps the old one.
+    pub fn set_modified(&self, name: &str, time: SystemTime) {
+        let _ = self.open_at(name, READ).and_then(|file| file.set_modified(time));
+    }
+
+    /// Returns the names of all files, without those that are not UTF-8.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn names(&self) -> Result<Vec<String>> {
+        // Another descriptor: reading moves its position.
+        let number = self.open_at(".", libc::O_RDONLY | libc::O_DIRECTORY)?.into_raw_fd();
+        // SAFETY: the descriptor is new; on success the stream owns it.
+        let stream = unsafe { libc::fdopendir(number) };
+        if stream.is_null() {
+            let error = Error::last_os_error();
+            // SAFETY: nothing else owns it.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+            return Err(error);
+        }
+        let mut names = Vec::new();
+        let ended = loop {
+            // SAFETY: errno is this thread's; only it tells an error from the end.
+            unsafe { *libc::__errno_location() = 0 };
+            // SAFETY: the stream is open, and this thread's alone.
+            let entry = unsafe { libc::readdir(stream) };
+            if entry.is_null() {
+                let error = Error::last_os_error();
+                break if error.raw_os_error() == Some(0) { Ok(()) } else { Err(error) };
+            }
+            // SAFETY: the entry is valid until the next call, and its name is a string.
+            let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) };
+            names.extend(name.to_str().map(str::to_owned));
+        };
+        // SAFETY: the stream is open; this ends its use.
+        unsafe { libc::closedir(stream) };
+        ended.map(|()| names)
+    }
+}
+
+/// Refuses what this user does not own, or root if that is allowed, and what others can write to.
+pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::result::Result<(), Refusal> {
+    let (owner, user) = (metadata.uid(), user());
+    if owner != user && !(may_be_of_root && owner == 0) {
+        return Err(Refusal::NotOwned { owner, user });
+    }
+    if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+        return Err(Refusal::WritableByOthers { mode: metadata.mode() & 0o7777 });
+    }
+    Ok(())
+}
+
+/// The effective user.
+pub(crate) fn user() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Opens a file for reading without waiting for the writer of a pipe.
+pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Creates a file. Whoever opens it before its rights are set could write to it afterwards, so it is this user's alone.
+pub(crate) fn create_new(path: &Path) -> Result<std::fs::File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Lets all users read a file: other users run the programs of a container image.
+pub(crate) fn make_readable(file: &std::fs::File) -> Result<()> {
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
+/// Writes. A file that may not grow is an error, and no signal.
+pub(crate) fn write_all(mut file: &std::fs::File, bytes: &[u8]) -> Result<()> {
+    let is_raised = |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge);
+    without_signal(libc::SIGXFSZ, || file.write_all(bytes), is_raised)
+}
+
+fn check(returned: libc::c_int) -> Result<()> {
+    if returned == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}

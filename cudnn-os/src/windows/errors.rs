@@ -1,0 +1,42 @@
+//! Errors of the system that tell nothing about the file or program that they are about.
+
+use std::io::{Error, ErrorKind};
+
+use windows_sys::Win32::Foundation;
+
+/// Whether a limit of the system is the cause, rather than the program that was to start.
+#[must_use]
+pub fn is_lack_of_resources(error: &Error) -> bool {
+    let limits = [
+        Foundation::ERROR_TOO_MANY_OPEN_FILES,
+        Foundation::ERROR_NOT_ENOUGH_MEMORY,
+        Foundation::ERROR_OUTOFMEMORY,
+        Foundation::ERROR_NO_SYSTEM_RESOURCES,
+        Foundation::ERROR_COMMITMENT_LIMIT,
+        Foundation::ERROR_NOT_ENOUGH_QUOTA,
+    ];
+    number(error).is_some_and(|number| limits.contains(&number))
+}
+
+/// Whether a file could not be opened because too many are open.
+#[must_use]
+pub fn is_lack_of_files(error: &Error) -> bool {
+    number(error) == Some(Foundation::ERROR_TOO_MANY_OPEN_FILES)
+}
+
+/// Returns `None`: processes have no such limit.
+#[must_use]
+pub fn limit_of_open_files(_error: &Error) -> Option<u64> {
+    None
+}
+
+/// Whether the reader of a pipe has closed it.
+#[must_use]
+pub fn is_closed_pipe(error: &Error) -> bool {
+    error.kind() == ErrorKind::BrokenPipe
+        || matches!(number(error), Some(Foundation::ERROR_PIPE_NOT_CONNECTED | Foundation::ERROR_NO_DATA))
+}
+
+fn number(error: &Error) -> Option<u32> {
+    error.raw_os_error().and_then(|number| u32::try_from(number).ok())
+}

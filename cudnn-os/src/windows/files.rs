@@ -1,0 +1,213 @@
+//! Files: paths are UTF-16, names of devices are everywhere, and a path has a second spelling (`\\?\`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::windows::ffi::OsStrExt;
+use std::os::windows::fs::FileExt;
+use std::path::{Component, Path, PathBuf, Prefix};
+
+use crate::device_names::is_device_name;
+pub use crate::std_files::{bytes_of, is_like_tmp, is_setid, path_from_bytes, resolve_beside};
+#[cfg(feature = "processes")]
+pub use crate::std_processes::files::{lock_dir, skip_hole, sync_dir};
+
+/// The longest path that every program can use without `\\?\` before it.
+const MAX_PATH: usize = 259;
+
+/// The path without symbolic links and junctions in it. `std` has no stable function for a file's number.
+pub type FileId = PathBuf;
+
+/// Returns what identifies the file at a path, whatever its name.
+pub fn file_id(path: &Path) -> Option<FileId> {
+    canonicalize(path).ok()
+}
+
+/// Returns `None`: files have no inode numbers.
+pub fn inode(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// Returns the absolute path without symbolic links and junctions in it, and without `\\?\` before it where the system does not
+/// need that: people do not know this spelling, and many programs cannot read it.
+///
+/// # Errors
+/// The system's.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    let found = match std::fs::canonicalize(path) {
+        Ok(found) => found,
+        // Some file systems (of RAM disks, of Wine for long paths) do not state a file's path.
+        Err(_) if std::fs::metadata(path).is_ok() => with_verbatim_prefix(std::path::absolute(path)?),
+        Err(error) => return Err(error),
+    };
+    Ok(without_verbatim_prefix(&found).unwrap_or(found))
+}
+
+/// The spelling that `std::fs::canonicalize` gives an absolute path on a drive.
+fn with_verbatim_prefix(path: PathBuf) -> PathBuf {
+    match path.components().next() {
+        Some(Component::Prefix(prefix)) if matches!(prefix.kind(), Prefix::Disk(_)) => {
+            let mut verbatim = OsString::from(r"\\?\");
+            verbatim.push(path);
+            verbatim.into()
+        }
+        _ => path,
+    }
+}
+
+fn without_verbatim_prefix(path: &Path) -> Option<PathBuf> {
+    let mut components = path.components();
+    let Component::Prefix(prefix) = components.next()? else { return None };
+    let mut plain = match prefix.kind() {
+        Prefix::VerbatimDisk(disk) => OsString::from(format!("{}:", char::from(disk))),
+        Prefix::VerbatimUNC(server, share) => {
+            let mut plain = OsString::from("\\\\");
+            plain.push(server);
+            plain.push("\\");
+            plain.push(share);
+            plain
+        }
+        _ => return None,
+    };
+    for component in components {
+        match component {
+            Component::RootDir => {}
+            // Such a name means something else without the prefix.
+            Component::Normal(name) if !is_changed_without_prefix(name) => {
+                plain.push("\\");
+                plain.push(name);
+            }
+            _ => return None,
+        }
+    }
+    if path.components().nth(2).is_none() {
+        plain.push("\\");
+    }
+    (plain.encode_wide().count() <= MAX_PATH).then(|| plain.into())
+}
+
+fn is_changed_without_prefix(name: &OsStr) -> bool {
+    let last = name.encode_wide().last();
+    let is_dropped = last.is_none_or(|last| last == u16::from(b'.') || last == u16::from(b' '));
+    is_dropped || is_device_name(name) || name.encode_wide().any(|unit| unit == u16::from(b'/'))
+}
+
+/// Whether the path leads to a program.
+pub fn is_executable(path: &Path) -> bool {
+    let is_program = path.extension().is_some_and(|extension| {
+        ["exe", "com", "bat", "cmd"].iter().any(|program| extension.eq_ignore_ascii_case(program))
+    });
+    is_program && path.is_file()
+}
+
+/// Returns an error: files have no permission bits.
+///
+/// # Errors
+/// Always.
+pub fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns an error: not every user may create symbolic links.
+///
+/// # Errors
+/// Always.
+pub fn symlink(_target: &Path, _link: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Opens a file.
+pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Reads bytes at an offset of a file. Returns how many it read.
+///
+/// # Errors
+/// The system's.
+pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.seek_read(into, offset)
+}
+
+/// Does opening this path open a device, wherever a directory of that name is: `C:\x\NUL`, `CON.dll`, `\\.\pipe\x`?
+pub(crate) fn is_device(path: &Path) -> bool {
+    let of_prefix = |component: Component<'_>| match component {
+        Component::Prefix(prefix) => match prefix.kind() {
+            Prefix::DeviceNS(_) => true,
+            // `\\?\C:\x` and `\\?\Volume{..}\x`, and no other object of the system such as `\\?\PIPE\x`.
+            Prefix::Verbatim(name) => !name.to_string_lossy().to_ascii_lowercase().starts_with("volume{"),
+            Prefix::UNC(_, share) | Prefix::VerbatimUNC(_, share) => share.eq_ignore_ascii_case("pipe"),
+            _ => false,
+        },
+        Component::Normal(name) => is_device_name(name),
+        _ => false,
+    };
+    path.components().any(of_prefix)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use std::os::windows::ffi::OsStringExt;
+
+    #[test]
+    fn a_path_is_shown_without_the_prefix_where_it_means_the_same() {
+        for (path, expected) in [
+            (r"\\?\C:\a b\größe\x.dll", Some(r"C:\a b\größe\x.dll")),
+            (r"\\?\C:\", Some(r"C:\")),
+            (r"\\?\UNC\server\share\x", Some(r"\\server\share\x")),
+            (r"\\?\C:\x.\y", None),
+            (r"\\?\C:\x \y", None),
+            (r"\\?\C:\nul\y", None),
+            (r"\\?\Volume{1}\y", None),
+            (r"C:\x", None),
+        ] {
+            assert_eq!(without_verbatim_prefix(Path::new(path)), expected.map(PathBuf::from), "{path}");
+        }
+        let long = format!(r"\\?\C:\{}", "x\\".repeat(150));
+        assert_eq!(without_verbatim_prefix(Path::new(&long)), None);
+        // A lone surrogate, which no UTF-8 has.
+        let mut name: Vec<u16> = r"\\?\C:\x".encode_utf16().collect();
+        name.push(0xd800);
+        let plain = without_verbatim_prefix(Path::new(&OsString::from_wide(&name))).unwrap();
+        assert_eq!(plain.as_os_str().encode_wide().last(), Some(0xd800));
+    }
+
+    #[test]
+    fn a_file_at_a_path_beyond_260_characters_is_read_and_a_device_is_not() {
+        let root = std::env::temp_dir().join(format!("cudnn probe größe {}", std::process::id()));
+        let dir = root.join(["a directory with a long name"; 9].join("\\"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("cudnn_graph64_9.dll");
+        std::fs::write(&file, "MZ").unwrap();
+        assert!(file.as_os_str().len() > 260);
+        assert!(matches!(crate::files::open_regular(&file), Ok(crate::files::Opened::Regular(_, 2))));
+        assert!(canonicalize(&file).unwrap().is_file());
+        assert!(!canonicalize(&root).unwrap().to_string_lossy().starts_with(r"\\?\"));
+        for device in ["NUL", "con", r"C:\Windows\NUL.dll", r"\\.\pipe\x"] {
+            let opened = crate::files::open_regular(Path::new(device));
+            assert!(matches!(opened, Ok(crate::files::Opened::Other(_))), "{device}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn devices_are_recognised_by_their_names() {
+        for (path, expected) in [
+            (r"C:\x\NUL", true),
+            (r"C:\x\con.dll", true),
+            (r"C:\COM1\cudnn_graph64_9.dll", true),
+            (r"\\.\pipe\x", true),
+            (r"\\.\C:", true),
+            (r"\\?\PIPE\x", true),
+            (r"\\server\pipe\x", true),
+            (r"\\?\GLOBALROOT\Device\Null", true),
+            (r"\\?\C:\x", false),
+            (r"C:\null\context\com\lpt", false),
+        ] {
+            assert_eq!(is_device(Path::new(path)), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Windows on x86-64. It has no `fork`, no signals and no cancellation of threads, and it ends the other threads before
+//! it runs anything at the end of a process.
+
+pub mod environment;
+pub(crate) mod files;
+
+#[cfg(feature = "processes")]
+pub use crate::std_processes::{interruption, program, rights};
+#[cfg(feature = "native")]
+pub(crate) use crate::std_trusted_files as trusted_files;
+#[cfg(feature = "testing")]
+pub use crate::unsupported::testing;
+#[cfg(feature = "native")]
+pub use crate::unsupported::{cancel, fork, pages, signals};
+
+#[cfg(feature = "native")]
+pub mod append_file;
+#[cfg(feature = "native")]
+pub mod clock;
+#[cfg(feature = "native")]
+pub mod descriptors;
+#[cfg(feature = "native")]
+pub mod exit;
+#[cfg(feature = "native")]
+pub mod libraries;
+#[cfg(feature = "native")]
+pub mod load;
+#[cfg(feature = "native")]
+pub mod memory;
+#[cfg(feature = "native")]
+pub mod objects;
+#[cfg(feature = "native")]
+pub mod readahead;
+#[cfg(feature = "native")]
+pub mod text_file;
+#[cfg(feature = "native")]
+pub mod threads;
+#[cfg(feature = "native")]
+mod trampoline;
+#[cfg(feature = "native")]
+mod wide;
+
+#[cfg(feature = "processes")]
+pub mod child;
+#[cfg(feature = "processes")]
+pub mod errors;
+#[cfg(feature = "processes")]
+mod handle;
+#[cfg(feature = "processes")]
+pub mod memory_limits;
+#[cfg(feature = "processes")]
+pub mod pipes;
+#[cfg(feature = "processes")]
+pub mod processes;
+#[cfg(feature = "processes")]
+pub mod random;

@@ -1,0 +1,32 @@
+//! Texts in UTF-16 that end in NUL.
+
+use std::ffi::{OsStr, OsString};
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
+
+/// The text with a NUL at its end; `None` if it has one elsewhere.
+pub(crate) fn wide(text: &OsStr) -> Option<Vec<u16>> {
+    let mut wide: Vec<u16> = text.encode_wide().collect();
+    if wide.contains(&0) {
+        return None;
+    }
+    wide.push(0);
+    Some(wide)
+}
+
+/// A text that a function writes into a buffer. The function returns the length; the length of the buffer or more if the
+/// text does not fit, and 0 if it fails.
+pub(crate) fn read_wide(read: impl Fn(&mut [u16]) -> u32) -> Option<OsString> {
+    /// The longest path.
+    const ENOUGH: usize = 1 << 15;
+    let mut buffer = vec![0_u16; 300];
+    loop {
+        let length = read(&mut buffer) as usize;
+        if length < buffer.len() {
+            return buffer.get(..length).filter(|text| !text.is_empty()).map(OsString::from_wide);
+        }
+        if buffer.len() > ENOUGH {
+            return None;
+        }
+        buffer.resize(ENOUGH + 1, 0);
+    }
+}

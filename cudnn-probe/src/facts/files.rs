@@ -1,0 +1,346 @@
+//! Asks about files and directories, in the words of `std::fs`.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cudnn_os::files::{Opened, open_regular};
+
+use super::ask;
+
+/// The kind of an entry of a directory, or of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+impl FileKind {
+    fn of(kind: std::fs::FileType) -> FileKind {
+        if kind.is_symlink() {
+            FileKind::Link
+        } else if kind.is_dir() {
+            FileKind::Dir
+        } else if kind.is_file() {
+            FileKind::File
+        } else {
+            FileKind::Other
+        }
+    }
+
+    /// Returns whether it is a directory.
+    #[must_use]
+    pub fn is_dir(self) -> bool {
+        self == FileKind::Dir
+    }
+
+    /// Returns whether it is a regular file.
+    #[must_use]
+    pub fn is_file(self) -> bool {
+        self == FileKind::File
+    }
+
+    /// Returns whether it is a symbolic link.
+    #[must_use]
+    pub fn is_symlink(self) -> bool {
+        self == FileKind::Link
+    }
+}
+
+/// The metadata of a file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Metadata {
+    kind: FileKind,
+    len: u64,
+}
+
+impl Metadata {
+    fn of(metadata: &std::fs::Metadata) -> Metadata {
+        Metadata { kind: FileKind::of(metadata.file_type()), len: metadata.len() }
+    }
+
+    /// Returns the kind of the file.
+    #[must_use]
+    pub fn file_type(self) -> FileKind {
+        self.kind
+    }
+
+    /// Returns whether it is a regular file.
+    #[must_use]
+    pub fn is_file(self) -> bool {
+        self.kind.is_file()
+    }
+
+    /// Returns whether it is a directory.
+    #[must_use]
+    pub fn is_dir(self) -> bool {
+        self.kind.is_dir()
+    }
+
+    /// Returns the size of the file in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "the name that `std::fs::Metadata` has")]
+    pub fn len(self) -> u64 {
+        self.len
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct DirEntry {
+    #[cfg_attr(feature = "serde", serde(skip))]
+    dir: PathBuf,
+    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    name: OsString,
+    kind: Option<FileKind>,
+}
+
+impl DirEntry {
+    /// Returns the path of the entry.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+
+    /// Returns the name of the entry.
+    #[must_use]
+    pub fn file_name(&self) -> OsString {
+        self.name.clone()
+    }
+
+    /// Returns the kind of the entry itself, which may be a symbolic link.
+    ///
+    /// # Errors
+    /// The system did not tell.
+    pub fn file_type(&self) -> io::Result<FileKind> {
+        self.kind.ok_or_else(|| io::Error::other("the kind of this file is unknown"))
+    }
+}
+
+/// The entries of a directory.
+#[derive(Debug)]
+pub struct Entries(Source);
+
+#[derive(Debug)]
+enum Source {
+    /// Entries that are read one at a time, because a directory may have millions.
+    System(PathBuf, std::fs::ReadDir),
+    /// Entries that were recorded.
+    #[cfg(feature = "serde")]
+    Known(std::vec::IntoIter<DirEntry>),
+}
+
+impl Iterator for Entries {
+    type Item = io::Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Source::System(dir, entries) => Some(entries.next()?.map(|entry| {
+                let kind = entry.file_type().ok().map(FileKind::of);
+                DirEntry { dir: dir.clone(), name: entry.file_name(), kind }
+            })),
+            #[cfg(feature = "serde")]
+            Source::Known(entries) => entries.next().map(Ok),
+        }
+    }
+}
+
+/// Lists a directory.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
+    let dir = dir.as_ref();
+    let read = || Ok(Entries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
+    #[cfg(feature = "serde")]
+    if super::is_active() {
+        /// The most entries that are recorded of one directory.
+        const MAX_ENTRIES: usize = 1 << 16;
+        let list = || read().map(|entries| entries.take(MAX_ENTRIES).flatten().collect());
+        let mut entries: Vec<DirEntry> = ask("entries", dir, list)?;
+        entries.iter_mut().for_each(|entry| dir.clone_into(&mut entry.dir));
+        return Ok(Entries(Source::Known(entries.into_iter())));
+    }
+    read()
+}
+
+/// Returns the entries of a directory with wanted names, sorted. Facts then have these entries alone: a directory of the
+/// system may have thousands of others. `what` describes the wanted names.
+pub fn entries_named(dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let mut subject = dir.as_os_str().to_owned();
+    subject.push(": ");
+    subject.push(what);
+    ask("wanted entries", subject, || {
+        let is_wanted = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(&wanted);
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    })
+}
+
+/// Returns the metadata of a file or directory, behind symbolic links.
+///
+/// # Errors
+/// There is none, or this user may not know.
+pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    ask("metadata", path, || std::fs::metadata(path).map(|metadata| Metadata::of(&metadata)))
+}
+
+/// Returns the metadata of a file, a directory or a symbolic link.
+///
+/// # Errors
+/// There is none, or this user may not know.
+pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    ask("own metadata", path, || std::fs::symlink_metadata(path).map(|metadata| Metadata::of(&metadata)))
+}
+
+/// Returns the target of a symbolic link.
+///
+/// # Errors
+/// It is no symbolic link.
+pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    ask("link", path, || std::fs::read_link(path))
+}
+
+/// Returns the path without symbolic links, in the form in which other programs accept it.
+///
+/// # Errors
+/// It leads nowhere.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    ask("real path", path, || cudnn_os::files::canonicalize(path))
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// It cannot be read, is no regular file (a pipe would never end), or is longer.
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let (bytes, len) = contents(path, limit, true)?;
+    if len > limit {
+        return Err(io::Error::other(format!("has {len} bytes, more than {limit}")));
+    }
+    Ok(bytes)
+}
+
+/// Reads the first bytes of a regular file, at most `limit`.
+///
+/// # Errors
+/// It cannot be read, or is no regular file.
+pub fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    contents(path, limit, false).map(|(bytes, _)| bytes)
+}
+
+/// Returns the first bytes of a regular file, at most `limit`, and the length of the file. If the whole file is wanted, no
+/// bytes of a longer one.
+fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64)> {
+    let read = || {
+        let (file, len) = match open_regular(path)? {
+            Opened::Regular(file, len) => (file, len),
+            Opened::Other(kind) => return Err(io::Error::other(format!("is {kind}, not a file"))),
+        };
+        if is_whole && len > limit {
+            return Ok(Contents { bytes: Vec::new(), len });
+        }
+        // A buffer that grows would be filled in many small pieces.
+        let mut bytes = Vec::with_capacity(usize::try_from(len.min(limit)).unwrap_or_default());
+        // The file may grow meanwhile.
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        let len = len.max(bytes.len() as u64);
+        Ok(Contents { bytes, len })
+    };
+    let Contents { mut bytes, len } = ask("contents", path, read)?;
+    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok((bytes, len))
+}
+
+/// What [`contents`] has read.
+struct Contents {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+#[cfg(feature = "serde")]
+crate::portable!(Metadata, DirEntry);
+
+/// The contents of a file: a string if they are UTF-8, otherwise their escaped bytes.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+enum ContentsText {
+    Text { text: String, len: u64 },
+    Bytes { escaped: String, len: u64 },
+}
+
+#[cfg(feature = "serde")]
+impl crate::portable::Portable for Contents {
+    fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let len = self.len;
+        let text = match str::from_utf8(&self.bytes) {
+            Ok(text) => ContentsText::Text { text: text.to_owned(), len },
+            Err(_) => ContentsText::Bytes { escaped: self.bytes.escape_ascii().to_string(), len },
+        };
+        serde::Serialize::serialize(&text, serializer)
+    }
+
+    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match <ContentsText as serde::Deserialize>::deserialize(deserializer)? {
+            ContentsText::Text { text, len } => Contents { bytes: text.into_bytes(), len },
+            ContentsText::Bytes { escaped, len } => Contents { bytes: crate::portable::unescaped(&escaped), len },
+        })
+    }
+
+    /// A file may be read twice, and further the second time.
+    fn replaces(&self, earlier: &Self) -> bool {
+        self.bytes.len() >= earlier.bytes.len()
+    }
+}
+
+/// The questions about a path that `Path` itself answers for the system.
+pub trait PathFacts {
+    /// Returns whether the path leads to something: [`Path::exists`].
+    fn leads_somewhere(&self) -> bool;
+    /// Returns whether the path leads to a regular file: [`Path::is_file`].
+    fn leads_to_file(&self) -> bool;
+    /// Returns whether the path leads to a directory: [`Path::is_dir`].
+    fn leads_to_dir(&self) -> bool;
+    /// Returns whether something has this path, be it a symbolic link that leads nowhere.
+    fn is_taken(&self) -> bool;
+    /// Returns whether the path is that of a symbolic link: [`Path::is_symlink`].
+    fn names_link(&self) -> bool;
+}
+
+impl PathFacts for Path {
+    fn leads_somewhere(&self) -> bool {
+        metadata(self).is_ok()
+    }
+
+    fn leads_to_file(&self) -> bool {
+        metadata(self).is_ok_and(Metadata::is_file)
+    }
+
+    fn leads_to_dir(&self) -> bool {
+        metadata(self).is_ok_and(Metadata::is_dir)
+    }
+
+    fn is_taken(&self) -> bool {
+        symlink_metadata(self).is_ok()
+    }
+
+    fn names_link(&self) -> bool {
+        symlink_metadata(self).is_ok_and(|metadata| metadata.kind.is_symlink())
+    }
+}

@@ -1,0 +1,274 @@
+//! Serializes values that serde cannot write or cannot read back: paths that are not UTF-8, I/O errors, and references to
+//! static data. Use it with `#[serde(with = "cudnn_probe::portable")]`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use cudnn_os::files::{bytes_of, path_from_bytes};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Serializes a value.
+///
+/// # Errors
+/// The serializer's.
+pub fn serialize<T: Portable, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.write(serializer)
+}
+
+/// Deserializes a value that [`serialize`] wrote.
+///
+/// # Errors
+/// The deserializer's, or the input names something that this program does not know.
+pub fn deserialize<'de, T: Portable, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::read(deserializer)
+}
+
+/// A type that [`serialize`] and [`deserialize`] support.
+pub trait Portable: Sized {
+    /// Serializes it.
+    ///
+    /// # Errors
+    /// The serializer's.
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Deserializes it.
+    ///
+    /// # Errors
+    /// The deserializer's, or the input names something that this program does not know.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+
+    /// Returns whether this answer is recorded in place of an earlier one to the same question.
+    fn replaces(&self, _earlier: &Self) -> bool {
+        true
+    }
+}
+
+/// Returns the bytes that [`escape_ascii`](slice::escape_ascii) has escaped.
+pub(crate) fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let (byte, len) = match rest.get(..2) {
+            Some("\\x") => (rest.get(2..4).and_then(|digits| u8::from_str_radix(digits, 16).ok()), 4),
+            Some("\\n") => (Some(b'\n'), 2),
+            Some("\\r") => (Some(b'\r'), 2),
+            Some("\\t") => (Some(b'\t'), 2),
+            Some(escape) if escape.starts_with('\\') => (escape.as_bytes().get(1).copied(), 2),
+            _ => (None, c.len_utf8()),
+        };
+        let part = rest.get(..len).unwrap_or(rest);
+        match byte {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend(part.bytes()),
+        }
+        rest = rest.get(part.len()..).unwrap_or_default();
+    }
+    bytes
+}
+
+/// A path or environment variable: a string if it is UTF-8, otherwise its escaped bytes. Only on Linux can every path be read back
+/// unchanged. Windows replaces invalid characters.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SystemText {
+    Text(String),
+    Bytes { escaped: String },
+}
+
+impl Portable for OsString {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = match self.to_str() {
+            Some(text) => SystemText::Text(text.to_owned()),
+            None => SystemText::Bytes { escaped: bytes_of(self).escape_ascii().to_string() },
+        };
+        text.serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match SystemText::deserialize(deserializer)? {
+            SystemText::Text(text) => text.into(),
+            SystemText::Bytes { escaped } => path_from_bytes(&unescaped(&escaped)).into(),
+        })
+    }
+}
+
+impl Portable for PathBuf {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_os_str().to_owned().write(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        OsString::read(deserializer).map(PathBuf::from)
+    }
+}
+
+/// An I/O error. The text is stored because an error number means something else on another operating system.
+#[derive(Serialize, Deserialize)]
+struct SystemError {
+    kind: String,
+    text: String,
+    code: Option<i32>,
+}
+
+/// The kinds of error that reading files and directories can return. Any other kind is read back as `Other`, unless this
+/// system has the same error number for it.
+const KINDS: &[ErrorKind] = &[
+    ErrorKind::NotFound,
+    ErrorKind::PermissionDenied,
+    ErrorKind::AlreadyExists,
+    ErrorKind::WouldBlock,
+    ErrorKind::NotADirectory,
+    ErrorKind::IsADirectory,
+    ErrorKind::StaleNetworkFileHandle,
+    ErrorKind::InvalidInput,
+    ErrorKind::InvalidData,
+    ErrorKind::TimedOut,
+    ErrorKind::NotSeekable,
+    ErrorKind::FileTooLarge,
+    ErrorKind::ResourceBusy,
+    ErrorKind::InvalidFilename,
+    ErrorKind::Interrupted,
+    ErrorKind::Unsupported,
+    ErrorKind::UnexpectedEof,
+    ErrorKind::OutOfMemory,
+];
+
+impl Portable for io::Error {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, text) = (format!("{:?}", self.kind()), self.to_string());
+        SystemError { kind, text, code: self.raw_os_error() }.serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let SystemError { kind, text, code } = SystemError::deserialize(deserializer)?;
+        let kind = KINDS.iter().find(|known| format!("{known:?}") == kind).copied().unwrap_or(ErrorKind::Other);
+        let mut of_this_system = code.map(io::Error::from_raw_os_error).into_iter().chain([kind.into()]);
+        let same = of_this_system.find(|error| error.to_string() == text);
+        Ok(same.unwrap_or_else(|| io::Error::new(kind, text)))
+    }
+}
+
+/// Stores one copy of each distinct text until the program ends, so the number of texts and their length are limited. Fields spell the type
+/// `&'static std::primitive::str`: serde's derive macros would borrow a field of type `&str` from the input.
+impl Portable for &'static str {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const MAX_TEXTS: usize = 1024;
+        const MAX_LEN: usize = 256;
+        static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let text = String::deserialize(deserializer)?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(text.as_str()) {
+            return Ok(known);
+        }
+        if known.len() >= MAX_TEXTS || text.len() > MAX_LEN {
+            return Err(D::Error::custom("too many different names, or one that is too long"));
+        }
+        let text: &'static str = text.leak();
+        known.insert(text);
+        Ok(text)
+    }
+}
+
+/// Lets serde serialize a [`Portable`] value inside a container.
+struct Written<'a, T>(&'a T);
+
+impl<T: Portable> Serialize for Written<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(serializer)
+    }
+}
+
+/// Lets serde deserialize a [`Portable`] value inside a container.
+struct Read<T>(T);
+
+impl<'de, T: Portable> Deserialize<'de> for Read<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::read(deserializer).map(Read)
+    }
+}
+
+impl<T: Portable> Portable for Option<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_ref().map(Written).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<Read<T>>::deserialize(deserializer)?.map(|read| read.0))
+    }
+}
+
+impl<T: Portable> Portable for Vec<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Written))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Read<T>>::deserialize(deserializer)?.into_iter().map(|read| read.0).collect())
+    }
+}
+
+/// A name and a value.
+impl<T: Portable> Portable for (String, T) {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&self.0, Written(&self.1)).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (name, value) = <(String, Read<T>)>::deserialize(deserializer)?;
+        Ok((name, value.0))
+    }
+}
+
+impl<T: Portable, E: Portable> Portable for Result<T, E> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_ref().map(Written).map_err(Written).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Result::<Read<T>, Read<E>>::deserialize(deserializer)?.map(|read| read.0).map_err(|read| read.0))
+    }
+
+    fn replaces(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
+            (Ok(later), Ok(earlier)) => later.replaces(earlier),
+            _ => true,
+        }
+    }
+}
+
+impl<T: Portable + Ord> Portable for BTreeSet<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Written))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::read(deserializer).map(BTreeSet::from_iter)
+    }
+}
+
+/// Implements [`Portable`] for types that serde can write and read.
+#[macro_export]
+macro_rules! portable {
+    ($($type:ty),* $(,)?) => {
+        $(impl $crate::portable::Portable for $type {
+            fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+
+            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                serde::Deserialize::deserialize(deserializer)
+            }
+        })*
+    };
+}
+
+crate::portable!((), bool, u32, u64, String, Range<u64>);
